@@ -1,0 +1,59 @@
+# XBENCH_PYTHON: the interpreter that .venv is made from. XBENCH_ENV: an environment of your own, used as it is.
+XBENCH_PYTHON ?= python3
+PACKAGES := models converters runtimes parity bench reports cli
+PYTEST_ARGS ?=
+
+ifdef XBENCH_ENV
+BIN := $(XBENCH_ENV)/bin
+READY :=
+else
+BIN := .venv/bin
+READY := .venv/.ready
+endif
+PYTHON := $(BIN)/python
+XBENCH := $(BIN)/xbench
+
+.DEFAULT_GOAL := help
+.PHONY: help env run test check types clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+env: $(READY) ## .venv with every CPU runtime and the tools, at the pinned versions
+
+# torch goes first and alone: once a CPU build is there (name its index in PIP_EXTRA_INDEX_URL where your index has only
+# the CUDA build), nothing that follows can pull another.
+.venv/.ready: pyproject.toml constraints.txt
+	@$(XBENCH_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "xbench needs Python 3.11: make env XBENCH_PYTHON=python3.11")'
+	@echo "[1/3] making .venv"
+	$(XBENCH_PYTHON) -m venv .venv
+	@echo "[2/3] installing torch"
+	.venv/bin/python -m pip install -c constraints.txt torch
+	@echo "[3/3] installing the other runtimes, the tools and xbench"
+	.venv/bin/python -m pip install -c constraints.txt -e '.[cpu,dev]'
+	@touch $@
+
+run: env ## the default suite on every runtime: convert, then time, then the table
+	@echo "[1/2] converting the default suite"
+	$(XBENCH) convert
+	@echo "[2/2] checking parity and timing"
+	$(XBENCH) time
+	@echo "Results: xbench-results/results.jsonl. Print them again with: $(XBENCH) show"
+
+test: env ## every test
+	$(PYTHON) -m pytest --durations=10 $(PYTEST_ARGS)
+
+check: env types ## lint, format, types and the rules of the house
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+	$(PYTHON) -m pytest tests/test_house.py --quiet
+
+# mypy cannot read setuptools' package-dir map: it sees the packages through links.
+types: ## .types/xbench: links through which mypy sees the packages
+	@mkdir -p .types/xbench
+	@for package in $(PACKAGES); do ln -sfn ../../$$package .types/xbench/$$package; done
+
+clean: ## remove what make wrote, results excepted
+	rm -rf .venv .types build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,49 @@
+"""What is measured and what comes back, as plain frozen data. Imports the standard library only."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+MODES = ("forward", "gradient", "step")
+PLANES = ("resident", "host")
+DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One cell of the table.
+
+    `runtime` is the word the user typed, with its options (`tensorflow:xla`). `mode` is `forward`, `gradient` (forward,
+    loss and all parameter gradients, no update) or `step` (gradient, optimizer update and new statistics). `plane` says
+    where the clock starts and stops: `resident` (inputs already on the device, results complete on the device) or `host`
+    (NumPy arrays in, NumPy arrays out). `threads` is the number of CPU threads every runtime is told to use.
+    """
+
+    model: str
+    runtime: str
+    mode: str = "forward"
+    batch: int = 1
+    device: str = "cpu"
+    threads: int = 1
+    precision: str = "fp32"
+    layout: str = "nchw"
+    plane: str = "resident"
+    data: str = "synthetic"
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """Cells with the same group differ in the runtime alone: these are the ones that may be compared."""
+        return tuple(value for name, value in dataclasses.asdict(self).items() if name != "runtime")
+
+
+def digest(*parts: Any) -> str:
+    """Sixteen hexadecimal digits that name plain data by its content."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+class XBenchError(Exception):
+    """Something the user can cause and mend: shown as one line on stderr, never as a traceback."""
+
+    exit_code = 2

@@ -1,0 +1,231 @@
+"""What a worker can be asked to do. Arguments and results are plain JSON; arrays travel as `.npz` files.
+
+A worker that times holds one cell (`_CELL`): a runtime made ready, the references it is proved on, the steps to time.
+"""
+
+import importlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.bench import timing
+from xbench.bench.machine import versions
+from xbench.converters.artifact import Artifact
+from xbench.parity import candidate, verdict
+from xbench.runtimes import Options, Runtime, Trainer, load, parse, table
+
+
+@dataclass
+class Cell:
+    """The runtime a worker has made ready."""
+
+    artifact: Artifact
+    runtime: Runtime
+    mode: str
+    references: list[dict[str, np.ndarray]]
+    steps: list[Callable[[], object]] = field(default_factory=list)
+    last: Any = None
+    turn: int = 0
+
+
+_CELL: list[Cell] = []
+
+
+# ***** jobs of PyTorch's worker *****
+
+
+def export(model: str, folder: str, file: bool) -> None:
+    from xbench.bench import convert
+
+    if file:
+        convert.export_file(model, Path(folder))
+    else:
+        convert.export_zoo(model, 0, Path(folder))
+
+
+def reference(artifact: str, mode: str, batch: int, seed: int, data: str, path: str) -> None:
+    from xbench.bench.data import digits
+    from xbench.parity import oracle
+
+    model = Artifact.read(artifact)
+    draw = digits(model.info, batch, seed) if data == "digits" else oracle.sample(model, batch, seed)
+    oracle.write(model, Path(path), mode, *draw)
+
+
+def prefix(artifact: str, nodes: int | None, folder: str) -> dict[str, Any]:
+    """Writes the first `nodes` nodes of a model, or all, as an artifact whose outputs are all their floating tensors."""
+    from xbench.bench import convert
+
+    return convert.export_prefix(Artifact.read(artifact), nodes, Path(folder))
+
+
+# ***** jobs of a runtime's worker *****
+
+
+def first_wrong(artifact: str, runtime: str, device: str, threads: int, reference: str) -> str | None:
+    """The first tensor, in the order of the graph, that a runtime computes wrongly; None where all are right."""
+    model, expected = Artifact.read(artifact), verdict.read(Path(reference))
+    ready = load(runtime, model, Options("forward", device, threads))
+    ready.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
+    return verdict.judge(candidate.run(ready, model, "forward", expected), expected).first_wrong
+
+
+def convertible(artifact: str, runtime: str, device: str) -> dict[str, Any]:
+    """Makes a runtime load and compile a converted model for a batch of 2, or says what is missing."""
+    model = Artifact.read(artifact)
+    name, _ = parse(runtime)
+    load(runtime, model, Options("forward", device, 1))
+    return {"versions": versions(table()[name].packages)}
+
+
+def open_cell(
+    artifact: str, runtime: str, mode: str, device: str, threads: int, references: list[str], batch: int
+) -> dict[str, Any]:
+    """Loads, compiles and makes the first call, each timed by itself."""
+    model = Artifact.read(artifact)
+    name, _ = parse(runtime)
+    arrays = [verdict.read(Path(path)) for path in references]
+    start = time.perf_counter()
+    ready = load(runtime, model, Options(mode, device, threads))
+    loaded = time.perf_counter()
+    compiled = ready.prepare(candidate.inputs_of(arrays[0]), arrays[0]["labels"], dropout=False)
+    prepared = time.perf_counter()
+    cell = Cell(model, ready, mode, arrays)
+    cell.steps = _steps(cell, "resident")
+    before = time.perf_counter()
+    cell.steps[0]()
+    first = time.perf_counter() - before
+    _CELL[:] = [cell]
+    return {
+        "load_s": loaded - start,
+        "compile_s": prepared - loaded if compiled else None,
+        "first_s": first,
+        "versions": versions((*table()[name].packages, "numpy")),
+    }
+
+
+def check(index: int) -> dict[str, Any]:
+    """The verdict on one reference."""
+    (cell,) = _CELL
+    expected = cell.references[index]
+    return verdict.judge(candidate.run(cell.runtime, cell.artifact, cell.mode, expected), expected).as_dict()
+
+
+def check_more(path: str) -> dict[str, Any]:
+    """The verdict on one more reference, which is not kept."""
+    (cell,) = _CELL
+    expected = verdict.read(Path(path))
+    return verdict.judge(candidate.run(cell.runtime, cell.artifact, cell.mode, expected), expected).as_dict()
+
+
+def warm(plane: str, seconds: float) -> list[float]:
+    """Switches dropout on where there is any, and steps until the times are flat."""
+    (cell,) = _CELL
+    if cell.mode != "forward" and cell.artifact.has_dropout:
+        expected = cell.references[0]
+        cell.runtime.prepare(candidate.inputs_of(expected), expected["labels"], dropout=True)
+    cell.steps = _steps(cell, plane)
+    return timing.warm(cell.steps, seconds)
+
+
+def block(seconds: float, limit: int) -> dict[str, Any]:
+    """One untimed step, because the caches are cold, then timed ones; then looks at what the last one computed."""
+    (cell,) = _CELL
+    if isinstance(cell.runtime, Trainer) and cell.mode == "step":
+        cell.runtime.reset()  # so that no weight drifts to infinity or to denormals over thousands of steps
+    lead = timing.sample(cell.steps, 0, 1, cell.turn)
+    cpu, wall = time.process_time(), time.perf_counter()
+    samples = timing.sample(cell.steps, seconds, limit, cell.turn + 1)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    cell.turn += 1 + len(samples)
+    _verify(cell)
+    return {"samples": samples, "lead": lead, "cpu_s": cpu, "wall_s": wall}
+
+
+def _verify(cell: Cell) -> None:
+    """Proves that the last timed step did the work: its outputs are the oracle's, its loss is finite.
+
+    Raises:
+        verdict.Changed: it did not.
+    """
+    index = (cell.turn - 1) % len(cell.steps)
+    if cell.mode == "forward":
+        values = cell.last if isinstance(cell.last, list) else cell.runtime.get(cell.last)
+        outputs = {f"output/{n}": v for n, v in zip(cell.artifact.info["outputs"], values, strict=True)}
+        found = verdict.judge(outputs, cell.references[index])
+        if found.precision != "fp32":
+            raise verdict.Changed(f"while it was timed {found.message}")
+    else:
+        loss = float(np.asarray(cell.runtime.get(cell.last[:1])[0]))
+        if not np.isfinite(loss):
+            raise verdict.Changed("the loss became infinite while it was timed")
+
+
+def _steps(cell: Cell, plane: str) -> list[Callable[[], object]]:
+    """One step a reference: inputs rotate, so that a runtime that remembers answers is caught."""
+    make = {"forward": _forward_step, "gradient": _gradient_step, "step": _training_step}[cell.mode]
+    return [make(cell, reference, plane) for reference in cell.references]
+
+
+def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
+    runtime, arrays = cell.runtime, candidate.inputs_of(reference)
+    if plane == "host":
+
+        def host() -> None:
+            cell.last = runtime.get(runtime.forward(*runtime.put(arrays)))
+
+        return host
+    inputs, forward, wait = runtime.put(arrays), runtime.forward, runtime.wait
+
+    def resident() -> None:
+        cell.last = result = forward(*inputs)
+        wait(result)
+
+    return resident
+
+
+def _gradient_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
+    runtime, arrays, labels = cell.runtime, candidate.inputs_of(reference), reference["labels"]
+    assert isinstance(runtime, Trainer)
+    if plane == "host":
+
+        def host() -> None:
+            cell.last = result = runtime.gradients(runtime.put(arrays), runtime.put([labels])[0])
+            runtime.fetch(result)
+
+        return host
+    inputs, (target,) = runtime.put(arrays), runtime.put([labels])
+
+    def resident() -> None:
+        cell.last = result = runtime.gradients(inputs, target)
+        runtime.wait(result)
+
+    return resident
+
+
+def _training_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
+    runtime, arrays, labels = cell.runtime, candidate.inputs_of(reference), reference["labels"]
+    assert isinstance(runtime, Trainer)
+    if plane == "host":
+
+        def host() -> None:
+            cell.last = result = runtime.step(runtime.put(arrays), runtime.put([labels])[0])
+            runtime.get(result[:1])
+
+        return host
+    inputs, (target,) = runtime.put(arrays), runtime.put([labels])
+
+    def resident() -> None:
+        cell.last = result = runtime.step(inputs, target)
+        runtime.wait(result)
+
+    return resident
+
+
+JOBS: dict[str, Callable[..., Any]] = {
+    job.__name__: job for job in (export, reference, prefix, first_wrong, convertible, open_cell, check, check_more, warm, block)
+}

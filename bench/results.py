@@ -1,0 +1,205 @@
+"""The results store: `results.jsonl`, one record a line, appended and never rewritten (format: docs/results.md).
+
+What shaped it: `kill -9`, a full disk or a power cut at any moment may lose the line being written and nothing else;
+two xbench processes may share a folder; what is written is strict JSON, so that any other program can read it.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import math
+import numbers
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xbench.bench import Case, XBenchError
+
+VERSION = 1
+# 1: the first format.
+
+FOLDER = Path("xbench-results")
+FILE = "results.jsonl"
+Record = dict[str, Any]
+
+
+class StoreError(XBenchError):
+    """The store cannot be written or read; the message is one line that names the file and what to do."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A results file that could be opened for writing when the store was opened."""
+
+    path: Path
+
+    def append(self, record: Record) -> None:
+        """Write one record and wait until the disk has it; when that fails the file is as it was before."""
+        line = encode({"schema": VERSION, **record})
+        with _locked(self.path) as file:
+            end, separator = _cut_torn_line(file)
+            _write(file, separator + line, end)
+
+    def read(self) -> list[Record]:
+        """Return all complete records, oldest first."""
+        return read(self.path)
+
+
+def open_store(folder: Path = FOLDER) -> Store:
+    """Make the folder and its results file; raise at once where nothing could be written later."""
+    path = folder / FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _failure("cannot make the output folder", folder, error) from error
+    with _locked(path):
+        pass
+    _flush_folder(folder)
+    return Store(path)
+
+
+def read(path: Path) -> list[Record]:
+    """Return all complete records of a results file, oldest first; a last line that was cut short is left out."""
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise StoreError(f"no results in {path.parent}: run `xbench time --out {path.parent}` first") from error
+    except OSError as error:
+        raise _failure("cannot read", path, error) from error
+    *lines, tail = data.split(b"\n")
+    records = [_decode(line, path, number) for number, line in enumerate(lines, 1) if line.strip()]
+    if _is_complete(tail):
+        records.append(_decode(tail, path, len(lines) + 1))
+    return records
+
+
+def latest(records: Iterable[Record]) -> dict[str, Record]:
+    """Return the last record of each key."""
+    return {record["key"]: record for record in records}
+
+
+def encode(record: Record) -> bytes:
+    """Return the line of a record: strict JSON, ASCII, one newline at its end."""
+    problem = _problem(record)
+    if problem:
+        raise ValueError(f"not a record: {problem}")
+    return json.dumps(_plain(record), allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    """Return the value in JSON's own types: NaN and infinities as null, NumPy's scalars as numbers."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value) if math.isfinite(value) else None
+    return value  # json refuses it with a TypeError that names the type
+
+
+def _problem(record: Any) -> str | None:
+    """Return what keeps plain data from being a record this version understands, or None."""
+    if not isinstance(record, dict):
+        return "not an object"
+    schema = record.get("schema")
+    if not isinstance(schema, int) or schema < 1:
+        return "no schema version"
+    if schema > VERSION:
+        return f"written by a newer xbench (schema {schema}, this one reads up to {VERSION}); upgrade xbench"
+    if not isinstance(record.get("key"), str) or not isinstance(record.get("status"), str):
+        return "no key or no status"
+    if not isinstance(record.get("times"), dict | None):
+        return "times is not an object"
+    try:
+        hash(Case(**record["case"]))
+    except (KeyError, TypeError) as error:
+        return f"not a case: {error}"
+    return None
+
+
+def _decode(line: bytes, path: Path, number: int) -> Record:
+    """Return the record of a line; raise with the file and the line number where it is none."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path}, line {number}: not JSON; remove that line or choose another --out") from error
+    problem = _problem(record)
+    if problem:
+        raise StoreError(f"{path}, line {number}: {problem}")
+    assert isinstance(record, dict)
+    return record
+
+
+def _is_complete(tail: bytes) -> bool:
+    """Say whether what stands behind the last newline is a whole object: no proper prefix of an object parses."""
+    try:
+        return isinstance(json.loads(tail), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """Open the file for appending and hold its lock; every OSError inside becomes a StoreError."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+        finally:
+            os.close(file)  # and with it the lock
+    except OSError as error:
+        raise _failure("cannot write", path, error) from error
+
+
+def _cut_torn_line(file: int) -> tuple[int, bytes]:
+    """Cut off a last line that was cut short. Return the length in bytes and what must stand before the next line."""
+    end = os.fstat(file).st_size
+    start, tail = end, b""
+    while start and b"\n" not in tail:
+        step = min(start, 1 << 16)
+        start -= step
+        tail = os.pread(file, step, start) + tail
+    tail = tail.rpartition(b"\n")[2]
+    if _is_complete(tail):
+        return end, b"\n"  # only its newline is missing, as some editors leave it
+    if tail:
+        os.ftruncate(file, end - len(tail))
+    return end - len(tail), b""
+
+
+def _write(file: int, line: bytes, end: int) -> None:
+    """Write the line at the end of the file and flush it; on failure cut the file back to its `end`, in bytes."""
+    try:
+        written = os.write(file, line)
+        while written < len(line):  # a disk that is nearly full takes a part; the next call tells why
+            written += os.write(file, line[written:])
+        os.fsync(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(file, end)
+        raise
+
+
+def _flush_folder(folder: Path) -> None:
+    """Flush the folder's entry of a new file, which a power cut could lose; not every file system can do it."""
+    with contextlib.suppress(OSError):
+        entry = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(entry)
+        finally:
+            os.close(entry)
+
+
+def _failure(what: str, path: Path, error: OSError) -> StoreError:
+    """Return the one line for an error of the operating system."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    advice = "free some space" if full else "choose another --out"
+    return StoreError(f"{what} {path}: {error.strerror or error} ({advice}, then run the same command again)")

@@ -1,0 +1,50 @@
+"""The clock: how single steps are timed inside a worker. Everything that is timed goes through `sample`."""
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+
+from xbench.bench.statistics import is_flat
+
+Step = Callable[[], object]
+Clock = Callable[[], float]
+
+
+def sample(
+    steps: Sequence[Step], seconds: float, limit: int, first: int = 0, clock: Clock = time.perf_counter
+) -> list[float]:
+    """Times single steps, taken in turn from `steps`, until `seconds` have passed or `limit` are done; at least one.
+
+    The garbage collector rests meanwhile, as in `timeit`.
+    """
+    samples: list[float] = []
+    append, count, enabled = samples.append, len(steps), gc.isenabled()
+    gc.disable()
+    try:
+        end = clock() + seconds
+        for index in range(first, first + limit):
+            step = steps[index % count]
+            start = clock()
+            step()
+            stop = clock()
+            append(stop - start)
+            if stop >= end:
+                break
+    finally:
+        if enabled:
+            gc.enable()
+    return samples
+
+
+def warm(steps: Sequence[Step], seconds: float, limit: int = 5000, clock: Clock = time.perf_counter) -> list[float]:
+    """Steps until the series of times is flat, or until `seconds` have passed; returns all of them.
+
+    Flatness is looked for whenever the series has grown by half, so that looking costs less than stepping.
+    """
+    samples: list[float] = []
+    start = clock()
+    while (left := seconds - (clock() - start)) > 0 and len(samples) < limit:
+        samples += sample(steps, left, max(10, len(samples) // 2), len(samples), clock)
+        if is_flat(samples) is not None:
+            break
+    return samples

@@ -1,0 +1,237 @@
+"""A worker process and the protocol between it and its parent, both halves in one file.
+
+The parent writes one JSON object a line (`{"job": name, "arguments": {...}}`) to a pipe of its own and sleeps until the
+answer arrives on another; whatever the worker prints goes to a log and can spoil nothing. A worker that is not at work
+is stopped by signal (`pause`), so its threads cannot disturb the one that is. A worker dies with its parent.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from xbench.bench import XBenchError
+
+PR_SET_PDEATHSIG = 1
+TAIL = 400  # bytes of a worker's log that may become a message
+
+
+class WorkerFailure(Exception):
+    """What became of a job that gave no result: a status of the store and one line."""
+
+    def __init__(self, status: str, message: str, operators: dict[str, int] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.operators = status, message, operators
+
+
+# ***** the parent's half *****
+
+
+class Worker:
+    """One worker process. Any failed call ends it."""
+
+    def __init__(self, log: Path, device: str = "cpu", threads: int = 1) -> None:
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        self.log, self._buffer = log, b""
+        command = [sys.executable, "-P", "-m", "xbench.bench.worker", str(requests), str(answers), str(threads)]
+        with log.open("wb") as chatter:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=chatter,
+                stderr=chatter,
+                pass_fds=(requests, answers),
+                env=environment(device, threads),
+                start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends the worker
+            )
+        os.close(requests)
+        os.close(answers)
+
+    def call(self, job: str, timeout: float, **arguments: Any) -> Any:
+        """Runs one job and returns its result; asleep meanwhile.
+
+        Raises:
+            WorkerFailure: the job raised, or the worker died, or `timeout` seconds passed.
+        """
+        line = json.dumps({"job": job, "arguments": arguments}).encode() + b"\n"
+        try:
+            _write_all(self._requests, line)
+            answer = self._read(timeout)
+        except (BrokenPipeError, EOFError):
+            raise self._death() from None
+        except TimeoutError:
+            self.stop()
+            raise WorkerFailure("TIMEOUT", f"no answer to {job} within {timeout:.0f} s") from None
+        except BaseException:
+            self.stop()
+            raise
+        if "error" in answer:
+            self.stop()
+            raise WorkerFailure(answer["status"], answer["error"], answer.get("operators"))
+        return answer["result"]
+
+    def _read(self, timeout: float) -> dict[str, Any]:
+        end = time.monotonic() + timeout
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([self._answers], [], [], max(end - time.monotonic(), 0))
+            if not ready:
+                raise TimeoutError
+            data = os.read(self._answers, 1 << 20)
+            if not data:
+                raise EOFError
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict) or not ({"result", "error"} & set(answer)):
+            self.stop()
+            raise WorkerFailure("CRASH", "the worker's answer is not JSON of ours")
+        return answer
+
+    def _death(self) -> WorkerFailure:
+        try:
+            code = self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            code = 0
+        words = self._last_words()
+        self.stop()
+        if code == -signal.SIGKILL or any(sign in words for sign in OUT_OF_MEMORY):
+            return WorkerFailure("OOM", f"out of memory: {words or 'the system killed the worker'}")
+        reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return WorkerFailure("CRASH", f"the worker ended with {reason}{': ' if words else ''}{words}")
+
+    def _last_words(self) -> str:
+        with self.log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(file.tell() - TAIL, 0))
+            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+        return "".join(c for c in lines[-1] if c.isprintable())[:200] if lines else ""
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Ends the worker and everything it started."""
+        self._signal(signal.SIGKILL)
+        self.process.wait()
+        for end in (self._requests, self._answers):
+            try:
+                os.close(end)
+            except OSError:
+                pass
+
+    def _signal(self, number: int) -> None:
+        try:
+            os.killpg(self.process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "Out of memory", "Cannot allocate memory", "OutOfMemory")
+
+
+def _write_all(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def environment(device: str, threads: int) -> dict[str, str]:
+    """The worker's environment: the same thread setting in every library's own words, float32 meant as float32."""
+    settings = dict(os.environ)
+    for name in ("OMP", "MKL", "OPENBLAS", "TVM", "VECLIB_MAXIMUM", "NUMEXPR"):
+        settings[f"{name}_NUM_THREADS"] = str(threads)
+    settings.pop("ONEDNN_DEFAULT_FPMATH_MODE", None)  # would let oneDNN compute in bfloat16
+    settings |= {
+        "NVIDIA_TF32_OVERRIDE": "0",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "PYTHONUNBUFFERED": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # a compile pool would outlive the compilation
+    }
+    if device == "cpu":
+        settings |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+    return settings
+
+
+# ***** the worker's half *****
+
+
+def main(requests: int, answers: int, threads: int) -> None:
+    _die_with_parent()
+    _limit(threads)
+    from xbench.bench import jobs
+
+    with os.fdopen(requests, "rb") as lines:
+        for line in lines:
+            request = json.loads(line)
+            answer = _answer(jobs.JOBS[request["job"]], request["arguments"])
+            _write_all(answers, json.dumps(answer).encode() + b"\n")
+
+
+def _answer(job: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    from xbench.converters import UnsupportedOps
+    from xbench.parity.verdict import Changed
+    from xbench.runtimes import Unavailable
+
+    try:
+        return {"result": job(**arguments)}
+    except UnsupportedOps as error:
+        return {"status": "UNSUPPORTED", "error": f"operators missing: {error}", "operators": error.operators}
+    except (NotImplementedError, Unavailable) as error:
+        return {"status": "UNSUPPORTED", "error": _line(error)}
+    except Changed as error:
+        return {"status": "FAIL", "error": _line(error)}
+    except MemoryError as error:
+        return {"status": "OOM", "error": f"out of memory: {_line(error)}"}
+    except XBenchError as error:
+        return {"status": "ERROR", "error": _line(error)}
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        message = f"{type(error).__name__}: {_line(error)}"
+        return {"status": "OOM" if any(sign in message for sign in OUT_OF_MEMORY) else "CRASH", "error": message}
+
+
+def _line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__
+
+
+def _die_with_parent() -> None:
+    """Asks Linux to kill this process when its parent dies, even by kill -9 and even while it is stopped."""
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _limit(threads: int) -> None:
+    """Runs on as many CPUs as there are threads, is the first to go when memory is short, and fails before it swaps."""
+    if hasattr(os, "sched_setaffinity"):
+        allowed = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, allowed[:threads])
+    try:
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    except OSError:
+        pass
+    if os.environ.get("CUDA_VISIBLE_DEVICES") == "-1":  # CUDA maps far more than it uses
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_DATA, (int(total * 0.9), resource.RLIM_INFINITY))
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:4]))

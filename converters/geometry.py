@@ -1,0 +1,103 @@
+"""Shape arithmetic that every operator table shares: padding, pooling windows, slices. Plain integers and NumPy only."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+Pads = list[tuple[int, int]]
+
+
+def conv_pads(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int] | None,
+    auto_pad: str = "NOTSET",
+) -> Pads:
+    """Padding (before, after) of each spatial axis, from ONNX's `pads` and `auto_pad` (operator Conv)."""
+    if auto_pad in ("NOTSET", "VALID"):
+        flat = pads if pads is not None and auto_pad == "NOTSET" else [0] * 2 * len(size)
+        return list(zip(flat[: len(size)], flat[len(size) :], strict=True))
+    result = []
+    for n, k, s, d in zip(size, kernel, strides, dilations, strict=True):
+        total = max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
+        small, large = total // 2, total - total // 2
+        result.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
+    return result
+
+
+def pool_pads(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Pads,
+    ceil_mode: int,
+) -> Pads:
+    """Padding widened so that flooring windows gives ONNX's ceil_mode; a window never starts in the padding behind."""
+    if not ceil_mode:
+        return pads
+    result = []
+    for n, k, s, d, (low, high) in zip(size, kernel, strides, dilations, pads, strict=True):
+        reach = d * (k - 1) + 1
+        windows = -(-(n + low + high - reach) // s) + 1
+        if (windows - 1) * s >= n + low:
+            windows -= 1
+        result.append((low, max((windows - 1) * s + reach - n - low, 0)))
+    return result
+
+
+def window_counts(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Pads,
+    counted: Pads,
+) -> np.ndarray:
+    """How many elements each pooling window averages over; shape: the spatial output.
+
+    `pads` is all padding; `counted` is the part that counts as elements (none, or ONNX's count_include_pad).
+    """
+    counts = np.ones((), np.float32)
+    for n, k, s, d, (low, high), (real_low, real_high) in zip(
+        size, kernel, strides, dilations, pads, counted, strict=True
+    ):
+        starts = np.arange(0, n + low + high - d * (k - 1), s)
+        positions = starts[:, None] + d * np.arange(k)[None, :] - low
+        inside = (positions >= -real_low) & (positions < n + real_high)
+        counts = counts[..., None] * inside.sum(1).astype(np.float32)
+    return counts
+
+
+def slices(
+    rank: int,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int] | None = None,
+    steps: Sequence[int] | None = None,
+) -> tuple[slice, ...]:
+    """Python slices for ONNX's Slice; ends beyond the array mean its end, in either direction."""
+    result = [slice(None)] * rank
+    axes = range(len(starts)) if axes is None else axes
+    for start, end, axis, step in zip(starts, ends, axes, [1] * len(starts) if steps is None else steps, strict=True):
+        stop: int | None = int(end)
+        if step < 0 and end < -(2**30):
+            stop = None
+        result[axis] = slice(int(start), stop, int(step))
+    return tuple(result)
+
+
+def new_shape(shape: Sequence[int], target: Sequence[int], allowzero: int = 0) -> tuple[int, ...]:
+    """The shape ONNX's Reshape asks for, zeros replaced by the input's own; -1 is left to the framework."""
+    return tuple(int(shape[i]) if n == 0 and not allowzero else int(n) for i, n in enumerate(target))
+
+
+def split_sizes(length: int, split: Sequence[int] | None, num_outputs: int | None) -> list[int]:
+    """Lengths of the parts ONNX's Split makes; without `split` the last part is the smaller one."""
+    if split is not None:
+        return [int(n) for n in split]
+    assert num_outputs is not None, "Split needs `split` or `num_outputs`"
+    part = -(-length // num_outputs)
+    return [*[part] * (num_outputs - 1), length - part * (num_outputs - 1)]

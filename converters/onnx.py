@@ -1,0 +1,217 @@
+"""PyTorch -> ONNX: the only exporter.
+
+What `export` guarantees (each with a test): initializer names equal `named_parameters()`; tied weights are one
+initializer; BatchNormalization and Dropout keep their place and parameters, nothing is folded into a convolution; the
+batch is symbolic; recurrent weights stay PyTorch's parameters, reordered inside the graph so that gradients reach them.
+Which initializers are trainable, and that the running variance is PyTorch's unbiased one, travels in `metadata_props`.
+"""
+
+import json
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+from onnx_ir.passes import common
+from onnxscript import opset18 as op
+from onnxscript.function_libs.torch_lib.ops import nn as torch_lib
+from onnxscript.optimizer import fold_constants
+from torch import nn
+
+from xbench.converters import PARAMETERS, UNBIASED, constant
+
+OPSET = 20
+
+
+def export(module: nn.Module, inputs: Mapping[str, np.ndarray]) -> ir.Model:
+    """Exports a module in training form, with the first axis of every input symbolic (`batch`).
+
+    `inputs` are example arrays by name, in the order of the module's arguments; their batch must be at least 2, because
+    the tracer takes 0 and 1 for constants.
+    """
+    module.train()
+    batch = torch.export.Dim("batch")
+    arguments = tuple(torch.from_numpy(array) for array in inputs.values())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            program = torch.onnx.export(
+                module,
+                arguments,
+                input_names=list(inputs),
+                dynamic_shapes=tuple({0: batch} for _ in arguments),
+                custom_translation_table=_translations(),
+                opset_version=OPSET,
+                dynamo=True,
+                verbose=False,
+                optimize=False,  # its default merges equal parameters and folds BatchNormalization into Conv
+            )
+        finally:
+            logging.disable(logging.NOTSET)
+    assert program is not None
+    model = clean(program.model)
+    _keep_names(model, module)
+    model.metadata_props[PARAMETERS] = json.dumps([name for name, p in module.named_parameters() if p.requires_grad])
+    model.metadata_props[UNBIASED] = "1"
+    return model
+
+
+def clean(model: ir.Model) -> ir.Model:
+    """Removes the tracer's debris and leaves every initializer that is a parameter alone.
+
+    Initializers are made graph inputs while constants are folded, so that nothing that depends on a weight is folded.
+    """
+    common.AddInitializersToInputsPass()(model)
+    fold_constants(model, onnx_shape_inference=True)
+    common.RemoveInitializersFromInputsPass()(model)
+    for node in list(model.graph):
+        _fix_shape(node)
+        _drop_zero_inputs(node)
+        _drop_whole_slice(node)
+    common.IdentityEliminationPass()(model)
+    common.RemoveUnusedNodesPass()(model)
+    common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    return model
+
+
+def _drop_zero_inputs(node: ir.Node) -> None:
+    """Removes optional inputs that are all zero: the bias of a bias-less convolution, initial recurrent states."""
+    optional = {"Conv": (2,), "ConvTranspose": (2,), "LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}.get(node.op_type, ())
+    for index in optional:
+        if index < len(node.inputs) and _is_zero(node.inputs[index]):
+            node.replace_input_with(index, None)
+
+
+def _fix_shape(node: ir.Node) -> None:
+    """Writes a computed target shape as a constant, where at most one dimension of the result is symbolic."""
+    shape = node.outputs[0].shape if node.op_type == "Reshape" else None
+    if shape is None or constant(node.inputs[1]) is not None or sum(not isinstance(n, int) for n in shape) > 1:
+        return
+    target = np.array([n if isinstance(n, int) else -1 for n in shape], np.int64)
+    value = ir.Value(name=f"{node.outputs[0].name}_shape", const_value=ir.tensor(target))
+    assert node.graph is not None
+    node.graph.register_initializer(value)
+    node.replace_input_with(1, value)
+
+
+def _drop_whole_slice(node: ir.Node) -> None:
+    """Removes `x[:]`, which the tracer writes for every colon of an index."""
+    if node.op_type != "Slice" or len(node.inputs) < 4:
+        return
+    starts, ends, steps = (constant(v) for v in (*node.inputs[1:3], node.inputs[4] if len(node.inputs) > 4 else None))
+    whole = starts is not None and ends is not None and not starts.any() and (ends >= np.iinfo(np.int32).max).all()
+    if whole and (len(node.inputs) < 5 or (steps is not None and (steps == 1).all())):
+        common_input, output = node.inputs[0], node.outputs[0]
+        if common_input is not None and not output.is_graph_output():
+            ir.convenience.replace_all_uses_with(output, common_input)
+
+
+def _is_zero(value: ir.Value | None) -> bool:
+    while value is not None and (producer := value.producer()) is not None and producer.op_type in ("Expand", "Slice"):
+        value = producer.inputs[0]
+    array = constant(value)
+    return array is not None and not array.any()
+
+
+def _keep_names(model: ir.Model, module: nn.Module) -> None:
+    """Makes a tied weight carry the name `named_parameters()` gives it, and checks that no parameter was lost."""
+    canonical = {id(p): name for name, p in module.named_parameters()}
+    for alias, p in module.named_parameters(remove_duplicate=False):
+        name = canonical[id(p)]
+        if alias != name and alias in model.graph.initializers and name not in model.graph.initializers:
+            value = model.graph.initializers.pop(alias)
+            value.name = name
+            model.graph.initializers[name] = value
+    used = {name for name, p in module.named_parameters() if p.requires_grad}
+    if lost := sorted(used - set(model.graph.initializers)):
+        raise ValueError(f"the exporter lost {len(lost)} parameters: {', '.join(lost[:5])}")
+
+
+def _translations() -> dict[Any, Any]:
+    """Operators this file writes itself, because the exporter's own form loses weights or hides constant shapes."""
+    aten = torch.ops.aten
+    return {
+        aten.lstm.input: _lstm,
+        aten.gru.input: _gru,
+        aten.scaled_dot_product_attention.default: _attention,
+    }
+
+
+def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """aten::scaled_dot_product_attention; the causal mask becomes a constant where the lengths are known."""
+    rows, columns = query.shape[-2], key.shape[-2]
+    if enable_gqa or dropout_p or (is_causal and not (isinstance(rows, int) and isinstance(columns, int))):
+        arguments = (attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        return torch_lib.aten_scaled_dot_product_attention(query, key, value, *arguments)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    axes = list(range(len(key.shape)))
+    scores = op.MatMul(op.Mul(query, scale), op.Transpose(key, perm=[*axes[:-2], axes[-1], axes[-2]]))
+    if is_causal:
+        mask = np.triu(np.full((rows, columns), -np.inf, np.float32), 1)
+        scores = op.Add(scores, op.Constant(value=ir.tensor(mask)))
+    elif attn_mask is not None and attn_mask.dtype == ir.DataType.BOOL:
+        scores = op.Where(attn_mask, scores, float("-inf"))
+    elif attn_mask is not None:
+        scores = op.Add(scores, attn_mask)
+    return op.MatMul(op.Softmax(scores, axis=-1), value)
+
+
+def _reorder(weight: Any, order: Sequence[int]) -> Any:
+    gates = op.Split(weight, axis=0, num_outputs=len(order))
+    return op.Concat(*(gates[i] for i in order), axis=0)
+
+
+def _stack(arrays: Sequence[Any]) -> Any:
+    parts = [op.Unsqueeze(array, [0]) for array in arrays]
+    return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=0)
+
+
+def _layers(params: Sequence[Any], per_direction: int, directions: int, order: Sequence[int]) -> list[tuple]:
+    """Groups PyTorch's flat weight list into ONNX's W, R and B of each layer, gates in ONNX's order."""
+    size, layers = per_direction * directions, []
+    for first in range(0, len(params), size):
+        cells = [params[i : i + per_direction] for i in range(first, first + size, per_direction)]
+        gated = [[_reorder(array, order) for array in cell] for cell in cells]
+        bias = _stack([op.Concat(*cell[2:], axis=0) for cell in gated]) if per_direction == 4 else None
+        layers.append((_stack([cell[0] for cell in gated]), _stack([cell[1] for cell in gated]), bias))
+    return layers
+
+
+def _recurrent(kind, input, states, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, order):
+    """Writes PyTorch's multi-layer recurrent operator as one ONNX node a layer."""
+    directions, hidden_size = 2 if bidirectional else 1, params[1].shape[-1]
+    x = op.Transpose(input, perm=[1, 0, 2]) if batch_first else input
+    last: list[list[Any]] = []
+    for layer, (w, r, b) in enumerate(_layers(params, 4 if has_biases else 2, directions, order)):
+        first = layer * directions
+        initial = [op.Slice(state, [first], [first + directions], [0]) for state in states]
+        if layer and train and dropout:
+            x, _ = op.Dropout(x, dropout, True)
+        y, *final = _node(kind, x, w, r, b, initial, bidirectional, hidden_size)
+        last.append(final)
+        x = op.Squeeze(y, [1]) if directions == 1 else op.Reshape(op.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1])
+    finals = [states_[0] if num_layers == 1 else op.Concat(*states_, axis=0) for states_ in zip(*last, strict=True)]
+    return (op.Transpose(x, perm=[1, 0, 2]) if batch_first else x, *finals)
+
+
+def _node(kind, x, w, r, b, initial, bidirectional, hidden_size):
+    attributes = {"direction": "bidirectional" if bidirectional else "forward", "hidden_size": hidden_size}
+    if kind == "LSTM":
+        return op.LSTM(x, w, r, b, None, *initial, **attributes)
+    return op.GRU(x, w, r, b, None, *initial, linear_before_reset=1, **attributes)
+
+
+def _lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    """aten::lstm.input; PyTorch keeps gates as i, f, g, o and ONNX as i, o, f, c."""
+    layers = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
+    return _recurrent("LSTM", input, hx, params, *layers, order=(0, 3, 1, 2))
+
+
+def _gru(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    """aten::gru.input; PyTorch keeps gates as r, z, n and ONNX as z, r, h."""
+    layers = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
+    return _recurrent("GRU", input, [hx], params, *layers, order=(1, 0, 2))

@@ -1,0 +1,76 @@
+"""Update rules, each written once as arithmetic on arrays, so that every framework trains by the same formula.
+
+Arrays may be of any framework: only `+ - * / **` and three functions that the caller passes are used, see `Functions`. The formulas are PyTorch's (torch.optim), which differ from Keras in the place of Adam's epsilon
+and from Caffe in the place of the learning rate.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+Arrays = dict[str, Any]
+SLOTS = {"sgd": ("momentum",), "adam": ("mean", "square"), "adamw": ("mean", "square")}
+
+
+class Functions(NamedTuple):
+    """What the formulas need of a framework beside arithmetic: the sum of all elements, the smaller of two, exp(x) - 1."""
+
+    total: Callable[[Any], Any]
+    minimum: Callable[[Any, Any], Any]
+    expm1: Callable[[Any], Any]
+
+
+def slots(rule: Mapping[str, Any]) -> tuple[str, ...]:
+    """The arrays an update rule keeps for every parameter; all start at zero."""
+    return () if rule["name"] == "sgd" and not rule["momentum"] else SLOTS[rule["name"]]
+
+
+def update(
+    rule: Mapping[str, Any],
+    step: Any,
+    params: Arrays,
+    grads: Arrays,
+    memory: Mapping[str, Arrays],
+    use: Functions,
+) -> tuple[Arrays, dict[str, Arrays]]:
+    """New parameters and new memory (slot -> name -> array). `step` counts from 1 and may be an array."""
+    if rule["clip"]:
+        grads = _clipped(rule["clip"], grads, use)
+    rules = {"sgd": _sgd, "adam": _adam, "adamw": _adam}
+    new_params: Arrays = {}
+    new_memory: dict[str, Arrays] = {slot: {} for slot in slots(rule)}
+    for name, p in params.items():
+        old = {slot: memory[slot][name] for slot in new_memory}
+        new_params[name], kept = rules[rule["name"]](rule, step, p, grads[name], old, use)
+        for slot, value in kept.items():
+            new_memory[slot][name] = value
+    return new_params, new_memory
+
+
+def _clipped(limit: float, grads: Arrays, use: Functions) -> Arrays:
+    """torch.nn.utils.clip_grad_norm_."""
+    norm = sum(use.total(g * g) for g in grads.values()) ** 0.5
+    factor = use.minimum(limit / (norm + 1e-6), 1.0)
+    return {name: g * factor for name, g in grads.items()}
+
+
+def _sgd(rule: Mapping[str, Any], step: Any, p: Any, g: Any, old: Arrays, use: Functions) -> tuple[Any, Arrays]:
+    g = g + rule["weight_decay"] * p if rule["weight_decay"] else g
+    if not old:
+        return p - rule["lr"] * g, {}
+    momentum = rule["momentum"] * old["momentum"] + g
+    return p - rule["lr"] * momentum, {"momentum": momentum}
+
+
+def _adam(rule: Mapping[str, Any], step: Any, p: Any, g: Any, old: Arrays, use: Functions) -> tuple[Any, Arrays]:
+    beta1, beta2, decay = rule["beta1"], rule["beta2"], rule["weight_decay"]
+    if decay and rule["name"] == "adam":
+        g = g + decay * p
+    elif decay:
+        p = p * (1 - rule["lr"] * decay)
+    mean = beta1 * old["mean"] + (1 - beta1) * g
+    square = beta2 * old["square"] + (1 - beta2) * (g * g)
+    # 1 - beta ** step in float32 is wrong by 1e-5 for beta = 0.999, step = 1: the two numbers are nearly equal.
+    correction1, correction2 = (-use.expm1(step * math.log(beta)) for beta in (beta1, beta2))
+    spread = square**0.5 / correction2**0.5 + rule["eps"]
+    return p - rule["lr"] / correction1 * (mean / spread), {"mean": mean, "square": square}

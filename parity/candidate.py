@@ -1,0 +1,40 @@
+"""Runs a prepared runtime on the inputs of a reference and names what comes out as the reference names it."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from xbench.converters.artifact import Artifact
+from xbench.parity.verdict import STEPS
+from xbench.runtimes import Runtime, Trainer
+
+
+def inputs_of(reference: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    count = sum(name.startswith("input/") for name in reference)
+    return [reference[f"input/{index}"] for index in range(count)]
+
+
+def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs, or loss and gradients, or losses and weights after `STEPS` steps; leaves the runtime as it was."""
+    inputs = runtime.put(inputs_of(reference))
+    if mode == "forward":
+        result = runtime.forward(*inputs)
+        runtime.wait(result)
+        outputs = zip(artifact.info["outputs"], runtime.get(result), strict=True)
+        return {f"output/{name}": value for name, value in outputs}
+    assert isinstance(runtime, Trainer)
+    (labels,) = runtime.put([reference["labels"]])
+    if mode == "gradient":
+        result = runtime.gradients(inputs, labels)
+        runtime.wait(result)
+        loss, grads = runtime.fetch(result)
+        return {"loss": np.array([loss]), **{f"gradient/{name}": g for name, g in grads.items()}}
+    runtime.reset()
+    losses = []
+    for _ in range(STEPS):
+        result = runtime.step(inputs, labels)
+        runtime.wait(result)
+        losses.append(float(np.asarray(runtime.get(result[:1])[0])))
+    weights = runtime.weights()
+    runtime.reset()
+    return {"loss": np.array(losses), **{f"weight/{name}": value for name, value in weights.items()}}

@@ -1,0 +1,121 @@
+"""The oracle: the network in float64 PyTorch, and the noise floor: what float32 PyTorch loses against it, per tensor.
+
+A reference is one `.npz` file: the inputs, every tensor to compare in float64, and for each tensor the two floors of
+`xbench.parity.verdict`. The floor is the largest error of several float32 runs, because one alone may be lucky: runs that
+differ only in the order of their sums (the samples of the batch reversed, oneDNN on and off), and a run whose weights
+were moved by 16 units in the last place, its error divided by 16. The last one is there for ReLU: an input that rounding
+carries across the kink changes a gradient by much more than rounding itself, and 16 times the noise meets a kink 16 times
+as often.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from xbench import models
+from xbench.converters.artifact import Artifact
+from xbench.converters.torch import cross_entropy
+from xbench.parity.verdict import STEPS, distance, join
+from xbench.runtimes.torch import ProgramModule, module_of, named_tensors, optimizer_of, set_dropout
+
+Tensors = dict[str, np.ndarray]
+PERTURBED = 16  # units in the last place
+
+
+def sample(artifact: Artifact, batch: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Seeded inputs in the order of the graph, and labels; the same on every machine."""
+    info = artifact.info
+    inputs = [
+        models.draw(i["name"], models.resolve(tuple(i["shape"]), batch), i["dtype"], i["low"], i["high"], seed)
+        for i in info["inputs"]
+    ]
+    return inputs, models.draw(
+        "labels", models.resolve(tuple(info["labels"]), batch), "int64", 0, info["classes"], seed
+    )
+
+
+def write(artifact: Artifact, path: Path, mode: str, inputs: Sequence[np.ndarray], labels: np.ndarray) -> None:
+    """Computes a reference and writes it in one piece: nobody ever sees half a file."""
+    oracle = _run(artifact, mode, inputs, labels, torch.float64)
+    floors = {name: (0.0, 0.0) for name in oracle}
+    for flipped, onednn, ulps in ((False, True, 0), (True, True, 0), (True, False, 0), (False, True, PERTURBED)):
+        with torch.backends.mkldnn.flags(enabled=onednn):
+            given = [array[::-1].copy() for array in inputs] if flipped else inputs
+            run = _run(artifact, mode, given, labels[::-1].copy() if flipped else labels, torch.float32, ulps)
+        for name, expected in oracle.items():
+            back = flipped and name.startswith("output/")
+            found = distance(run[name][::-1] if back else run[name], expected)
+            floors[name] = tuple(max(old, new / max(ulps, 1)) for old, new in zip(floors[name], found, strict=True))
+    given_arrays = {f"input/{index}": array for index, array in enumerate(inputs)}
+    floor_arrays = {f"floor/{name}": np.array(value) for name, value in floors.items()}
+    join(path, {**given_arrays, "labels": labels, **oracle, **floor_arrays})
+
+
+def _run(
+    artifact: Artifact, mode: str, inputs: Sequence[np.ndarray], labels: np.ndarray, dtype: torch.dtype, ulps=0
+) -> Tensors:
+    """Every tensor to compare, computed by PyTorch in one floating type; `ulps` moves all weights by about so much."""
+    with _default(dtype):
+        module = module_of(artifact).to(dtype).train(mode != "forward")
+        set_dropout(module, active=False)
+        if ulps:
+            _perturb(module, ulps * 2.0**-24)
+        given = [torch.from_numpy(a).to(dtype) if a.dtype == np.float32 else torch.from_numpy(a) for a in inputs]
+        if mode == "forward":
+            with torch.no_grad():
+                return _named("output", dict(zip(artifact.info["outputs"], _outputs(module, given), strict=True)))
+        return _trained(artifact.info["optimizer"], module, given, torch.from_numpy(labels), mode)
+
+
+def _perturb(module: nn.Module, size: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for p in module.parameters():
+            p.mul_(1 + size * (2 * torch.rand(p.shape, generator=generator) - 1))
+
+
+def _outputs(module: nn.Module, given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    outputs = module(*given)
+    return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def _trained(rule: Mapping[str, Any], module: nn.Module, given: list, labels: torch.Tensor, mode: str) -> Tensors:
+    """Loss and gradients of the first step; for mode step the losses and all weights after `STEPS` steps."""
+    tensors = named_tensors(module)
+    parameters = {name: p for name, p in tensors.items() if isinstance(p, nn.Parameter)}
+    optimizer = optimizer_of(dict(rule), list(parameters.values()))
+    losses = []
+    for _ in range(STEPS if mode == "step" else 1):
+        optimizer.zero_grad()
+        loss = cross_entropy(_outputs(module, given)[0], labels)
+        loss.backward()
+        losses.append(loss.detach())
+        if mode == "step":
+            if rule["clip"]:
+                torch.nn.utils.clip_grad_norm_(parameters.values(), rule["clip"])
+            optimizer.step()
+    if mode == "gradient":
+        grads = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in parameters.items()}
+        return {"loss": np.array([float(losses[0])]), **_named("gradient", grads)}
+    trained = {name: value for name, value in tensors.items() if name in parameters or "running" in name}
+    return {"loss": torch.stack(losses).double().numpy(), **_named("weight", trained)}
+
+
+def _named(kind: str, tensors: Mapping[str, torch.Tensor]) -> Tensors:
+    return {f"{kind}/{name}": value.detach().numpy().copy() for name, value in tensors.items()}
+
+
+@contextlib.contextmanager
+def _default(dtype: torch.dtype) -> Iterator[None]:
+    """The type PyTorch gives to new arrays, which the operator table uses for ONNX's float."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

@@ -1,0 +1,141 @@
+"""From two arrays to a verdict: distances that no NaN or zero can fool, measured in units of the noise floor.
+
+The error of a tensor is its distance to the float64 oracle, once as the L2 norm of the difference and once as its largest
+element (a single wrong row of a large gradient must not drown). Each is divided by what float32 PyTorch loses itself
+(`floor`, never below half a unit in the last place of the tensor's own size). The largest quotient over all tensors is
+the `ratio` of a check, and the class follows from it: float32 arithmetic in another order stays within `LIMITS["fp32"]`;
+TF32 keeps 10 bits of a float32's 23, so its errors start near 2^13 floors, bfloat16's (7 bits) near 2^16.
+"""
+
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+STEPS = 2  # training steps before the weights are compared: momentum and bias correction show at the second
+LIMITS = {"fp32": 64.0, "tf32": 2.0**14, "half": 2.0**18}
+HALF_ULP = 2.0**-24
+BLIND = 1e-2  # a floor above this share of the tensor says that float32 itself decides nothing
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of comparing all tensors of one run; `ratio` is the worst error in units of the noise floor."""
+
+    status: str
+    precision: str
+    worst_tensor: str | None
+    ratio: float | None
+    tensors: int
+    rel_l2: float | None
+    message: str | None = None
+    first_wrong: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        fields = asdict(self)
+        fields["class"] = fields.pop("precision")
+        return fields
+
+
+def distance(candidate: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
+    """L2 norm and largest element of the difference; infinite where shapes differ or anything is not finite.
+
+    Where the reference itself is infinite (a masked score), the candidate must be the same infinity.
+    """
+    candidate, reference = np.asarray(candidate), np.asarray(reference)
+    if candidate.shape != reference.shape:
+        return math.inf, math.inf
+    special = ~np.isfinite(reference)
+    if special.any():
+        if not np.array_equal(candidate[special], reference[special], equal_nan=True):
+            return math.inf, math.inf
+        candidate, reference = candidate[~special], reference[~special]
+    if not np.isfinite(candidate).all():
+        return math.inf, math.inf
+    difference = np.abs(candidate.astype(np.float64) - reference)
+    return float(np.linalg.norm(difference)), float(difference.max(initial=0.0))
+
+
+def relative_error(candidate: np.ndarray, reference: np.ndarray) -> float:
+    """The largest elementwise error relative to the reference; 0/0 is 0, x/0 is infinite, NaN anywhere is infinite.
+
+    [0, 1.5, 2] against [0, 1, 2] is 0.5.
+    """
+    if distance(candidate, reference)[1] == math.inf:
+        return math.inf
+    difference = np.abs(np.asarray(candidate, np.float64) - reference)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = difference / np.abs(reference)
+    return float(np.where(difference == 0, 0.0, relative).max(initial=0.0))
+
+
+def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> Verdict:
+    """Compares all tensors of a reference (see `oracle`) with the candidate's of the same names."""
+    names = [name for name in reference if not name.startswith(("input/", "floor/")) and name != "labels"]
+    if missing := [name for name in names if name not in candidate]:
+        return Verdict("FAIL", "wrong", missing[0], None, len(names), None, f"{missing[0]} is missing")
+    ratios, blind = {}, None
+    for name in names:
+        expected, floor = reference[name], reference[f"floor/{name}"]
+        size, peak = float(np.linalg.norm(expected)), float(np.abs(expected).max(initial=0.0))
+        if floor[0] > BLIND * size and size > 0 and not _cancels(size, names, reference):
+            blind = name
+        error = distance(candidate[name], expected)
+        bounds = max(floor[0], HALF_ULP * size), max(floor[1], HALF_ULP * peak)
+        ratios[name] = max(_quotient(e, b) for e, b in zip(error, bounds, strict=True))
+    wrong = [name for name in names if classify(ratios[name]) != "fp32"]
+    worst = max(ratios, key=lambda name: ratios[name])
+    norm = float(np.linalg.norm(reference[worst]))
+    rel_l2 = distance(candidate[worst], reference[worst])[0] / norm if norm else None
+    ratio, precision = ratios[worst], classify(ratios[worst])
+    status, message = ("PASS", None) if precision == "fp32" else ("FAIL", f"{worst} is {_words(ratio)}")
+    if status == "PASS" and blind:
+        status, message = "UNVERIFIED", f"float32 itself loses more than 1 % of {blind}"
+    # A wrong gradient is found walking back from the loss, everything else in the order of the graph.
+    first = (wrong[-1] if worst.startswith("gradient/") else wrong[0]) if wrong else None
+    finite = ratio if math.isfinite(ratio) else None
+    return Verdict(status, precision, worst, finite, len(names), rel_l2, message, first)
+
+
+def _cancels(size: float, names: Iterable[str], reference: Mapping[str, np.ndarray]) -> bool:
+    """Whether a tensor is zero in exact arithmetic, as the gradient of a bias before a normalisation: only noise."""
+    return size < 1e-6 * max(float(np.linalg.norm(reference[name])) for name in names)
+
+
+def _quotient(error: float, bound: float) -> float:
+    return 0.0 if error == 0 else math.inf if bound == 0 else error / bound
+
+
+def _words(ratio: float) -> str:
+    return "not finite or of another shape" if math.isinf(ratio) else f"{ratio:.0f} times the float32 noise off"
+
+
+def classify(ratio: float) -> str:
+    """The arithmetic that explains an error of so many noise floors: fp32, tf32, half (bf16, fp16) or wrong."""
+    return next((name for name, limit in LIMITS.items() if ratio <= limit), "wrong")
+
+
+def join(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes an `.npz` beside its place and moves it there: a reader sees all of it or nothing."""
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".npz")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **dict(arrays))
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+class Changed(Exception):
+    """A runtime that was proved equal computed something else while it was timed."""

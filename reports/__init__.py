@@ -1,0 +1,111 @@
+"""Reports: what the store holds, as rows; how a row is printed. Reads records and knows no framework.
+
+A row is one cell in machine-readable form (docs/results.md, "Rows"). `formats` writes rows as JSON, CSV and Markdown,
+`table` for the terminal.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from xbench.bench import MODES, Case
+from xbench.bench.results import Record
+from xbench.bench.statistics import paired_ratio
+
+Row = dict[str, Any]
+
+COLUMNS = (
+    *("model", "runtime", "mode", "batch", "device", "threads", "status", "class", "autodiff"),
+    *("median_s", "low_s", "high_s", "converged", "ratio", "ratio_low", "ratio_high", "paired", "samples_per_s"),
+    *("compile_s", "load_s", "first_s", "precision", "layout", "plane", "data", "note", "message", "time"),
+)
+
+
+def rows(records: Iterable[Record]) -> list[Row]:
+    """Return one row a cell, made of the last record of its case, group by group, the fastest of a group first.
+
+    Groups stand in the order in which the store met their models. Only a PASS with times is ranked; every other row
+    follows unranked, with no time and no ratio, whatever its record holds.
+    """
+    cells = {Case(**record["case"]): record for record in records}
+    groups: dict[tuple[Any, ...], list[Case]] = {}
+    for case in sorted(cells, key=_order(cells)):
+        groups.setdefault(case.group, []).append(case)
+    return [row for cases in groups.values() for row in _ranked([(case, cells[case]) for case in cases])]
+
+
+def is_ranked(row: Row) -> bool:
+    """Say whether the row has a place in its group."""
+    return row["ratio"] is not None
+
+
+def grouped(found: Iterable[Row]) -> list[list[Row]]:
+    """Return the rows that may be compared with one another, group by group."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in found:
+        names = (field.name for field in dataclasses.fields(Case) if field.name != "runtime")
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return list(groups.values())
+
+
+def _order(cells: Iterable[Case]) -> Any:
+    """Return the sorting key of cases: models as the store met them, then modes, then the rest of the group."""
+    models: dict[str, int] = {}
+    for case in cells:
+        models.setdefault(case.model, len(models))
+    modes = {mode: place for place, mode in enumerate(MODES)}
+    return lambda case: (
+        models[case.model],
+        modes.get(case.mode, len(modes)),
+        case.batch,
+        [str(value) for value in case.group],
+        case.runtime,
+    )
+
+
+def _ranked(cells: list[tuple[Case, Record]]) -> list[Row]:
+    """Return the rows of one group, ranked by their time over that of the fastest."""
+    passed = [record for _, record in cells if _is_timed(record)]
+    ratios: dict[int, Row] = {}
+    if passed:
+        fastest = min(passed, key=lambda record: float(record["times"]["median_s"]))
+        ratios = {id(record): _ratio(record, fastest) for record in passed}
+        # Round by round another one can be ahead of the one with the lowest median: then that one is the fastest.
+        ahead = min(passed, key=lambda record: float(ratios[id(record)]["ratio"]))
+        if ratios[id(ahead)]["ratio"] < 1:
+            ratios = {id(record): _ratio(record, ahead) for record in passed}
+    found = [_row(case, record, ratios.get(id(record), {})) for case, record in cells]
+    return sorted(found, key=lambda row: (not is_ranked(row), row["ratio"] or 0.0))
+
+
+def _is_timed(record: Record) -> bool:
+    """Say whether the record may be ranked: its parity passed and it has a time."""
+    return record["status"] == "PASS" and bool((record.get("times") or {}).get("median_s"))
+
+
+def _ratio(record: Record, fastest: Record) -> Row:
+    """Return the ratio columns of a record; the seed is fixed so that the same store prints the same report."""
+    if record is fastest:
+        return {"ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0, "paired": True}
+    times, reference = record["times"], fastest["times"]
+    if not times.get("blocks") or not reference.get("blocks"):
+        return {"ratio": times["median_s"] / reference["median_s"], "paired": False}
+    same = record.get("session") is not None and record.get("session") == fastest.get("session")
+    result = paired_ratio(times["blocks"], reference["blocks"], np.random.default_rng(0), same_session=same)
+    return dict(zip(("ratio", "ratio_low", "ratio_high", "paired"), result, strict=True))
+
+
+def _row(case: Case, record: Record, ratio: Row) -> Row:
+    """Return the row of one cell, every column present."""
+    row: Row = dict.fromkeys(COLUMNS)
+    row |= {name: value for name, value in dataclasses.asdict(case).items() if name in row}
+    row |= {name: record.get(name) for name in ("status", "autodiff", "note", "message", "time")}
+    row["class"] = (record.get("parity") or {}).get("class")
+    if _is_timed(record):
+        times = record["times"]
+        names = ("median_s", "low_s", "high_s", "converged", "compile_s", "load_s", "first_s")
+        row |= {name: times.get(name) for name in names}
+        row["samples_per_s"] = case.batch / times["median_s"]
+    return row | ratio

@@ -1,0 +1,122 @@
+"""Rows as text: JSON, CSV and Markdown, and the cells that Markdown and the terminal share."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from xbench.bench import Case
+from xbench.reports import COLUMNS, Row, grouped, is_ranked
+
+HEADER = ("runtime", "status", "median", "95 % interval", "ratio", "compile", "load", "first call", "samples/s")
+TIE = "~ the interval of the ratio holds 1: not told apart from the fastest"
+
+
+def to_json(found: Sequence[Row]) -> str:
+    """Return the rows as a JSON list of objects."""
+    return json.dumps(list(found), indent=2, allow_nan=False) + "\n"
+
+
+def to_csv(found: Sequence[Row]) -> str:
+    """Return the rows as CSV with a header; null is the empty field, truth is `true` or `false`."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in found:
+        values = [row[name] for name in COLUMNS]
+        writer.writerow([str(value).lower() if isinstance(value, bool) else value for value in values])
+    return text.getvalue()
+
+
+def to_markdown(found: Sequence[Row]) -> str:
+    """Return one Markdown table a group."""
+    parts = [_markdown_table(rows) for rows in grouped(found)]
+    if has_ties(found):
+        parts.append(TIE + "\n")
+    return "\n".join(parts)
+
+
+def title(row: Row) -> str:
+    """Return the heading of the row's group: what every cell of it has in common, plain defaults left out."""
+    threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
+    parts = [f"{row['model']} {row['mode']}", f"batch {row['batch']}", row["device"], threads]
+    plain = Case(model="", runtime="")
+    parts += [row[name] for name in ("precision", "layout", "plane", "data") if row[name] != getattr(plain, name)]
+    return printable(", ".join(str(part) for part in parts))
+
+
+def cells(row: Row) -> list[str]:
+    """Return the row's cells under `HEADER`; a row that is not ranked shows no time."""
+    status = " ".join(word for word in (row["status"], row["class"], row["autodiff"]) if word)
+    ratio = number(row["ratio"])
+    if is_tie(row):
+        ratio = f"~{ratio}"
+    times = [seconds(row[name]) for name in ("compile_s", "load_s", "first_s")]
+    shown = [seconds(row["median_s"]), interval(row), ratio, *times, number(row["samples_per_s"])]
+    return [printable(label(row)), printable(status), *(shown if is_ranked(row) else [""] * len(shown))]
+
+
+def label(row: Row) -> str:
+    """Return the runtime's name, with the note that belongs to it: `tvm (untuned)`."""
+    return f"{row['runtime']} ({row['note']})" if row["note"] else str(row["runtime"])
+
+
+def remark(row: Row) -> str:
+    """Return the message of the row as one printable line, or nothing."""
+    return printable(row["message"] or "")
+
+
+def interval(row: Row) -> str:
+    """Return half the width of the 95 % interval in per cent of the median, and whether the target was missed."""
+    width = "width unknown"
+    if row["low_s"] is not None and row["high_s"] is not None:
+        width = f"±{number(50 * (row['high_s'] - row['low_s']) / row['median_s'])} %"
+    return width if row["converged"] else f"not converged {width}"
+
+
+def is_tie(row: Row) -> bool:
+    """Say whether the row cannot be told apart from the fastest of its group."""
+    if row["ratio"] is None or row["ratio_low"] is None or row["ratio_high"] is None:
+        return False
+    return bool(row["ratio_low"] <= 1 <= row["ratio_high"] and row["ratio_low"] < row["ratio_high"])
+
+
+def has_ties(found: Sequence[Row]) -> bool:
+    """Say whether the sign `~` needs its explanation."""
+    return any(is_tie(row) for row in found)
+
+
+def seconds(value: float | None) -> str:
+    """Return a time with three digits and its unit, or nothing."""
+    if value is None:
+        return ""
+    if value < 1e-3:
+        return f"{number(value * 1e6)} µs"
+    if value < 1:
+        return f"{number(value * 1e3)} ms"
+    return f"{number(value)} s"
+
+
+def number(value: float | None) -> str:
+    """Return a number with three digits, more where it is 1000 or above, or nothing."""
+    if value is None:
+        return ""
+    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:.{digits}f}"
+
+
+def printable(text: Any) -> str:
+    """Return the text as one line without control characters: a worker's last words may hold any."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)).split())
+
+
+def _markdown_table(found: list[Row]) -> str:
+    """Return the heading and the table of one group, with the messages as the last column where there are any."""
+    remarks = [remark(row) for row in found]
+    header = [*HEADER, "message"] if any(remarks) else [*HEADER]
+    body = [[*cells(row), text][: len(header)] for row, text in zip(found, remarks, strict=True)]
+    align = ["---", "---", *["--:"] * (len(HEADER) - 2), "---"][: len(header)]
+    escaped = [[cell.replace("|", "\\|") for cell in line] for line in body]
+    lines = ["| " + " | ".join(line) + " |" for line in [header, align, *escaped]]
+    return "\n".join([f"### {title(found[0])}", "", *lines, ""])

@@ -1,0 +1,75 @@
+"""Rows as tables for the terminal: one a group, the fastest first, what cannot be ranked last and with its reason."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from xbench.reports import Row, grouped
+from xbench.reports.formats import HEADER, TIE, cells, has_ties, label, printable, remark, title
+
+COLOURS = {"PASS": "green", "FAIL": "bold red", "UNVERIFIED": "yellow", "UNSUPPORTED": "cyan"}
+OTHER = "magenta"  # OOM, TIMEOUT, CRASH
+GAP = 2
+DISPENSABLE = ("load", "samples/s", "first call", "compile")  # in this order, where the terminal is narrow
+
+
+def show_table(found: Sequence[Row], console: Console) -> None:
+    """Print the rows: a table a group, the messages below it, never wrapped so that they can be searched and copied."""
+    widths = _widths(found)
+    hidden = _hidden(widths, console.width)
+    for rows in grouped(found):
+        console.print(Text(title(rows[0]), style="bold"), soft_wrap=True)
+        console.print(_table(rows, widths, hidden))
+        for row in rows:
+            if remark(row):
+                console.print(_message(row), soft_wrap=True)
+        console.print()
+    if has_ties(found):
+        console.print(Text(TIE, style="dim"), soft_wrap=True)
+    if hidden:
+        console.print(Text(f"not shown for want of width: {', '.join(sorted(hidden))}", style="dim"), soft_wrap=True)
+
+
+def _table(rows: Sequence[Row], widths: dict[str, int], hidden: set[str]) -> Table:
+    """Return the table of one group."""
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    shown = [name for name in HEADER if name not in hidden]
+    for name in shown:
+        justify: Literal["left", "right"] = "left" if name in HEADER[:2] else "right"
+        table.add_column(name, justify=justify, min_width=widths[name], no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        texts = dict(zip(HEADER, map(Text, cells(row)), strict=True))
+        texts["status"].stylize(_colour(row))
+        table.add_row(*(texts[name] for name in shown))
+    return table
+
+
+def _message(row: Row) -> Text:
+    """Return the line that tells what is wrong with a cell."""
+    line = Text(f"  {printable(label(row))}: ")
+    line.append(printable(row["status"]), style=_colour(row))
+    return line.append(f" {remark(row)}")
+
+
+def _hidden(widths: dict[str, int], width: int) -> set[str]:
+    """Return the columns to leave out so that the table fits the width of the terminal, in letters."""
+    hidden: set[str] = set()
+    for name in DISPENSABLE:
+        if sum(widths[shown] + GAP for shown in HEADER if shown not in hidden) - GAP <= width:
+            break
+        hidden.add(name)
+    return hidden
+
+
+def _widths(found: Sequence[Row]) -> dict[str, int]:
+    """Return the width of each column over all groups, in letters, so that the tables stand below one another."""
+    lines = [list(HEADER), *(cells(row) for row in found)]
+    return {line[0]: max(map(len, line)) for line in zip(*lines, strict=True)}
+
+
+def _colour(row: Row) -> str:
+    """Return the style of the row's status."""
+    return COLOURS.get(row["status"], OTHER)

@@ -1,0 +1,152 @@
+"""The contract of a runtime and the table of all runtimes. Imports no framework.
+
+A runtime makes one converted model ready on one device. The life of an object: construct (load), `prepare` (compile),
+then any number of `forward`, `gradients` or `step`. Every other file of the folder is one runtime, named by the word
+you type. Third parties add rows through the entry-point group `xbench.runtimes` (see CONTRIBUTING.md).
+"""
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from xbench.converters.artifact import Artifact
+
+
+class Unavailable(Exception):
+    """What was asked for is not there: no such device, or a package built without it. One line, with the remedy."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a runtime is to run: `mode` forward, gradient or step; `device` cpu or cuda; `extra` is what followed the colon
+    of the runtime's name (`tensorflow:xla` gives {"xla": "1"})."""
+
+    mode: str = "forward"
+    device: str = "cpu"
+    threads: int = 1
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def trains(self) -> bool:
+        return self.mode != "forward"
+
+
+class Runtime(ABC):
+    """A model made ready on one device. Arrays are NumPy outside and the framework's own inside."""
+
+    @abstractmethod
+    def __init__(self, artifact: Artifact, options: Options) -> None:
+        """Loads the model and its weights.
+
+        Raises:
+            UnsupportedOps: the framework lacks operators; all of them are named.
+        """
+
+    @abstractmethod
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray | None, dropout: bool) -> bool:
+        """Compiles for the shapes of these arrays; `dropout` says whether dropout is active in training.
+
+        Returns whether anything was compiled; False where that happens inside the first call.
+        """
+
+    @abstractmethod
+    def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        """Copies arrays to the device."""
+
+    @abstractmethod
+    def forward(self, *inputs: Any) -> Any:
+        """Outputs of the network in evaluation mode; may return before they are computed."""
+
+    @abstractmethod
+    def wait(self, result: Any) -> None:
+        """Blocks until a result of this runtime is complete on the device."""
+
+    @abstractmethod
+    def get(self, outputs: Any) -> list[np.ndarray]:
+        """Copies the outputs of `forward` to the host, in the order of the ONNX graph."""
+
+
+class Trainer(Runtime):
+    """A runtime that trains. A runtime that cannot train lacks these methods rather than raising from them."""
+
+    @abstractmethod
+    def gradients(self, inputs: Sequence[Any], labels: Any) -> tuple[Any, Any]:
+        """Mean cross entropy and its gradients, in training mode; changes nothing."""
+
+    @abstractmethod
+    def step(self, inputs: Sequence[Any], labels: Any) -> Any:
+        """One training step: gradient, optimizer update, new statistics. Returns the loss before the update."""
+
+    @abstractmethod
+    def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
+        """The loss and gradients of `gradients`, by parameter name, on the host."""
+
+    @abstractmethod
+    def weights(self) -> dict[str, np.ndarray]:
+        """Parameters and running statistics by name, on the host."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Puts back the initial parameters, statistics and optimizer memory."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One runtime of the table: where its class is, what it needs installed, what it can do."""
+
+    entry: str
+    packages: tuple[str, ...]
+    extra: str
+    autodiff: str | None = None
+    note: str | None = None
+    hidden: bool = False
+
+
+RUNTIMES: dict[str, Row] = {
+    "torch": Row("xbench.runtimes.torch:Torch", ("torch",), "torch", "native"),
+    "torch_compile": Row("xbench.runtimes.torch_compile:torch_compile", ("torch",), "torch", "native"),
+    "onnxruntime": Row("xbench.runtimes.onnxruntime:OnnxRuntime", ("onnxruntime", "onnxruntime-gpu"), "onnxruntime"),
+    "openvino": Row("xbench.runtimes.openvino:OpenVino", ("openvino",), "openvino"),
+    "tensorflow": Row(
+        "xbench.runtimes.tensorflow:TensorFlow", ("tensorflow", "tensorflow-cpu"), "tensorflow", "native"
+    ),
+    "jax": Row("xbench.runtimes.jax:Jax", ("jax",), "jax", "native"),
+    "tvm": Row("xbench.runtimes.tvm:Tvm", ("apache-tvm",), "tvm", note="untuned"),
+    "null": Row("xbench.runtimes.null:Null", ("onnx",), "torch", note="test", hidden=True),
+}
+
+
+def table() -> dict[str, Row]:
+    """All runtimes by name: ours, and the rows that installed packages add to the group `xbench.runtimes`."""
+    others = {point.name: point.load() for point in metadata.entry_points(group="xbench.runtimes")}
+    return {**others, **RUNTIMES}
+
+
+def parse(word: str) -> tuple[str, dict[str, str]]:
+    """Splits `name:option,key=value` into the name and its options; an option without value means 1."""
+    name, _, rest = word.partition(":")
+    pairs = [item.partition("=") for item in rest.split(",") if item]
+    return name, {key: value if equals else "1" for key, equals, value in pairs}
+
+
+def version(row: Row) -> str | None:
+    """The installed version of a runtime's package, or None; imports nothing."""
+    for package in row.packages:
+        try:
+            return metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def load(word: str, artifact: Artifact, options: Options) -> Runtime:
+    """Imports a runtime and makes it read a converted model."""
+    name, extra = parse(word)
+    module, _, attribute = table()[name].entry.partition(":")
+    make = getattr(importlib.import_module(module), attribute)
+    return make(artifact, Options(options.mode, options.device, options.threads, extra))

@@ -1,0 +1,102 @@
+"""JAX: the printed program under `jax.jit`, compiled ahead of the first call."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from xbench.converters import jax as ops
+from xbench.converters.artifact import Artifact
+from xbench.converters.optimizer import Functions, slots, update
+from xbench.runtimes import Options, Trainer, Unavailable
+
+FUNCTIONS = Functions(jnp.sum, jnp.minimum, jnp.expm1)
+
+
+def _device(kind: str) -> Any:
+    try:
+        return jax.devices(kind)[0]
+    except RuntimeError as error:
+        raise Unavailable("this jax sees no CUDA device: pip install 'jax[cuda13]'") from error
+
+
+class Jax(Trainer):
+    def __init__(self, artifact: Artifact, options: Options) -> None:
+        jax.config.update(
+            "jax_default_matmul_precision", "highest"
+        )  # the default is TF32 or bfloat16 where there is one
+        self.device = _device("cuda" if options.device == "cuda" else "cpu")
+        self.options, self.rule = options, artifact.info["optimizer"]
+        self.program = artifact.program()
+        self.apply = self.program.bind(ops.TABLE)
+        self.reset()
+
+    def reset(self) -> None:
+        # A step donates its arrays, so they must not share memory with the NumPy originals.
+        self.params = jax.device_put(self.program.params, self.device, may_alias=False)
+        self.state = jax.device_put(self.program.state, self.device, may_alias=False)
+        self.memory: Any = {}
+        if self.options.mode == "step":
+            zeros = jax.tree.map(jnp.zeros_like, self.params)
+            self.memory = {slot: jax.tree.map(jnp.copy, zeros) for slot in slots(self.rule)}
+        self.count, self.key = jax.device_put((np.float32(0), jax.random.key(0)), self.device)
+
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray | None, dropout: bool) -> bool:
+        given = self.put(inputs)
+        if self.options.mode == "forward":
+            self.call = jax.jit(self._forward).lower(self.params, self.state, *given).compile()
+        elif self.options.mode == "gradient":
+            loss = jax.value_and_grad(functools.partial(self._loss, dropout), has_aux=True)
+            arguments = (self.params, self.state, self.key, given, self.put([labels])[0])
+            self.call = jax.jit(loss).lower(*arguments).compile()
+        else:
+            step = jax.jit(functools.partial(self._step, dropout), donate_argnums=(0, 1, 2, 3))
+            arguments = (self.params, self.state, self.memory, self.count, self.key, given, self.put([labels])[0])
+            self.call = step.lower(*arguments).compile()
+        return True
+
+    def _forward(self, params, state, *inputs):
+        return self.apply(params, state, *inputs)[0]
+
+    def _loss(self, dropout, params, state, key, inputs, labels):
+        outputs, changed = self.apply(params, state, *inputs, training=True, rng=key if dropout else None)
+        return ops.cross_entropy(outputs[0], labels), changed
+
+    def _step(self, dropout, params, state, memory, count, key, inputs, labels):
+        key = jax.random.fold_in(key, count.astype("int32"))
+        loss = jax.value_and_grad(functools.partial(self._loss, dropout), has_aux=True)
+        (value, changed), grads = loss(params, state, key, inputs, labels)
+        params, memory = update(self.rule, count + 1, params, grads, memory, FUNCTIONS)
+        return value, params, {**state, **changed}, memory, count + 1
+
+    def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        narrow = [a.astype(np.int32) if a.dtype == np.int64 else a for a in arrays]  # JAX has no int64 by default
+        return tuple(jax.device_put(narrow, self.device))
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.call(self.params, self.state, *inputs)
+
+    def gradients(self, inputs: Sequence[Any], labels: Any) -> tuple[Any, Any]:
+        (loss, _), grads = self.call(self.params, self.state, self.key, inputs, labels)
+        return loss, grads
+
+    def step(self, inputs: Sequence[Any], labels: Any) -> Any:
+        arguments = (self.params, self.state, self.memory, self.count, self.key, inputs, labels)
+        loss, self.params, self.state, self.memory, self.count = self.call(*arguments)
+        return loss, self.params, self.state
+
+    def wait(self, result: Any) -> None:
+        jax.block_until_ready(result)
+
+    def get(self, outputs: Any) -> list[np.ndarray]:
+        return [np.asarray(value) for value in outputs]
+
+    def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
+        loss, grads = result
+        return float(loss), {name: np.asarray(g) for name, g in grads.items()}
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return {name: np.asarray(value) for name, value in {**self.params, **self.state}.items()}

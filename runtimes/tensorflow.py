@@ -1,0 +1,121 @@
+"""TensorFlow: the printed program as a `tf.function` with fixed shapes; `tensorflow:xla` compiles it with XLA."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from xbench.converters import tensorflow as ops
+from xbench.converters.artifact import Artifact
+from xbench.converters.optimizer import Functions, slots, update
+from xbench.runtimes import Options, Trainer, Unavailable
+
+FUNCTIONS = Functions(tf.reduce_sum, tf.minimum, tf.math.expm1)
+
+
+class TensorFlow(Trainer):
+    def __init__(self, artifact: Artifact, options: Options) -> None:
+        tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+        tf.config.threading.set_inter_op_parallelism_threads(options.threads)
+        tf.config.experimental.enable_tensor_float_32_execution(False)  # the default is TF32 on GPUs
+        if options.device == "cuda" and not tf.config.list_physical_devices("GPU"):
+            raise Unavailable("this tensorflow sees no GPU: pip install 'tensorflow[and-cuda]'")
+        for gpu in tf.config.list_physical_devices("GPU"):
+            tf.config.experimental.set_memory_growth(gpu, True)
+        self.device = "/GPU:0" if options.device == "cuda" else "/CPU:0"
+        self.options, self.rule, self.program = options, artifact.info["optimizer"], artifact.program()
+        self.apply = self.program.bind(ops.TABLE)
+        trains, step = options.trains, options.mode == "step"
+        with tf.device(self.device):
+            self.params = {name: tf.Variable(a, trainable=trains) for name, a in self.program.params.items()}
+            self.state = {name: tf.Variable(a, trainable=False) for name, a in self.program.state.items()}
+            self.memory: dict[str, dict[str, Any]] = {
+                slot: {name: tf.Variable(np.zeros_like(a), trainable=False) for name, a in self.program.params.items()}
+                for slot in (slots(self.rule) if step else ())
+            }
+            self.count = tf.Variable(0.0, trainable=False)
+
+    def reset(self) -> None:
+        for name, variable in {**self.params, **self.state}.items():
+            variable.assign({**self.program.params, **self.program.state}[name])
+        for variable in (v for slot in self.memory.values() for v in slot.values()):
+            variable.assign(tf.zeros_like(variable))
+        self.count.assign(0.0)
+
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray | None, dropout: bool) -> bool:
+        self.dropout = dropout
+        body = {"forward": self._forward, "gradient": self._gradients, "step": self._step}[self.options.mode]
+        arrays = [*inputs] if self.options.mode == "forward" else [*inputs, labels]
+        signature = [tf.TensorSpec(array.shape, array.dtype) for array in arrays]
+        compiled = "xla" in self.options.extra
+        with tf.device(self.device):
+            self.call = tf.function(body, autograph=False, jit_compile=compiled or None).get_concrete_function(
+                *signature
+            )
+        return True
+
+    def _values(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        read = {name: tf.convert_to_tensor(v) for name, v in {**self.params, **self.state}.items()}
+        return {name: read[name] for name in self.params}, {name: read[name] for name in self.state}
+
+    def _forward(self, *inputs):
+        return self.apply(*self._values(), *inputs)[0]
+
+    def _gradients(self, *arrays):
+        params, state = self._values()
+        loss, grads, _ = self._differentiated(params, state, arrays)
+        return loss, grads
+
+    def _differentiated(self, params, state, arrays):
+        *inputs, labels = arrays
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(params)
+            rng = 1 if self.dropout else None
+            outputs, changed = self.apply(params, state, *inputs, training=True, rng=rng)
+            loss = ops.cross_entropy(outputs[0], labels)
+        grads = tape.gradient(loss, params, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        # The gradient of a lookup is a list of rows; an optimizer that keeps momentum needs all of them.
+        return loss, {name: tf.convert_to_tensor(g) for name, g in grads.items()}, changed
+
+    def _step(self, *arrays):
+        params, state = self._values()
+        loss, grads, changed = self._differentiated(params, state, arrays)
+        count = self.count.assign_add(1.0)
+        memory = {slot: {n: tf.convert_to_tensor(v) for n, v in kept.items()} for slot, kept in self.memory.items()}
+        params, memory = update(self.rule, count, params, grads, memory, FUNCTIONS)
+        for name, value in params.items():
+            self.params[name].assign(value)
+        for slot, kept in memory.items():
+            for name, value in kept.items():
+                self.memory[slot][name].assign(value)
+        for name, value in changed.items():
+            self.state[name].assign(value)
+        return loss
+
+    def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        with tf.device(self.device):
+            return tuple(tf.constant(array) for array in arrays)
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.call(*inputs)
+
+    def gradients(self, inputs: Sequence[Any], labels: Any) -> tuple[Any, Any]:
+        return self.call(*inputs, labels)
+
+    def step(self, inputs: Sequence[Any], labels: Any) -> Any:
+        return (self.call(*inputs, labels),)
+
+    def wait(self, result: Any) -> None:
+        if self.options.device == "cuda":
+            tf.test.experimental.sync_devices()
+
+    def get(self, outputs: Any) -> list[np.ndarray]:
+        return [value.numpy() for value in outputs]
+
+    def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
+        loss, grads = result
+        return float(loss), {name: g.numpy() for name, g in grads.items()}
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return {name: variable.numpy() for name, variable in {**self.params, **self.state}.items()}

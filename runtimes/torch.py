@@ -1,0 +1,139 @@
+"""PyTorch, eager: the network's own `nn.Module`, or for an ONNX file the printed program as a module."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from xbench import models
+from xbench.converters import torch as ops
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import Options, Trainer, Unavailable
+
+
+class ProgramModule(nn.Module):
+    """A converted model as an `nn.Module`; its parameters keep the names of the ONNX file."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        super().__init__()
+        program = artifact.program()
+        self.apply_program = program.bind(ops.TABLE)
+        self.arrays = nn.ParameterList(torch.from_numpy(a.copy()) for a in program.params.values())
+        self.names, self.state_names = list(program.params), list(program.state)
+        for index, array in enumerate(program.state.values()):
+            self.register_buffer(f"state{index}", torch.from_numpy(array.copy()))
+
+    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        params = dict(zip(self.names, self.arrays, strict=True))
+        state = {name: getattr(self, f"state{index}") for index, name in enumerate(self.state_names)}
+        outputs, changed = self.apply_program(params, state, *inputs, training=self.training, rng=self.training or None)
+        for name, value in changed.items():
+            state[name].copy_(value)
+        return outputs
+
+
+def module_of(artifact: Artifact) -> nn.Module:
+    """The network as PyTorch runs it: the zoo's module with its seeded weights, or the ONNX file's program."""
+    if artifact.info["origin"] == "zoo":
+        return models.build(models.find(artifact.name), artifact.info["seed"])
+    return ProgramModule(artifact)
+
+
+def named_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and floating buffers by the names of the ONNX graph."""
+    if isinstance(module, ProgramModule):
+        buffers = {name: getattr(module, f"state{index}") for index, name in enumerate(module.state_names)}
+        return {**dict(zip(module.names, module.arrays, strict=True)), **buffers}
+    return {**dict(module.named_parameters()), **{n: b for n, b in module.named_buffers() if b.is_floating_point()}}
+
+
+def set_dropout(module: nn.Module, active: bool) -> None:
+    """Switches dropout off by rate, or back to the rate of the definition."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Dropout):
+            layer.defined = getattr(layer, "defined", layer.p)
+            layer.p = layer.defined if active else 0.0
+
+
+def optimizer_of(rule: dict[str, Any], parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
+    if rule["name"] == "sgd":
+        sgd = {"lr": rule["lr"], "momentum": rule["momentum"], "weight_decay": rule["weight_decay"]}
+        return torch.optim.SGD(parameters, **sgd)
+    make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[rule["name"]]
+    betas = (rule["beta1"], rule["beta2"])
+    return make(parameters, lr=rule["lr"], betas=betas, eps=rule["eps"], weight_decay=rule["weight_decay"])
+
+
+class Torch(Trainer):
+    """`transform` wraps the function that is called: nothing for eager, `torch.compile` for the compiled runtime."""
+
+    def __init__(self, artifact: Artifact, options: Options, transform: Callable[[Any], Any] | None = None) -> None:
+        if options.device == "cuda" and not torch.cuda.is_available():
+            raise Unavailable("this torch sees no CUDA device: install a CUDA build of torch")
+        torch.set_num_threads(options.threads)
+        torch.backends.cudnn.allow_tf32 = False  # cuDNN's default is TF32, which is not float32
+        torch.backends.cuda.matmul.allow_tf32 = False
+        self.device, self.options = torch.device(options.device), options
+        self.transform, self.rule = transform or (lambda function: function), artifact.info["optimizer"]
+        self.module = module_of(artifact).to(self.device).train(options.trains)
+        self.initial = {name: value.detach().clone() for name, value in named_tensors(self.module).items()}
+        self.named = {name: p for name, p in named_tensors(self.module).items() if isinstance(p, nn.Parameter)}
+        self.parameters = list(self.named.values())
+        self.optimizer = optimizer_of(self.rule, self.parameters) if options.mode == "step" else None
+
+    def reset(self) -> None:
+        with torch.no_grad():
+            for name, value in named_tensors(self.module).items():
+                value.copy_(self.initial[name])
+        if self.optimizer is not None:
+            self.optimizer = optimizer_of(self.rule, self.parameters)
+
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray | None, dropout: bool) -> bool:
+        set_dropout(self.module, dropout)
+        self.call = self.transform(self._loss if self.options.trains else self._outputs)
+        return False
+
+    def _outputs(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        outputs = self.module(*inputs)
+        return outputs if isinstance(outputs, tuple) else (outputs,)
+
+    def _loss(self, inputs: Sequence[torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
+        return ops.cross_entropy(self._outputs(*inputs)[0], labels)
+
+    def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        return tuple(torch.from_numpy(array).to(self.device) for array in arrays)
+
+    def forward(self, *inputs: Any) -> Any:
+        with torch.inference_mode():
+            return self.call(*inputs)
+
+    def gradients(self, inputs: Sequence[Any], labels: Any) -> tuple[Any, Any]:
+        for p in self.parameters:
+            p.grad = None
+        loss = self.call(inputs, labels)
+        loss.backward()
+        return loss.detach(), self.parameters
+
+    def step(self, inputs: Sequence[Any], labels: Any) -> Any:
+        loss, _ = self.gradients(inputs, labels)
+        if self.rule["clip"]:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.rule["clip"])
+        assert self.optimizer is not None, "step was not the mode this runtime was made for"
+        self.optimizer.step()
+        return (loss,)
+
+    def wait(self, result: Any) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def get(self, outputs: Any) -> list[np.ndarray]:
+        return [value.detach().cpu().numpy() for value in outputs]
+
+    def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
+        grads = {name: p.grad.cpu().numpy() for name, p in self.named.items() if p.grad is not None}
+        return float(result[0]), grads
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return {name: value.detach().cpu().numpy().copy() for name, value in named_tensors(self.module).items()}

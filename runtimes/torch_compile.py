@@ -1,0 +1,12 @@
+"""PyTorch under `torch.compile` (Inductor). Shapes are static; compilation happens inside the first call."""
+
+import torch
+
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import Options
+from xbench.runtimes.torch import Torch
+
+
+def torch_compile(artifact: Artifact, options: Options) -> Torch:
+    mode = options.extra.get("mode")
+    return Torch(artifact, options, lambda function: torch.compile(function, dynamic=False, mode=mode))

@@ -1,0 +1,224 @@
+"""The rules of the house: who may import whom, how long things may be, and that tables, files and docs agree."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# Each package, and those of ours that it may import besides itself. Downwards only.
+MAY_IMPORT = {
+    "models": set(),
+    "converters": {"models"},
+    "runtimes": {"models", "converters"},
+    "parity": {"models", "converters", "runtimes"},
+    "bench": {"models", "converters", "runtimes", "parity"},
+    "reports": {"bench"},
+    "cli": {"models", "converters", "runtimes", "parity", "bench", "reports"},
+}
+SOURCES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
+
+FRAMEWORKS = {"torch", "torchvision", "tensorflow", "keras", "jax", "jaxlib", "onnxruntime", "openvino", "tvm"}
+BRIDGES = {"models/*.py": "torch", "converters/onnx*.py": "torch", "parity/oracle.py": "torch"}
+ALIASES = {"jaxlib": "jax", "keras": "tensorflow"}
+
+FUNCTION_LINES = 50
+FILE_LINES = 300
+TABLE_LINES = 400
+TABLES = {"converters/torch.py", "converters/jax.py", "converters/tensorflow.py"}
+NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc", "base", "core", "manager"}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def module(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(("xbench", *(part for part in parts if part != "__init__")))
+
+
+MODULES = {module(path): path for path in SOURCES}
+TREES = {path: ast.parse(path.read_text(), str(path)) for path in SOURCES}
+
+
+def modules_of(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    members = (f"{node.module}.{alias.name}" for alias in node.names)
+    return [node.module or "", *(member for member in members if member in MODULES)]
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((node.lineno, imported) for imported in modules_of(node))
+
+
+def imports_at_start(path: Path) -> Iterator[str]:
+    """The modules that importing this file imports: those outside functions and `if TYPE_CHECKING`."""
+    pending: list[ast.AST] = [TREES[path]]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from modules_of(node)
+        pending.extend(ast.iter_child_nodes(node))
+
+
+def frameworks_of(path: Path) -> set[str]:
+    allowed = {framework for pattern, framework in BRIDGES.items() if path.match(pattern)}
+    if path.parent.name in {"converters", "runtimes"}:
+        allowed |= {framework for framework in FRAMEWORKS if path.stem.split("_")[0] == framework}
+    return allowed
+
+
+def framework(imported: str) -> str | None:
+    top = imported.split(".")[0]
+    return ALIASES.get(top, top) if top in FRAMEWORKS else None
+
+
+def text_of_code(document: Path) -> Iterator[str]:
+    """Each command of a markdown file: lines of fenced blocks, and what stands between backticks."""
+    for number, part in enumerate(document.read_text().split("```")):
+        if number % 2:
+            yield from (line.strip().removeprefix("$ ") for line in part.splitlines()[1:])
+        else:
+            yield from re.findall(r"`([^`\n]+)`", part)
+
+
+def tracked_files() -> list[Path]:
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    answer = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        pytest.skip("not a git checkout")
+    return [path for path in (ROOT / line for line in answer.stdout.split("\0") if line) if path.is_file()]
+
+
+def report(offences: list[str]) -> None:
+    assert not offences, "\n" + "\n".join(offences)
+
+
+def test_packages_import_downwards_only():
+    offences = []
+    for path in SOURCES:
+        own = path.relative_to(ROOT).parts[0]
+        for line, imported in imports(path):
+            parts = imported.split(".")
+            if parts[0] == "xbench" and len(parts) > 1 and parts[1] not in MAY_IMPORT[own] | {own}:
+                offences.append(f"{name(path)}:{line}: {own} may not import {imported}")
+    report(offences)
+
+
+def test_a_framework_is_imported_only_in_its_own_files():
+    report(
+        [
+            f"{name(path)}:{line}: may not import {imported}"
+            for path in SOURCES
+            for line, imported in imports(path)
+            if framework(imported) not in frameworks_of(path) | {None}
+        ]
+    )
+
+
+def test_nothing_imports_a_framework_at_start_up():
+    offences, seen = [], set()
+    pending = [(module(path), name(path)) for path in SOURCES if path.parent.name == "cli"]
+    while pending:
+        current, chain = pending.pop()
+        if current in seen or current not in MODULES:
+            continue
+        seen.add(current)
+        for imported in imports_at_start(MODULES[current]):
+            if framework(imported):
+                offences.append(f"{chain} -> {imported}")
+            parents = imported.split(".")
+            pending += [(".".join(parents[:end]), f"{chain} -> {imported}") for end in range(2, len(parents) + 1)]
+    report(offences)
+
+
+def test_functions_fit_on_a_screen():
+    report(
+        [
+            f"{name(path)}:{node.lineno}: {node.name} has {length} lines, {FUNCTION_LINES} at most"
+            for path in SOURCES
+            for node in ast.walk(TREES[path])
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and (length := node.end_lineno - node.lineno + 1) > FUNCTION_LINES
+        ]
+    )
+
+
+def test_files_are_short():
+    report(
+        [
+            f"{name(path)} has {length} lines, {limit} at most"
+            for path in SOURCES
+            if (length := len(path.read_text().splitlines()))
+            > (limit := TABLE_LINES if name(path) in TABLES else FILE_LINES)
+        ]
+    )
+
+
+def test_files_are_named_by_what_is_in_them():
+    report([name(path) for path in SOURCES if path.stem.strip("_") in NAMES_THAT_SAY_NOTHING])
+
+
+def test_packages_are_flat_and_listed_in_pyproject():
+    report([f"{name(path)}: a package has no subfolders" for path in SOURCES if path.parent.parent != ROOT])
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert setuptools["package-dir"] == {f"xbench.{package}": package for package in MAY_IMPORT}
+    assert setuptools["packages"] == list(setuptools["package-dir"])
+
+
+def entries(package: str) -> set[str]:
+    """The words of a folder: its files, less the contract and those that only serve the others (`_name.py`)."""
+    return {path.stem for path in (ROOT / package).glob("*.py") if not path.stem.startswith("_")}
+
+
+def test_every_file_in_models_has_a_row():
+    from xbench.models import MODELS
+
+    assert {spec.factory.split(":")[0].split(".")[-1] for spec in MODELS.values()} == entries("models")
+
+
+def test_every_file_in_runtimes_has_a_row():
+    import xbench.runtimes
+
+    table = getattr(xbench.runtimes, "RUNTIMES", None)
+    if table is None:
+        pytest.skip("xbench.runtimes.RUNTIMES is not written yet")
+    ours = {row.module for row in table.values() if row.module.startswith("xbench.")}
+    assert ours == {f"xbench.runtimes.{word}" for word in entries("runtimes")}
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_commands_in_the_documents_exist(document):
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    code = [line for line in text_of_code(ROOT / document) if re.match(r"(make|xbench)\b", line)]
+    offences = [f"make {word}" for line in code for word in re.findall(r"\bmake ([a-z]+)", line) if word not in targets]
+    commands = entries("cli")
+    offences += [f"xbench {w}" for line in code for w in re.findall(r"\bxbench ([a-z]+)", line) if w not in commands]
+    report(offences)
+
+
+def test_no_file_names_a_folder_of_one_machine():
+    folder = re.compile(r"(?<![\w/.)}-])/(?:work|root|home)(?![\w.-])")
+    offences = []
+    for path in tracked_files():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        numbered = enumerate(text.splitlines(), 1)
+        offences += [f"{name(path)}:{number}: {line.strip()[:100]}" for number, line in numbered if folder.search(line)]
+    report(offences)
