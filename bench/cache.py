@@ -42,7 +42,9 @@ def artifact_folder(model: str, seed: int = 0) -> Path:
     sources = [_source(Path(converters.__file__).with_name(name)) for name in ("__init__.py", "onnx.py", "macs.py")]
     sources.append(_source(Path(__file__).with_name("convert.py")))
     if is_file(model):
-        return root() / "models" / f"{Path(model).stem}-{digest('file', _file(Path(model)), sources, versions(EXPORTERS))}"
+        return (
+            root() / "models" / f"{Path(model).stem}-{digest('file', _file(Path(model)), sources, versions(EXPORTERS))}"
+        )
     spec = models.find(model)
     folder = Path(models.__file__).parent
     family = folder / f"{spec.factory.partition(':')[0].rpartition('.')[2]}.py"

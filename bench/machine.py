@@ -16,7 +16,10 @@ def cpus() -> int:
 
 def _quota() -> float | None:
     """The cgroup's CPU limit in CPUs, version 2 or 1; None where there is none."""
-    for folder, names in (("/sys/fs/cgroup", ("cpu.max",)), ("/sys/fs/cgroup/cpu", ("cpu.cfs_quota_us", "cpu.cfs_period_us"))):
+    for folder, names in (
+        ("/sys/fs/cgroup", ("cpu.max",)),
+        ("/sys/fs/cgroup/cpu", ("cpu.cfs_quota_us", "cpu.cfs_period_us")),
+    ):
         words = " ".join(_read(Path(folder, name)) for name in names).split()
         if len(words) == 2 and words[0] not in ("max", "-1"):
             return float(words[0]) / float(words[1])

@@ -71,9 +71,7 @@ class Exporter:
                 worker = Worker(self.logs / "locate.log", device, threads)
                 try:
                     where = {"artifact": str(folder), "reference": str(path)}
-                    wrong = worker.call(
-                        "first_wrong", 600, runtime=runtime, device=device, threads=threads, **where
-                    )
+                    wrong = worker.call("first_wrong", 600, runtime=runtime, device=device, threads=threads, **where)
                     return wrong, facts
                 finally:
                     worker.stop()

@@ -1,1 +1,47 @@
+"""The command line: one file a command. `main` turns every error a user can cause into one line and an exit code.
 
+Exit codes: 0 all well; 1 a cell failed (FAIL, UNVERIFIED, OOM, TIMEOUT, CRASH); 2 a wrong command or wrong input; 130
+interrupted.
+"""
+
+import sys
+
+import typer
+
+from xbench.bench import XBenchError
+from xbench.cli.check import check
+from xbench.cli.convert import convert
+from xbench.cli.doctor import doctor
+from xbench.cli.list import app as list_app
+from xbench.cli.show import show
+from xbench.cli.time import time
+
+EPILOG = "Start with:  xbench doctor;  xbench convert && xbench time;  xbench show"
+
+app = typer.Typer(
+    no_args_is_help=True,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Is it the same network everywhere, and if it is, where does it run best? Networks are defined once in PyTorch "
+    "(or brought as ONNX files), converted to every runtime, proved equal to a float64 oracle, and only then timed.",
+)
+for command in (convert, check, time, show, doctor):
+    app.command(epilog=EPILOG if command is time else None)(command)
+app.add_typer(list_app, name="list")
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ± shows a question mark
+    try:
+        app()
+    except XBenchError as error:
+        typer.echo(f"xbench: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("xbench: interrupted; what was measured is kept", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)

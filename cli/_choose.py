@@ -1,0 +1,142 @@
+"""What the words on the command line mean: models, runtimes, modes, devices. Unknown words get the nearest known one."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import typer
+
+from xbench.bench import MODES, XBenchError
+
+ALL = "all"
+
+
+def complete_model(incomplete: str) -> list[str]:
+    from xbench import models
+
+    return [name for name in models.MODELS if name.startswith(incomplete)]
+
+
+def complete_runtime(incomplete: str) -> list[str]:
+    from xbench import runtimes
+
+    return [name for name, row in runtimes.RUNTIMES.items() if name.startswith(incomplete) and not row.hidden]
+
+
+def split(words: Iterable[str] | None) -> list[str]:
+    """Words given by repeating an option or between commas; commas behind a colon belong to a runtime's options."""
+    result = []
+    for word in words or ():
+        parts = [part for part in word.split(",") if part]
+        for part in parts:
+            if "=" in part and ":" not in part and result:
+                result[-1] += f",{part}"
+            else:
+                result.append(part)
+    return list(dict.fromkeys(result))
+
+
+def choose_models(words: Sequence[str] | None, default: Sequence[str]) -> list[str]:
+    """Names of the zoo and paths of ONNX files; `all` means the whole zoo, nothing means the default.
+
+    Raises:
+        XBenchError: a word is neither.
+    """
+    from xbench import models
+    from xbench.bench import cache
+
+    if not words:
+        return list(default)
+    chosen = [name for word in words for name in (models.MODELS if word == ALL else [word])]
+    for name in chosen:
+        if not cache.is_file(name):
+            try:
+                models.find(name)
+            except models.UnknownModel as error:
+                raise XBenchError(str(error)) from error
+        elif not Path(name).exists():
+            raise XBenchError(f"no such file: {name}")
+    return list(dict.fromkeys(chosen))
+
+
+def choose_runtimes(words: Sequence[str] | None) -> list[str]:
+    """Runtimes by name, all installed ones when none is given.
+
+    Raises:
+        XBenchError: unknown, or not installed; the message says how to install it.
+    """
+    from xbench import runtimes
+
+    rows = runtimes.table()
+    if not words:
+        installed = [name for name, row in rows.items() if not row.hidden and runtimes.version(row)]
+        if not installed:
+            raise XBenchError("no runtime is installed: pip install 'xbench[cpu]'")
+        return installed
+    for word in split(words):
+        name, _ = runtimes.parse(word)
+        if name not in rows:
+            near = difflib.get_close_matches(name, rows, n=1)
+            known = ", ".join(known for known, row in rows.items() if not row.hidden)
+            hint = f"did you mean {near[0]}?" if near else f"the runtimes are {known}"
+            raise XBenchError(f"unknown runtime {name!r}: {hint}")
+        if not runtimes.version(rows[name]):
+            raise XBenchError(f"{name} is not installed: {install(name)}")
+    return split(words)
+
+
+def install(runtime: str) -> str:
+    from xbench import runtimes
+
+    return f"pip install 'xbench[{runtimes.table()[runtime].extra}]'"
+
+
+def choose_modes(words: Sequence[str] | None, default: Sequence[str]) -> list[str]:
+    for word in split(words):
+        if word not in MODES:
+            raise XBenchError(f"unknown mode {word!r}: the modes are {', '.join(MODES)}")
+    return split(words) or list(default)
+
+
+def choose_device(word: str) -> str:
+    from xbench.bench import machine
+
+    if word not in ("cpu", "cuda"):
+        raise XBenchError(f"unknown device {word!r}: the devices are cpu, cuda")
+    if word == "cuda" and not machine.has_cuda():
+        raise XBenchError("--device cuda: this machine has no NVIDIA GPU (no /dev/nvidia0)")
+    return word
+
+
+def choose_threads(given: int | None) -> int:
+    """The number of threads; every CPU this process may use when none is given, a warning when there are fewer."""
+    from xbench.bench import machine
+
+    usable = machine.cpus()
+    if given is None:
+        return usable
+    if given < 1:
+        raise XBenchError("--threads must be at least 1")
+    if given > usable:
+        typer.echo(f"xbench: warning: {given} threads on {usable} CPUs will be slow and noisy", err=True)
+    return given
+
+
+def choose_batches(words: Sequence[str] | None) -> list[int]:
+    """Batch sizes; an empty list means each model's own.
+
+    Raises:
+        XBenchError: not a positive whole number.
+    """
+    for word in split(words):
+        if not word.isdigit() or int(word) < 1:
+            raise XBenchError(f"--batch must be a whole number of at least 1, not {word}")
+    return [int(word) for word in split(words)]
+
+
+def need_torch() -> None:
+    """The exporter and the oracle are PyTorch, whatever is measured."""
+    from xbench import runtimes
+
+    if not runtimes.version(runtimes.RUNTIMES["torch"]):
+        raise XBenchError("exporting and checking need PyTorch: pip install 'xbench[torch]'")

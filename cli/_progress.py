@@ -1,0 +1,52 @@
+"""A progress bar that draws only when told to: while a worker is measured the parent must sleep."""
+
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+class Bar:
+    """On a terminal a bar with the present task; elsewhere a line for every finished task."""
+
+    def __init__(self, total: int, what: str) -> None:
+        self.console = Console(stderr=True)
+        columns = (TextColumn("{task.fields[what]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self.progress = Progress(
+            *columns, TextColumn("{task.description}"), console=self.console, auto_refresh=False, transient=True
+        )
+        self.task = self.progress.add_task("", total=total, what=what)
+        self.drawn, self.terminal, self.done, self.total = 0.0, sys.stderr.isatty(), 0, total
+
+    def __enter__(self) -> "Bar":
+        if self.terminal:
+            self.progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self.terminal:
+            self.progress.stop()
+
+    def say(self, words: str) -> None:
+        """Shows what is going on; draws at most twice a second."""
+        self.progress.update(self.task, description=words)
+        if self.terminal and time.monotonic() - self.drawn > 0.5:
+            self.progress.refresh()
+            self.drawn = time.monotonic()
+
+    def skip(self) -> None:
+        """One task turned out not to exist."""
+        self.total -= 1
+        self.progress.update(self.task, total=self.total)
+
+    def finish(self, words: str) -> None:
+        """One task is done; `words` stays on the screen or in the log."""
+        self.done += 1
+        self.progress.advance(self.task)
+        if self.terminal:
+            self.progress.console.print(words, markup=False, highlight=False)
+            self.progress.refresh()
+        else:
+            print(f"[{self.done}/{self.total}] {words}", file=sys.stderr, flush=True)

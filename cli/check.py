@@ -1,0 +1,126 @@
+"""`xbench check`: is it the same network? Parity with the float64 oracle, without timing."""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from xbench.cli import _choose as choose
+
+
+def check(
+    model: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Networks of the zoo, `all`, or paths of .onnx files. Default: the whole zoo.",
+            autocompletion=choose.complete_model,
+        ),
+    ] = None,
+    runtime: Annotated[
+        list[str] | None,
+        typer.Option(help="Runtime; may be repeated. Default: all.", autocompletion=choose.complete_runtime),
+    ] = None,
+    mode: Annotated[
+        list[str] | None, typer.Option(help="forward, gradient or step; may be repeated. Default: forward, gradient.")
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Batch size; forward is also checked on one more.", min=1)] = 2,
+    threads: Annotated[int | None, typer.Option(help="CPU threads. Default: all.")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    timeout: Annotated[float, typer.Option(help="Seconds one job of a worker may take.")] = 900,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
+) -> None:
+    """Compare outputs, gradients or trained weights of every runtime with the same network in float64.
+
+    `ratio` is the worst error in units of the float32 noise floor; class fp32 is the only one that passes. Exit code 1 when
+    a comparison fails; a runtime that lacks an operator is UNSUPPORTED, which is no failure.
+    """
+    from xbench import models
+    from xbench.bench.session import Protocol
+    from xbench.cli._progress import Bar
+
+    names = choose.choose_models(model, tuple(models.MODELS))
+    targets = choose.choose_runtimes(runtime)
+    modes = choose.choose_modes(mode, ("forward", "gradient"))
+    cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
+    choose.need_torch()
+    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
+        with Bar(len(names) * len(targets) * len(modes), "check") as bar:
+            rows = _check(names, targets, modes, batch, cell, bool(mode), Protocol(timeout=timeout), Path(logs), bar)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+    else:
+        _print(rows)
+    raise typer.Exit(int(any(row["status"] not in ("PASS", "UNSUPPORTED") for row in rows)))
+
+
+def _check(
+    names: list[str],
+    targets: list[str],
+    modes: list[str],
+    batch: int,
+    cell: dict[str, Any],
+    strict: bool,
+    protocol: Any,
+    logs: Path,
+    bar: Any,
+) -> list[dict[str, Any]]:
+    """One row a cell; a cell that cannot exist is a row only where its mode was asked for."""
+    from xbench.bench import Case
+    from xbench.bench.prepare import Exporter
+    from xbench.bench.session import impossible, verify
+
+    exporter, rows = Exporter(logs), []
+    try:
+        for name in names:
+            bar.say(f"{name}: export to ONNX")
+            artifact = exporter.artifact(name)
+            for mode in modes:
+                for target in targets:
+                    case = Case(name, target, mode, batch, **cell)
+                    if impossible(case, artifact) and not strict:
+                        bar.skip()
+                        continue
+                    bar.say(f"{name}: {target} {mode}")
+                    rows.append(_row(verify(case, artifact, exporter, protocol, logs)))
+                    bar.finish(_line(rows[-1]))
+    finally:
+        exporter.close()
+    return rows
+
+
+def _row(record: dict[str, Any]) -> dict[str, Any]:
+    case, parity = record["case"], record["parity"] or {}
+    return {
+        "model": case["model"],
+        "runtime": case["runtime"],
+        "mode": case["mode"],
+        "status": record["status"],
+        "class": parity.get("class"),
+        "worst_tensor": parity.get("worst_tensor"),
+        "ratio": parity.get("ratio"),
+        "first_wrong": parity.get("first_wrong"),
+        "tensors": parity.get("tensors"),
+        "message": record["message"],
+    }
+
+
+def _line(row: dict[str, Any]) -> str:
+    ratio = f" {row['class']}, {row['ratio']:.1f} x noise in {row['worst_tensor']}" if row["ratio"] is not None else ""
+    return f"{row['model']} {row['runtime']} {row['mode']}: {row['status']}{ratio}" + (
+        f": {row['message']}" if row["message"] else ""
+    )
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("model", "runtime", "mode", "status", "class", "error / noise", "worst tensor")
+    for row in rows:
+        ratio = "" if row["ratio"] is None else f"{row['ratio']:.1f}"
+        colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(row["status"], "bold red")
+        words = [row["class"] or "", ratio, row["worst_tensor"] or row["message"] or ""]
+        table.add_row(row["model"], row["runtime"], row["mode"], f"[{colour}]{row['status']}[/]", *words)
+    Console().print(table)

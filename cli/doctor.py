@@ -1,0 +1,43 @@
+"""`xbench doctor`: what is installed, in which version, and the exact command that installs what is missing."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False) -> None:
+    """Look at this machine and environment; imports no framework. Exit code 1 when no runtime is installed."""
+    from xbench.bench import cache, machine
+    from xbench.cli._choose import install
+    from xbench.runtimes import table, version
+
+    runtimes = [
+        {"runtime": name, "version": version(row), "install": None if version(row) else install(name)}
+        for name, row in table().items()
+        if not row.hidden
+    ]
+    facts: dict[str, Any] = {
+        "machine": machine.describe(),
+        "cuda": machine.has_cuda(),
+        "cache": str(cache.root()),
+        "runtimes": runtimes,
+        "tools": machine.versions(("xbench", "onnx", "onnx-ir", "onnxscript", "numpy")),
+    }
+    if as_json:
+        typer.echo(json.dumps(facts, indent=1))
+    else:
+        _print(facts)
+    raise typer.Exit(0 if any(row["version"] for row in runtimes) else 1)
+
+
+def _print(facts: dict[str, Any]) -> None:
+    about = facts["machine"]
+    typer.echo(f"CPU       {about['cpu']}, {about['cpus']} usable, {about['memory_bytes'] / 2**30:.0f} GiB of memory")
+    typer.echo(f"GPU       {'an NVIDIA driver is loaded' if facts['cuda'] else 'none: --device cuda is not possible'}")
+    typer.echo(f"system    {about['os']}, Python {about['python']}")
+    typer.echo(f"tools     {', '.join(f'{name} {version}' for name, version in facts['tools'].items())}")
+    typer.echo(f"cache     {facts['cache']}")
+    for row in facts["runtimes"]:
+        state = row["version"] or f"missing: {row['install']}"
+        typer.echo(f"{'ok' if row['version'] else '--'}        {row['runtime']:14} {state}")

@@ -1,0 +1,56 @@
+"""`xbench list models|runtimes`: what there is, without importing any framework."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")]
+app = typer.Typer(no_args_is_help=True, help="List the networks of the zoo or the runtimes.")
+
+
+@app.command("models")
+def list_models(as_json: Json = False) -> None:
+    """The networks, the study each comes from, its parameters and forward MACs of one sample."""
+    from xbench.models import MODELS
+
+    rows = [
+        {
+            "name": spec.name,
+            "study": spec.study,
+            "parameters": spec.parameters,
+            "macs": spec.macs,
+            "input": [{"name": i.name, "shape": list(i.shape), "dtype": i.dtype} for i in spec.inputs],
+            "batch": spec.batch,
+        }
+        for spec in MODELS.values()
+    ]
+    shown = [r | {"input": ", ".join(f"{i['dtype']}{i['shape']}".replace("'", "") for i in r["input"])} for r in rows]
+    _show(rows, shown, as_json)
+
+
+@app.command("runtimes")
+def list_runtimes(as_json: Json = False) -> None:
+    """The runtimes, whether each is installed, and whether it trains by itself."""
+    from xbench.runtimes import table, version
+
+    rows = [
+        {"name": name, "version": version(row), "autodiff": row.autodiff, "extra": row.extra, "note": row.note}
+        for name, row in table().items()
+        if not row.hidden
+    ]
+    _show(rows, rows, as_json)
+
+
+def _show(rows: list[dict[str, Any]], shown: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*shown[0])
+    for row in shown:
+        words = (f"{v:,}" if isinstance(v, int) else "-" if v is None else str(v) for v in row.values())
+        table.add_row(*(word.replace("[", "\\[") for word in words))
+    Console().print(table)

@@ -1,0 +1,160 @@
+"""`xbench time`: prove that it is the same network, then time it."""
+
+import json
+import tempfile
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from xbench.bench.results import FOLDER
+from xbench.cli import _choose as choose
+
+FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")
+
+
+def time(
+    model: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Networks of the zoo, `all`, or paths of .onnx files. Default: the default suite.",
+            autocompletion=choose.complete_model,
+        ),
+    ] = None,
+    runtime: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Runtime, with options after a colon (tensorflow:xla); may be repeated. Default: all installed.",
+            autocompletion=choose.complete_runtime,
+        ),
+    ] = None,
+    mode: Annotated[
+        list[str] | None,
+        typer.Option(help="forward, gradient or step; may be repeated. Default: forward, and step where native."),
+    ] = None,
+    batch: Annotated[list[str] | None, typer.Option(help="Batch size; may be repeated. Default: the model's.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    plane: Annotated[
+        str, typer.Option(help="resident: inputs on the device already; host: NumPy arrays in and out.")
+    ] = "resident",
+    data: Annotated[str, typer.Option(help="synthetic, or digits: real images and labels for lenet.")] = "synthetic",
+    budget: Annotated[float, typer.Option(help="Seconds of sampling for each cell.", min=0.01)] = 3.0,
+    target_ci: Annotated[
+        float, typer.Option(help="Stop early when the 95 % interval is this narrow: half width over median.", min=0)
+    ] = 0.02,
+    timeout: Annotated[float, typer.Option(help="Seconds one job of a worker may take.", min=1)] = 600,
+    out: Annotated[Path, typer.Option(help="Folder of the results; runs are resumed there.")] = FOLDER,
+    rerun: Annotated[bool, typer.Option("--rerun", help="Time again what is recorded already.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Time again what is recorded as failed.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+) -> None:
+    """Check parity, time what passed, and append each cell to the results as soon as it is final.
+
+    Cells that differ in the runtime alone are timed together, in interleaved blocks. A cell that is recorded already is not
+    timed again. Exit code 1 when a cell failed.
+    """
+    from xbench import models
+    from xbench.bench import PLANES, XBenchError, data as sets
+    from xbench.bench.results import open_store
+    from xbench.bench.session import Protocol
+
+    names = choose.choose_models(model, models.DEFAULT_SUITE)
+    targets = choose.choose_runtimes(runtime)
+    modes = choose.choose_modes(mode, ("forward", "step"))
+    batches = choose.choose_batches(batch)
+    for word, known, option in ((plane, PLANES, "--plane"), (data, sets.SETS, "--data")):
+        if word not in known:
+            raise XBenchError(f"{option} must be one of {', '.join(known)}, not {word!r}")
+    cell = {
+        "device": choose.choose_device(device),
+        "threads": choose.choose_threads(threads),
+        "plane": plane,
+        "data": data,
+    }
+    choose.need_torch()
+    store = open_store(out)
+    cases = [
+        case
+        for name in names
+        for size in batches or [_batch(name)]
+        for case in _cells(name, targets, modes, size, cell)
+    ]
+    protocol = Protocol(budget=budget, target=target_ci, timeout=timeout)
+    again = "all" if rerun else "failed" if retry else "none"
+    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
+        rows = _time(cases, bool(mode), again, store, protocol, Path(logs))
+    _report(rows, out, as_json)
+    raise typer.Exit(int(any(row["status"] in FAILED for row in rows)))
+
+
+def _batch(model: str) -> int:
+    from xbench.models import MODELS
+
+    return MODELS[model].batch if model in MODELS else 1
+
+
+def _cells(model: str, targets: list[str], modes: list[str], batch: int, cell: dict[str, Any]) -> list[Any]:
+    from xbench.bench import Case
+
+    return [Case(model, target, mode, batch, **cell) for mode in modes for target in targets]
+
+
+def _time(cases: list[Any], strict: bool, again: str, store: Any, protocol: Any, logs: Path) -> list[dict[str, Any]]:
+    """Runs what is not recorded yet, group by group; returns the rows of all cells asked for."""
+    from xbench.bench import session
+    from xbench.bench.prepare import Exporter
+    from xbench.bench.results import latest
+    from xbench.cli._progress import Bar
+    from xbench.reports import rows
+
+    known, exporter, keys, kept = latest(store.read()), Exporter(logs), {}, 0
+    with Bar(len(cases), "time") as bar:
+        try:
+            for group, members in groupby(cases, key=lambda case: case.group):
+                bar.say(f"{group[0]}: export to ONNX")
+                artifact = exporter.artifact(group[0])
+                chosen = [case for case in members if strict or not session.impossible(case, artifact)]
+                keys |= {session.key(case, artifact): case for case in chosen}
+                todo = [c for c in chosen if _wanted(known.get(session.key(c, artifact)), again)]
+                kept += len(chosen) - len(todo)
+                for record in session.run(todo, artifact, exporter, protocol, logs, bar.say):
+                    store.append(record)
+                    known[record["key"]] = record
+                    bar.finish(_line(record))
+        finally:
+            exporter.close()
+    if kept:
+        typer.echo(f"{kept} cells were measured before; --rerun measures them again", err=True)
+    return rows([known[key] for key in keys if key in known])
+
+
+def _wanted(record: dict[str, Any] | None, again: str) -> bool:
+    return record is None or again == "all" or (again == "failed" and record["status"] in FAILED)
+
+
+def _line(record: dict[str, Any]) -> str:
+    case, times = record["case"], record["times"]
+    name = f"{case['model']} {case['runtime']} {case['mode']}"
+    if not times:
+        return f"{name}: {record['status']}: {record['message']}"
+    return f"{name}: {record['status']}, {times['median_s'] * 1e3:.3f} ms" + (
+        "" if times["converged"] else ", not converged"
+    )
+
+
+def _report(rows: list[dict[str, Any]], out: Path, as_json: bool) -> None:
+    import sys
+
+    from rich.console import Console
+
+    from xbench.bench.results import FILE
+    from xbench.reports.formats import to_json
+    from xbench.reports.table import show_table
+
+    if as_json:
+        typer.echo(to_json(rows), nl=False)
+    else:
+        show_table(rows, Console() if sys.stdout.isatty() else Console(width=160))
+    typer.echo(f"saved in {out / FILE}", err=True)
