@@ -17,8 +17,8 @@ class Case:
 
     `runtime` is the word the user typed, with its options (`tensorflow:xla`). `mode` is `forward`, `gradient` (forward,
     loss and all parameter gradients, no update) or `step` (gradient, optimizer update and new statistics). `plane` says
-    where the clock starts and stops: `resident` (inputs already on the device, results complete on the device) or `host`
-    (NumPy arrays in, NumPy arrays out). `threads` is the number of CPU threads every runtime is told to use.
+    where the clock starts and stops: `resident` (inputs already on the device, results complete on the device) or
+    `host` (NumPy arrays in, NumPy arrays out). `threads` is the number of CPU threads every runtime is told to use.
     """
 
     model: str

@@ -33,7 +33,7 @@ def export_zoo(name: str, seed: int, folder: Path) -> None:
 
 
 def export_file(path: str, folder: Path) -> None:
-    """Reads an ONNX file, checks it, brings it to our opset and writes it as an artifact. Evaluation only: no loss is known.
+    """Reads an ONNX file, checks it, brings it to our opset and writes it as an artifact. It has no loss to train with.
 
     Raises:
         XBenchError: not an ONNX file, truncated, invalid, or with shapes that are not known.
@@ -53,7 +53,7 @@ def export_file(path: str, folder: Path) -> None:
         and name not in statistics
     ]
     model.metadata_props[PARAMETERS] = json.dumps(weights)
-    facts = {"classes": 0, "labels": [], "optimizer": asdict(models.Optimizer())}
+    facts = {"classes": 0, "labels": ["batch"], "optimizer": asdict(models.Optimizer())}
     _write(folder, model, {"name": path, "origin": "onnx", "seed": 0, "inputs": given, **facts})
 
 
@@ -106,8 +106,8 @@ def _vocabulary(value: ir.Value) -> int:
 def _write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
     trainable = json.loads(model.metadata_props.get(PARAMETERS, "[]"))
     program = convert(model, trainable)
-    np.savez(folder / "params.npz", **program.params)
-    np.savez(folder / "state.npz", **program.state)
+    np.savez(folder / "params.npz", allow_pickle=False, **program.params)
+    np.savez(folder / "state.npz", allow_pickle=False, **program.state)
     (folder / "program.py").write_text(program.source)
     ir.save(model, folder / "model.onnx")
     ir.save(_inference(model), folder / "inference.onnx")
@@ -151,7 +151,9 @@ def export_prefix(artifact: Artifact, nodes: int | None, folder: Path) -> dict[s
     model = ir.load(artifact.onnx)
     graph = model.graph
     kept = list(graph)[:nodes]
-    values = [value for node in kept for value in node.outputs if value.name and value.uses() or value in graph.outputs]
+    values = [
+        value for node in kept for value in node.outputs if (value.name and value.uses()) or value in graph.outputs
+    ]
     graph.outputs.clear()
     for node in reversed(list(graph)[len(kept) :]):
         graph.remove(node, safe=False)

@@ -3,7 +3,6 @@
 A worker that times holds one cell (`_CELL`): a runtime made ready, the references it is proved on, the steps to time.
 """
 
-import importlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

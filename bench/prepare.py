@@ -112,7 +112,7 @@ def _clear(what: str) -> Iterator[None]:
         raise XBenchError(error.message if error.status == "ERROR" else f"{what}: {error.message}") from error
 
 
-ORACLE = 1  # version of the reference files; 1: first
+ORACLE = 1  # version of the reference files
 
 
 def converted(artifact: Artifact, runtime: str) -> Path:

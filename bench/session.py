@@ -1,8 +1,8 @@
 """One comparison: all cells that differ in the runtime alone, proved first, then timed in interleaved blocks.
 
 The workers of all cells are alive at once, exactly one awake. A round gives every cell one block, in random order, so
-that a drift of the machine meets all of them alike; ratios are later taken round by round. A cell ends when its interval
-is narrow enough or its budget is spent, and is recorded at once.
+that a drift of the machine meets all of them alike; ratios are later taken round by round. A cell ends when its
+interval is narrow enough or its budget is spent, and is recorded at once.
 """
 
 import itertools

@@ -5,6 +5,7 @@ answer arrives on another; whatever the worker prints goes to a log and can spoi
 is stopped by signal (`pause`), so its threads cannot disturb the one that is. A worker dies with its parent.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -41,7 +42,8 @@ class Worker:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         self.log, self._buffer = log, b""
-        command = [sys.executable, "-P", "-m", "xbench.bench.worker", str(requests), str(answers), str(threads)]
+        numbers = map(str, (requests, answers, threads, os.getpid()))
+        command = [sys.executable, "-P", "-m", "xbench.bench.worker", *numbers]
         with log.open("wb") as chatter:
             self.process = subprocess.Popen(
                 command,
@@ -105,8 +107,10 @@ class Worker:
             code = 0
         words = self._last_words()
         self.stop()
-        if code == -signal.SIGKILL or any(sign in words for sign in OUT_OF_MEMORY):
-            return WorkerFailure("OOM", f"out of memory: {words or 'the system killed the worker'}")
+        if code == -signal.SIGKILL:
+            return WorkerFailure("OOM", "out of memory: the system killed the worker")
+        if any(sign in words for sign in OUT_OF_MEMORY):
+            return WorkerFailure("OOM", f"out of memory: {words}")
         reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         return WorkerFailure("CRASH", f"the worker ended with {reason}{': ' if words else ''}{words}")
 
@@ -128,16 +132,12 @@ class Worker:
         self._signal(signal.SIGKILL)
         self.process.wait()
         for end in (self._requests, self._answers):
-            try:
+            with contextlib.suppress(OSError):
                 os.close(end)
-            except OSError:
-                pass
 
     def _signal(self, number: int) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass
 
 
 OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "Out of memory", "Cannot allocate memory", "OutOfMemory")
@@ -168,8 +168,8 @@ def environment(device: str, threads: int) -> dict[str, str]:
 # ***** the worker's half *****
 
 
-def main(requests: int, answers: int, threads: int) -> None:
-    _die_with_parent()
+def main(requests: int, answers: int, threads: int, parent: int) -> None:
+    _die_with(parent)
     _limit(threads)
     from xbench.bench import jobs
 
@@ -210,12 +210,11 @@ def _line(error: BaseException) -> str:
     return lines[0][:300] if lines else type(error).__name__
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
     """Asks Linux to kill this process when its parent dies, even by kill -9 and even while it is stopped."""
-    parent = os.getppid()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
+        if os.getppid() != parent:  # it was gone before we could ask
             os._exit(1)
 
 
@@ -224,14 +223,12 @@ def _limit(threads: int) -> None:
     if hasattr(os, "sched_setaffinity"):
         allowed = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, allowed[:threads])
-    try:
+    with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
-    except OSError:
-        pass
     if os.environ.get("CUDA_VISIBLE_DEVICES") == "-1":  # CUDA maps far more than it uses
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         resource.setrlimit(resource.RLIMIT_DATA, (int(total * 0.9), resource.RLIM_INFINITY))
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]))
+    main(*map(int, sys.argv[1:5]))

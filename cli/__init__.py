@@ -1,7 +1,7 @@
 """The command line: one file a command. `main` turns every error a user can cause into one line and an exit code.
 
-Exit codes: 0 all well; 1 a cell failed (FAIL, UNVERIFIED, OOM, TIMEOUT, CRASH); 2 a wrong command or wrong input; 130
-interrupted.
+Exit codes: 0 all well; 1 a cell failed (FAIL, UNVERIFIED, OOM, TIMEOUT, CRASH); 2 a wrong command or wrong input;
+130 interrupted.
 """
 
 import sys
@@ -22,8 +22,9 @@ app = typer.Typer(
     no_args_is_help=True,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Is it the same network everywhere, and if it is, where does it run best? Networks are defined once in PyTorch "
-    "(or brought as ONNX files), converted to every runtime, proved equal to a float64 oracle, and only then timed.",
+    help="Is it the same network everywhere, and if it is, where does it run best? Networks are defined once in "
+    "PyTorch (or brought as ONNX files), converted to every runtime, proved equal to a float64 oracle, and only then "
+    "timed.",
 )
 for command in (convert, check, time, show, doctor):
     app.command(epilog=EPILOG if command is time else None)(command)

@@ -1,4 +1,4 @@
-"""What the words on the command line mean: models, runtimes, modes, devices. Unknown words get the nearest known one."""
+"""What the words on the command line mean: models, runtimes, modes, devices. An unknown word gets the nearest known."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ def complete_runtime(incomplete: str) -> list[str]:
 
 def split(words: Iterable[str] | None) -> list[str]:
     """Words given by repeating an option or between commas; commas behind a colon belong to a runtime's options."""
-    result = []
+    result: list[str] = []
     for word in words or ():
         parts = [part for part in word.split(",") if part]
         for part in parts:
@@ -129,7 +129,7 @@ def choose_batches(words: Sequence[str] | None) -> list[int]:
         XBenchError: not a positive whole number.
     """
     for word in split(words):
-        if not word.isdigit() or int(word) < 1:
+        if not word.isdecimal() or int(word) < 1:
             raise XBenchError(f"--batch must be a whole number of at least 1, not {word}")
     return [int(word) for word in split(words)]
 

@@ -33,8 +33,8 @@ def check(
 ) -> None:
     """Compare outputs, gradients or trained weights of every runtime with the same network in float64.
 
-    `ratio` is the worst error in units of the float32 noise floor; class fp32 is the only one that passes. Exit code 1 when
-    a comparison fails; a runtime that lacks an operator is UNSUPPORTED, which is no failure.
+    `ratio` is the worst error in units of the float32 noise floor; class fp32 is the only one that passes. Exit code 1
+    when a comparison fails; a runtime that lacks an operator is UNSUPPORTED, which is no failure.
     """
     from xbench import models
     from xbench.bench.session import Protocol

@@ -30,8 +30,8 @@ def convert(
 ) -> None:
     """Export each model once and convert it for each runtime; what is missing is named, all at once.
 
-    The results are cached by content: a second call does nothing. Exit code 1 when a conversion crashed; operators that a
-    runtime lacks are no failure of the command.
+    The results are cached by content: a second call does nothing. Exit code 1 when a conversion crashed; operators that
+    a runtime lacks are no failure of the command.
     """
     from xbench import models
     from xbench.bench.prepare import Exporter

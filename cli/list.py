@@ -25,8 +25,8 @@ def list_models(as_json: Json = False) -> None:
         }
         for spec in MODELS.values()
     ]
-    shown = [r | {"input": ", ".join(f"{i['dtype']}{i['shape']}".replace("'", "") for i in r["input"])} for r in rows]
-    _show(rows, shown, as_json)
+    inputs = (", ".join(f"{i.dtype}{list(i.shape)}".replace("'", "") for i in spec.inputs) for spec in MODELS.values())
+    _show(rows, [row | {"input": words} for row, words in zip(rows, inputs, strict=True)], as_json)
 
 
 @app.command("runtimes")

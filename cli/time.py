@@ -1,6 +1,5 @@
 """`xbench time`: prove that it is the same network, then time it."""
 
-import json
 import tempfile
 from itertools import groupby
 from pathlib import Path
@@ -52,11 +51,12 @@ def time(
 ) -> None:
     """Check parity, time what passed, and append each cell to the results as soon as it is final.
 
-    Cells that differ in the runtime alone are timed together, in interleaved blocks. A cell that is recorded already is not
-    timed again. Exit code 1 when a cell failed.
+    Cells that differ in the runtime alone are timed together, in interleaved blocks. A cell that is recorded already is
+    not timed again. Exit code 1 when a cell failed.
     """
     from xbench import models
-    from xbench.bench import PLANES, XBenchError, data as sets
+    from xbench.bench import PLANES, XBenchError
+    from xbench.bench import data as sets
     from xbench.bench.results import open_store
     from xbench.bench.session import Protocol
 
@@ -109,7 +109,8 @@ def _time(cases: list[Any], strict: bool, again: str, store: Any, protocol: Any,
     from xbench.cli._progress import Bar
     from xbench.reports import rows
 
-    known, exporter, keys, kept = latest(store.read()), Exporter(logs), {}, 0
+    known, exporter, kept = latest(store.read()), Exporter(logs), 0
+    keys: dict[str, Any] = {}
     with Bar(len(cases), "time") as bar:
         try:
             for group, members in groupby(cases, key=lambda case: case.group):

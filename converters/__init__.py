@@ -163,8 +163,10 @@ class _Printer:
         array = constant(value)
         if array is None:
             return self.name(value)
-        if array.ndim == 0 or static or (array.ndim == 1 and array.dtype.kind == "i" and array.size <= 64):
+        if array.ndim == 0 or static:
             return _literal(array)
+        if array.ndim == 1 and array.dtype.kind == "i" and array.size <= 64:
+            return f"Constant(value_ints={_literal(array)})"
         self.state.add(str(value.name))
         return f"state[{value.name!r}]"
 
@@ -176,8 +178,14 @@ class _Printer:
         if node.op_type == "BatchNormalization":
             attributes.append("training_mode=training")
             attributes += ["unbiased=1"] * self.unbiased
-            outputs = [outputs[0], *(f"{outputs[0]}_{kind}" for kind in ("mean", "var"))]
-            self.updates |= {str(v.name): o for v, o in zip(node.inputs[3:], outputs[1:], strict=True) if v is not None}
+            named = [*outputs[1:], "_", "_"]
+            defaults = (f"{outputs[0]}_mean", f"{outputs[0]}_var")
+            outputs = [outputs[0], *(d if name == "_" else name for name, d in zip(named, defaults))]
+            self.updates |= {
+                str(value.name): name
+                for value, name in zip(node.inputs[3:], outputs[1:], strict=True)
+                if value is not None and value.is_initializer()
+            }
         if node.op_type == "Dropout":
             self.dropouts += 1
             inputs = [inputs[0], *(inputs[1:2] or ["0.5"]), "training"]

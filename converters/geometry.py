@@ -1,4 +1,4 @@
-"""Shape arithmetic that every operator table shares: padding, pooling windows, slices. Plain integers and NumPy only."""
+"""Shape arithmetic that every operator table shares: padding, pooling windows, slices. Plain integers and NumPy."""
 
 from collections.abc import Sequence
 
@@ -48,6 +48,21 @@ def pool_pads(
     return result
 
 
+def window(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    auto_pad: str,
+    ceil_mode: int,
+) -> tuple[list[int], list[int], Pads, Pads]:
+    """Strides, dilations, the padding that was asked for, and all padding, of ONNX's pooling operators."""
+    steps, spread = list(strides or (1,) * len(kernel)), list(dilations or (1,) * len(kernel))
+    given = conv_pads(size, kernel, steps, spread, pads, auto_pad)
+    return steps, spread, given, pool_pads(size, kernel, steps, spread, given, ceil_mode)
+
+
 def window_counts(
     size: Sequence[int],
     kernel: Sequence[int],
@@ -69,6 +84,14 @@ def window_counts(
         inside = (positions >= -real_low) & (positions < n + real_high)
         counts = counts[..., None] * inside.sum(1).astype(np.float32)
     return counts
+
+
+def pad_widths(rank: int, pads: Sequence[int], axes: Sequence[int] | None = None) -> Pads:
+    """Padding (before, after) of every axis, from ONNX's Pad."""
+    widths = [(0, 0)] * rank
+    for i, axis in enumerate(range(rank) if axes is None else axes):
+        widths[axis] = (int(pads[i]), int(pads[i + len(pads) // 2]))
+    return widths
 
 
 def slices(

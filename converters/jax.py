@@ -1,4 +1,4 @@
-"""ONNX operators in JAX. Every function is named as ONNX names the operator: arrays by position, attributes by keyword.
+"""ONNX operators in JAX, named as ONNX names them: arrays by position, attributes by keyword.
 
 Arithmetic on shapes must stay outside the trace, so operators that compute shapes work in NumPy when all they are given
 is NumPy (`_numpy`). Opset versions differ only where the meaning differs.
@@ -12,18 +12,6 @@ import numpy as np
 from jax import lax
 
 from xbench.converters import _shared, geometry
-
-DTYPES = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    9: "bool",
-    10: "float16",
-    11: "float64",
-}
 
 
 def _numpy(*arrays):
@@ -40,11 +28,17 @@ ROWS = {
     "Exp": jnp.exp,
     "Log": jnp.log,
     "Abs": jnp.abs,
+    "Floor": jnp.floor,
     "Erf": lax.erf,
     "Tanh": jnp.tanh,
     "Sigmoid": jax.nn.sigmoid,
     "Equal": operator.eq,
     "MatMul": jnp.matmul,
+    "LeakyRelu": lambda x, *, alpha=0.01: jnp.where(x >= 0, x, alpha * x),
+    "Einsum": lambda *arrays, equation: jnp.einsum(equation, *arrays),
+    "Softmax": lambda x, *, axis=-1: jax.nn.softmax(x, axis=axis),
+    "LogSoftmax": lambda x, *, axis=-1: jax.nn.log_softmax(x, axis=axis),
+    "Transpose": lambda x, *, perm=None: x.transpose(perm),
 }
 
 
@@ -67,10 +61,6 @@ def HardSwish(x):
 
 def Relu(x):
     return jnp.maximum(x, 0)
-
-
-def LeakyRelu(x, *, alpha=0.01):
-    return jnp.where(x >= 0, x, alpha * x)
 
 
 def Gelu(x, *, approximate="none"):
@@ -107,7 +97,8 @@ def Where(condition, a, b):
 
 
 def Cast(x, *, to, saturate=1):
-    return _numpy(x).asarray(x).astype(DTYPES[to])
+    dtype = _shared.DTYPES[to]
+    return x.astype(jax.dtypes.canonicalize_dtype(dtype)) if _numpy(x) is jnp else np.asarray(x).astype(dtype)
 
 
 def Dropout(x, ratio=0.5, training=False, *, seed=0, rng=None):
@@ -127,18 +118,6 @@ def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     return y if c is None else y + (c if beta == 1 else beta * c)
 
 
-def Einsum(*arrays, equation):
-    return jnp.einsum(equation, *arrays)
-
-
-def Softmax(x, *, axis=-1):
-    return jax.nn.softmax(x, axis=axis)
-
-
-def LogSoftmax(x, *, axis=-1):
-    return jax.nn.log_softmax(x, axis=axis)
-
-
 # ***** convolution and pooling *****
 
 
@@ -153,13 +132,6 @@ def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_sha
     return y if b is None else y + b.reshape(-1, *(1,) * n)
 
 
-def _window(x, kernel, strides, dilations, pads, auto_pad, ceil_mode):
-    n = len(kernel)
-    strides, dilations = strides or (1,) * n, dilations or (1,) * n
-    given = geometry.conv_pads(x.shape[2:], kernel, strides, dilations, pads, auto_pad)
-    return strides, dilations, given, geometry.pool_pads(x.shape[2:], kernel, strides, dilations, given, ceil_mode)
-
-
 def _reduce_window(x, start, function, kernel, strides, dilations, padding):
     whole = [(0, 0), (0, 0), *padding]
     return lax.reduce_window(x, start, function, (1, 1, *kernel), (1, 1, *strides), whole, None, (1, 1, *dilations))
@@ -168,14 +140,18 @@ def _reduce_window(x, start, function, kernel, strides, dilations, padding):
 def MaxPool(
     x, *, kernel_shape, auto_pad="NOTSET", ceil_mode=0, dilations=None, pads=None, storage_order=0, strides=None
 ):
-    strides, dilations, _, padding = _window(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    strides, dilations, _, padding = geometry.window(
+        x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+    )
     return _reduce_window(x, -jnp.inf, lax.max, kernel_shape, strides, dilations, padding)
 
 
 def AveragePool(
     x, *, kernel_shape, auto_pad="NOTSET", ceil_mode=0, count_include_pad=0, dilations=None, pads=None, strides=None
 ):
-    strides, dilations, given, padding = _window(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    strides, dilations, given, padding = geometry.window(
+        x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+    )
     counted = given if count_include_pad else [(0, 0)] * len(kernel_shape)
     counts = geometry.window_counts(x.shape[2:], kernel_shape, strides, dilations, padding, counted)
     return _reduce_window(x, 0.0, lax.add, kernel_shape, strides, dilations, padding) / counts.astype(x.dtype)
@@ -238,7 +214,7 @@ ReduceProd = _reduce(jnp.prod)
 
 
 def ArgMax(x, *, axis=0, keepdims=1, select_last_index=0):
-    return jnp.argmax(x, axis, keepdims=bool(keepdims)).astype("int64")
+    return jnp.argmax(x, axis, keepdims=bool(keepdims))
 
 
 # ***** shape and selection *****
@@ -250,10 +226,6 @@ def Reshape(x, shape, *, allowzero=0):
 
 def Flatten(x, *, axis=1):
     return x.reshape(int(np.prod(x.shape[:axis])), -1)
-
-
-def Transpose(x, *, perm=None):
-    return x.transpose(perm)
 
 
 def Squeeze(x, axes=None):
@@ -290,10 +262,7 @@ def Tile(x, repeats):
 
 
 def Pad(x, pads, value=0, axes=None, *, mode="constant"):
-    axes = range(x.ndim) if axes is None else axes
-    widths = [(0, 0)] * x.ndim
-    for i, axis in enumerate(axes):
-        widths[axis] = (int(pads[i]), int(pads[i + len(pads) // 2]))
+    widths = geometry.pad_widths(x.ndim, pads, axes)
     return (
         lax.pad(x, jnp.asarray(value or 0, x.dtype), [(*w, 0) for w in widths])
         if mode == "constant"
@@ -378,5 +347,5 @@ def cross_entropy(logits, labels):
 
 TABLE = {
     **ROWS,
-    **{name: value for name, value in globals().items() if name[0].isupper() and name not in ("DTYPES", "ROWS")},
+    **{name: value for name, value in globals().items() if name[0].isupper() and name != "ROWS"},
 }

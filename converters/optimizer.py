@@ -1,7 +1,8 @@
 """Update rules, each written once as arithmetic on arrays, so that every framework trains by the same formula.
 
-Arrays may be of any framework: only `+ - * / **` and three functions that the caller passes are used, see `Functions`. The formulas are PyTorch's (torch.optim), which differ from Keras in the place of Adam's epsilon
-and from Caffe in the place of the learning rate.
+Arrays may be of any framework: only `+ - * / **` and the three functions of `Functions`, which the caller passes, are
+used. The formulas are PyTorch's (torch.optim), which differ from Keras in the place of Adam's epsilon and from Caffe in
+the place of the learning rate.
 """
 
 import math
@@ -13,7 +14,7 @@ SLOTS = {"sgd": ("momentum",), "adam": ("mean", "square"), "adamw": ("mean", "sq
 
 
 class Functions(NamedTuple):
-    """What the formulas need of a framework beside arithmetic: the sum of all elements, the smaller of two, exp(x) - 1."""
+    """What the formulas need beside arithmetic: the sum of all elements, the smaller of two, exp(x) - 1."""
 
     total: Callable[[Any], Any]
     minimum: Callable[[Any, Any], Any]

@@ -1,8 +1,8 @@
-"""ONNX operators in TensorFlow. Every function is named as ONNX names the operator: arrays by position, attributes by keyword.
+"""ONNX operators in TensorFlow, named as ONNX names them: arrays by position, attributes by keyword.
 
-Shapes are static while a `tf.function` is traced, so operators that compute shapes work in NumPy when all they are given
-is NumPy. Arrays stay in ONNX's NCHW layout, which TensorFlow runs on GPUs and, through oneDNN, on x86 CPUs. Convolutions
-pad with `tf.pad`: with explicit padding their backward pass takes a kernel 1.5 times slower on CPUs.
+Shapes are static while a `tf.function` is traced, so operators that compute shapes work in NumPy when all they are
+given is NumPy. Arrays stay in ONNX's NCHW layout, which TensorFlow runs on GPUs and, through oneDNN, on x86 CPUs.
+Convolutions pad with `tf.pad`: with explicit padding their backward pass takes a kernel 1.5 times slower on CPUs.
 """
 
 import functools
@@ -11,18 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from xbench.converters import _shared, geometry
-
-DTYPES = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    9: "bool",
-    10: "float16",
-    11: "float64",
-}
 
 
 def _known(*arrays):
@@ -38,6 +26,7 @@ ROWS = {
     "Exp": tf.exp,
     "Log": tf.math.log,
     "Abs": tf.abs,
+    "Floor": tf.floor,
     "Erf": tf.math.erf,
     "Tanh": tf.tanh,
     "Sigmoid": tf.sigmoid,
@@ -46,7 +35,11 @@ ROWS = {
     "Not": tf.logical_not,
     "And": tf.logical_and,
     "Or": tf.logical_or,
-    "MatMul": tf.matmul,
+    "LeakyRelu": lambda x, *, alpha=0.01: tf.nn.leaky_relu(x, alpha),
+    "Einsum": lambda *arrays, equation: tf.einsum(equation, *arrays),
+    "Softmax": lambda x, *, axis=-1: tf.nn.softmax(x, axis=axis),
+    "LogSoftmax": lambda x, *, axis=-1: tf.nn.log_softmax(x, axis=axis),
+    "Transpose": lambda x, *, perm=None: tf.transpose(x, perm),
 }
 
 
@@ -67,10 +60,6 @@ def HardSigmoid(x, *, alpha=0.2, beta=0.5):
 
 def HardSwish(x):
     return x * HardSigmoid(x, alpha=1 / 6)
-
-
-def LeakyRelu(x, *, alpha=0.01):
-    return tf.nn.leaky_relu(x, alpha)
 
 
 def Gelu(x, *, approximate="none"):
@@ -99,7 +88,7 @@ def Where(condition, a, b):
 
 
 def Cast(x, *, to, saturate=1):
-    return np.asarray(x).astype(DTYPES[to]) if _known(x) else tf.cast(x, DTYPES[to])
+    return np.asarray(x).astype(_shared.DTYPES[to]) if _known(x) else tf.cast(x, _shared.DTYPES[to])
 
 
 def Dropout(x, ratio=0.5, training=False, *, seed=0, rng=None):
@@ -109,22 +98,16 @@ def Dropout(x, ratio=0.5, training=False, *, seed=0, rng=None):
 # ***** matrix products *****
 
 
+def MatMul(a, b):
+    if len(a.shape) > 1 < len(b.shape):
+        return tf.matmul(a, b)
+    return tf.tensordot(a, b, [[len(a.shape) - 1], [max(len(b.shape) - 2, 0)]])
+
+
 def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     y = tf.matmul(a, b, transpose_a=bool(transA), transpose_b=bool(transB))
     y = y if alpha == 1 else alpha * y
-    return y if c is None else tf.nn.bias_add(y, c) if beta == 1 and len(c.shape) == 1 else y + beta * c
-
-
-def Einsum(*arrays, equation):
-    return tf.einsum(equation, *arrays)
-
-
-def Softmax(x, *, axis=-1):
-    return tf.nn.softmax(x, axis=axis)
-
-
-def LogSoftmax(x, *, axis=-1):
-    return tf.nn.log_softmax(x, axis=axis)
+    return y if c is None else tf.nn.bias_add(y, c) if beta == 1 and c.shape == y.shape[1:] else y + beta * c
 
 
 # ***** convolution and pooling *****
@@ -140,25 +123,21 @@ def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_sha
     n = len(x.shape) - 2
     strides, dilations = list(strides or (1,) * n), list(dilations or (1,) * n)
     x = _padded(x, geometry.conv_pads(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad))
+    both = max(strides) > 1 < max(dilations)  # TensorFlow's kernels know only one of the two
+    steps = [1] * n if both else strides
     if n == 2 and group == x.shape[1] and group > 1:
-        y = _depthwise(x, w, strides, dilations)
+        y = _depthwise(x, w, steps, dilations)
     else:
         kernel, layout = tf.transpose(w, [*range(2, n + 2), 1, 0]), ("NCW", "NCHW", "NCDHW")[n - 1]
-        y = tf.nn.convolution(x, kernel, strides, "VALID", layout, dilations)
-    return y if b is None else tf.nn.bias_add(y, b, "NC..") if n != 2 else tf.nn.bias_add(y, b, "NCHW")
+        y = tf.nn.convolution(x, kernel, steps, "VALID", layout, dilations)
+    y = y[(..., *(slice(None, None, s) for s in strides))] if both else y
+    return y if b is None else tf.nn.bias_add(y, b, "NCHW")
 
 
 def _depthwise(x, w, strides, dilations):
     channels, (multiplier, height, width) = x.shape[1], (w.shape[0] // x.shape[1], *w.shape[2:])
     kernel = tf.reshape(tf.transpose(w, [2, 3, 0, 1]), [height, width, channels, multiplier])
     return tf.nn.depthwise_conv2d(x, kernel, [1, 1, *strides], "VALID", "NCHW", dilations)
-
-
-def _window(x, kernel, strides, dilations, pads, auto_pad, ceil_mode):
-    n = len(kernel)
-    strides, dilations = list(strides or (1,) * n), list(dilations or (1,) * n)
-    given = geometry.conv_pads(x.shape[2:], kernel, strides, dilations, pads, auto_pad)
-    return strides, dilations, given, geometry.pool_pads(x.shape[2:], kernel, strides, dilations, given, ceil_mode)
 
 
 def _pool(x, kind, kernel, strides):
@@ -170,7 +149,9 @@ def _pool(x, kind, kernel, strides):
 def MaxPool(
     x, *, kernel_shape, auto_pad="NOTSET", ceil_mode=0, dilations=None, pads=None, storage_order=0, strides=None
 ):
-    strides, dilations, _, padding = _window(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    strides, dilations, _, padding = geometry.window(
+        x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+    )
     if any(d != 1 for d in dilations):
         raise NotImplementedError("MaxPool with dilations")
     return _pool(_padded(x, padding, x.dtype.min), "MAX", kernel_shape, strides)
@@ -179,7 +160,9 @@ def MaxPool(
 def AveragePool(
     x, *, kernel_shape, auto_pad="NOTSET", ceil_mode=0, count_include_pad=0, dilations=None, pads=None, strides=None
 ):
-    strides, dilations, given, padding = _window(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    strides, dilations, given, padding = geometry.window(
+        x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+    )
     if any(d != 1 for d in dilations):
         raise NotImplementedError("AveragePool with dilations")
     counted = given if count_include_pad else [(0, 0)] * len(kernel_shape)
@@ -273,10 +256,6 @@ def Flatten(x, *, axis=1):
     return tf.reshape(x, [int(np.prod(x.shape[:axis])), -1])
 
 
-def Transpose(x, *, perm=None):
-    return tf.transpose(x, perm)
-
-
 def Squeeze(x, axes=None):
     axes = None if axes is None else tuple(axes)
     return np.squeeze(x, axes) if _known(x) else tf.squeeze(x, axes)
@@ -317,12 +296,9 @@ def Tile(x, repeats):
 
 
 def Pad(x, pads, value=0, axes=None, *, mode="constant"):
-    axes = range(len(x.shape)) if axes is None else axes
-    widths = [(0, 0)] * len(x.shape)
-    for i, axis in enumerate(axes):
-        widths[axis] = (int(pads[i]), int(pads[i + len(pads) // 2]))
-    if mode not in ("constant", "reflect"):
-        raise NotImplementedError(f"Pad with mode={mode}")
+    widths = geometry.pad_widths(len(x.shape), pads, axes)
+    if mode not in ("constant", "reflect") or np.min(widths) < 0:
+        raise NotImplementedError(f"Pad with mode={mode} and pads={pads}")
     return tf.pad(x, widths, mode.upper(), value or 0)
 
 
@@ -417,5 +393,5 @@ def cross_entropy(logits, labels):
 
 TABLE = {
     **ROWS,
-    **{name: value for name, value in globals().items() if name[0].isupper() and name not in ("DTYPES", "ROWS")},
+    **{name: value for name, value in globals().items() if name[0].isupper() and name != "ROWS"},
 }

@@ -1,4 +1,4 @@
-"""ONNX operators in PyTorch. Every function is named as ONNX names the operator: arrays by position, attributes by keyword.
+"""ONNX operators in PyTorch, named as ONNX names them: arrays by position, attributes by keyword.
 
 It runs ONNX files that come without an `nn.Module`, eagerly or under `torch.compile`, in any floating type: in float64
 this table is the oracle for such files. Operators that compute shapes work in NumPy when all they are given is NumPy.
@@ -23,17 +23,6 @@ DTYPES = {
     9: torch.bool,
     10: torch.float16,
     11: torch.float64,
-}
-NUMPY_DTYPES = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    9: "bool",
-    10: "float16",
-    11: "float64",
 }
 
 
@@ -68,6 +57,11 @@ ROWS = {
     "Not": torch.logical_not,
     "Where": torch.where,
     "MatMul": torch.matmul,
+    "LeakyRelu": lambda x, *, alpha=0.01: F.leaky_relu(x, alpha),
+    "Einsum": lambda *arrays, equation: torch.einsum(equation, *arrays),
+    "Softmax": lambda x, *, axis=-1: torch.softmax(x, axis),
+    "LogSoftmax": lambda x, *, axis=-1: torch.log_softmax(x, axis),
+    "Transpose": lambda x, *, perm=None: x.permute(perm or tuple(reversed(range(x.ndim)))),
 }
 
 
@@ -79,15 +73,12 @@ def Div(a, b):
 
 
 def Pow(a, b):
+    a, b = _tensors(a, b)
     return torch.pow(a, b).to(a.dtype)
 
 
 def HardSigmoid(x, *, alpha=0.2, beta=0.5):
     return torch.clamp(alpha * x + beta, 0, 1)
-
-
-def LeakyRelu(x, *, alpha=0.01):
-    return F.leaky_relu(x, alpha)
 
 
 def Gelu(x, *, approximate="none"):
@@ -116,7 +107,7 @@ def Or(a, b):
 
 def Cast(x, *, to, saturate=1):
     if _known(x):
-        return np.asarray(x).astype(NUMPY_DTYPES[to])
+        return np.asarray(x).astype(_shared.DTYPES[to])
     # ONNX's float is the working precision, so that the same text runs in float64 as the oracle.
     return x.to(torch.get_default_dtype() if to == 1 else DTYPES[to])
 
@@ -134,18 +125,6 @@ def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
         return F.linear(a, b, c)
     y = alpha * F.linear(a, b)
     return y if c is None else y + beta * c
-
-
-def Einsum(*arrays, equation):
-    return torch.einsum(equation, *arrays)
-
-
-def Softmax(x, *, axis=-1):
-    return torch.softmax(x, axis)
-
-
-def LogSoftmax(x, *, axis=-1):
-    return torch.log_softmax(x, axis)
 
 
 # ***** convolution and pooling *****
@@ -167,17 +146,12 @@ def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_sha
     return conv(_padded(x, padding), w, b, strides, 0, dilations, group)
 
 
-def _window(x, kernel, strides, dilations, pads, auto_pad, ceil_mode):
-    n = len(kernel)
-    strides, dilations = strides or (1,) * n, dilations or (1,) * n
-    given = geometry.conv_pads(x.shape[2:], kernel, strides, dilations, pads, auto_pad)
-    return strides, dilations, given, geometry.pool_pads(x.shape[2:], kernel, strides, dilations, given, ceil_mode)
-
-
 def MaxPool(
     x, *, kernel_shape, auto_pad="NOTSET", ceil_mode=0, dilations=None, pads=None, storage_order=0, strides=None
 ):
-    strides, dilations, _, padding = _window(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    strides, dilations, _, padding = geometry.window(
+        x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+    )
     pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(kernel_shape) - 1]
     return pool(_padded(x, padding, -torch.inf), kernel_shape, strides, 0, dilations)
 
@@ -185,7 +159,9 @@ def MaxPool(
 def AveragePool(
     x, *, kernel_shape, auto_pad="NOTSET", ceil_mode=0, count_include_pad=0, dilations=None, pads=None, strides=None
 ):
-    strides, dilations, given, padding = _window(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    strides, dilations, given, padding = geometry.window(
+        x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+    )
     if any(d != 1 for d in dilations):
         raise NotImplementedError("AveragePool with dilations")
     counted = given if count_include_pad else [(0, 0)] * len(kernel_shape)
@@ -234,10 +210,17 @@ def _reduce(function):
     return operator
 
 
+def _prod(x, dim, keepdim):
+    for axis in sorted((d % x.ndim for d in dim), reverse=True):
+        x = torch.prod(x, axis, keepdim)
+    return x
+
+
 ReduceMean = _reduce(torch.mean)
 ReduceSum = _reduce(torch.sum)
 ReduceMax = _reduce(torch.amax)
 ReduceMin = _reduce(torch.amin)
+ReduceProd = _reduce(_prod)
 
 
 def ArgMax(x, *, axis=0, keepdims=1, select_last_index=0):
@@ -253,10 +236,6 @@ def Reshape(x, shape, *, allowzero=0):
 
 def Flatten(x, *, axis=1):
     return x.reshape(int(np.prod(x.shape[:axis])), -1)
-
-
-def Transpose(x, *, perm=None):
-    return x.permute(perm or tuple(reversed(range(x.ndim))))
 
 
 def Squeeze(x, axes=None):
@@ -311,10 +290,7 @@ def Tile(x, repeats):
 
 
 def Pad(x, pads, value=0, axes=None, *, mode="constant"):
-    axes = range(x.ndim) if axes is None else axes
-    widths = [(0, 0)] * x.ndim
-    for i, axis in enumerate(axes):
-        widths[axis] = (int(pads[i]), int(pads[i + len(pads) // 2]))
+    widths = geometry.pad_widths(x.ndim, pads, axes)
     flat = [n for pair in reversed(widths) for n in pair]
     if mode == "constant":
         return F.pad(x, flat, value=value or 0)
@@ -378,9 +354,5 @@ def cross_entropy(logits, labels):
 
 TABLE = {
     **ROWS,
-    **{
-        name: f
-        for name, f in globals().items()
-        if name[0].isupper() and name not in ("F", "DTYPES", "NUMPY_DTYPES", "ROWS")
-    },
+    **{name: f for name, f in globals().items() if name[0].isupper() and name not in ("F", "DTYPES", "ROWS")},
 }

@@ -23,8 +23,8 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """How a runtime is to run: `mode` forward, gradient or step; `device` cpu or cuda; `extra` is what followed the colon
-    of the runtime's name (`tensorflow:xla` gives {"xla": "1"})."""
+    """How a runtime is to run: `mode` forward, gradient or step; `device` cpu or cuda; `extra` is what followed the
+    colon of the runtime's name (`tensorflow:xla` gives {"xla": "1"})."""
 
     mode: str = "forward"
     device: str = "cpu"
@@ -48,7 +48,7 @@ class Runtime(ABC):
         """
 
     @abstractmethod
-    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray | None, dropout: bool) -> bool:
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         """Compiles for the shapes of these arrays; `dropout` says whether dropout is active in training.
 
         Returns whether anything was compiled; False where that happens inside the first call.

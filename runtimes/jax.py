@@ -44,14 +44,13 @@ class Jax(Trainer):
             self.memory = {slot: jax.tree.map(jnp.copy, zeros) for slot in slots(self.rule)}
         self.count, self.key = jax.device_put((np.float32(0), jax.random.key(0)), self.device)
 
-    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray | None, dropout: bool) -> bool:
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         given = self.put(inputs)
         if self.options.mode == "forward":
             self.call = jax.jit(self._forward).lower(self.params, self.state, *given).compile()
         elif self.options.mode == "gradient":
             loss = jax.value_and_grad(functools.partial(self._loss, dropout), has_aux=True)
-            arguments = (self.params, self.state, self.key, given, self.put([labels])[0])
-            self.call = jax.jit(loss).lower(*arguments).compile()
+            self.call = jax.jit(loss).lower(self.params, self.state, self.key, given, self.put([labels])[0]).compile()
         else:
             step = jax.jit(functools.partial(self._step, dropout), donate_argnums=(0, 1, 2, 3))
             arguments = (self.params, self.state, self.memory, self.count, self.key, given, self.put([labels])[0])

@@ -20,7 +20,7 @@ class Null(Runtime):
         self.names = [item["name"] for item in artifact.info["inputs"]]
         self.evaluator = ReferenceEvaluator(str(artifact.onnx))
 
-    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray | None, dropout: bool) -> bool:
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         return True
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:

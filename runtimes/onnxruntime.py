@@ -21,7 +21,7 @@ class OnnxRuntime(Runtime):
                 raise Unavailable("this onnxruntime has no CUDA provider: pip install 'xbench[onnxruntime-gpu]'")
             self.providers = [("CUDAExecutionProvider", {"use_tf32": "0"})]  # its default is TF32
 
-    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray | None, dropout: bool) -> bool:
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = self.options.threads
         settings.inter_op_num_threads = 1

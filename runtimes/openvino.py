@@ -18,7 +18,7 @@ class OpenVino(Runtime):
         self.model = self.core.read_model(str(artifact.onnx))
         self.names = [item["name"] for item in artifact.info["inputs"]]
 
-    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray | None, dropout: bool) -> bool:
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         self.model.reshape({name: list(array.shape) for name, array in zip(self.names, inputs, strict=True)})
         settings = {
             "INFERENCE_PRECISION_HINT": "f32",

@@ -43,7 +43,7 @@ class TensorFlow(Trainer):
             variable.assign(tf.zeros_like(variable))
         self.count.assign(0.0)
 
-    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray | None, dropout: bool) -> bool:
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         self.dropout = dropout
         body = {"forward": self._forward, "gradient": self._gradients, "step": self._step}[self.options.mode]
         arrays = [*inputs] if self.options.mode == "forward" else [*inputs, labels]

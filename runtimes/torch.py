@@ -90,7 +90,7 @@ class Torch(Trainer):
         if self.optimizer is not None:
             self.optimizer = optimizer_of(self.rule, self.parameters)
 
-    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray | None, dropout: bool) -> bool:
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         set_dropout(self.module, dropout)
         self.call = self.transform(self._loss if self.options.trains else self._outputs)
         return False

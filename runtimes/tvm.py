@@ -32,7 +32,7 @@ class Tvm(Runtime):
         self.model = onnx.load(artifact.onnx)
         self.names = [item["name"] for item in artifact.info["inputs"]]
 
-    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray | None, dropout: bool) -> bool:
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         module = from_onnx(_fixed(self.model, inputs), keep_params_in_input=True)
         module = relax.transform.DecomposeOpsForInference()(module)
         module, params = detach_params(module)

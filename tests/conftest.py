@@ -2,6 +2,7 @@ import os
 import shutil
 import tempfile
 
+import fault_kit
 import pytest
 
 CACHE = "XBENCH_CACHE"
@@ -19,3 +20,50 @@ def pytest_unconfigure(config):
     if own is not None:
         os.environ.pop(CACHE, None)
         shutil.rmtree(own, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def fault_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    fault_kit.install_faults(folder)
+    return folder
+
+
+@pytest.fixture
+def faults(fault_folder, monkeypatch):
+    """The fake runtimes of fault_runtimes.py, in this process and in every worker, as a third party's package."""
+    monkeypatch.syspath_prepend(str(fault_folder))
+    paths = [str(fault_folder), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in paths if path))
+
+
+@pytest.fixture
+def shell(tmp_path, faults):
+    return fault_kit.Shell(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def exporter(tmp_path_factory):
+    from xbench.bench.prepare import Exporter
+
+    own = Exporter(tmp_path_factory.mktemp("exporter"))
+    yield own
+    own.close()
+
+
+def prepared(exporter, model):
+    """A model in the cache, with the references that the small cells of these tests need."""
+    artifact = exporter.artifact(model)
+    for seed in (0, 1):
+        exporter.reference(artifact, "forward", 2, seed, "synthetic")
+    return artifact
+
+
+@pytest.fixture(scope="session")
+def lenet(exporter):
+    return prepared(exporter, "lenet")
+
+
+@pytest.fixture(scope="session")
+def two_outputs(exporter, tmp_path_factory):
+    return prepared(exporter, str(fault_kit.write_two_outputs(tmp_path_factory.mktemp("model") / "two.onnx")))

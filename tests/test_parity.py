@@ -1,0 +1,255 @@
+"""The verdict: no NaN, zero or infinity fools a metric, and an error's size says which arithmetic made it."""
+
+import copy
+import math
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+from xbench.bench import convert
+from xbench.converters.artifact import Artifact
+from xbench.parity import oracle, verdict
+from xbench.parity.verdict import LIMITS, classify, distance, judge, relative_error
+from xbench.runtimes.torch import module_of
+
+NAN, INF = math.nan, math.inf
+
+
+def array(*values):
+    return np.array(values, np.float64)
+
+
+# ***** metrics *****
+
+
+def test_half_off_in_one_element_is_fifty_percent():
+    assert relative_error(array(0, 1.5, 2), array(0, 1, 2)) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference"),
+    [
+        (array(1, NAN), array(1, 2)),
+        (array(1, 2), array(1, NAN)),
+        (array(1, NAN), array(1, NAN)),
+        (array(1, INF), array(1, 2)),
+        (array(1, 2), array(1, INF)),
+        (array(1, -INF), array(1, INF)),
+        (array(1, 2, 3), array(1, 2)),
+        (array(1, 2)[None], array(1, 2)),
+        (np.array(1.0), array(1)),
+    ],
+)
+def test_nan_or_infinity_or_another_shape_is_infinitely_wrong(candidate, reference):
+    assert distance(candidate, reference) == (INF, INF)
+    assert relative_error(candidate, reference) == INF
+
+
+def test_the_same_infinity_in_the_same_place_is_right():
+    assert distance(array(1, -INF), array(1, -INF)) == (0, 0)
+    assert relative_error(array(1, -INF), array(1, -INF)) == 0
+    assert distance(array(4, -INF), array(1, -INF)) == (3, 3)
+
+
+def test_zero_is_right_only_beside_zero():
+    assert relative_error(array(0, 0), array(0, 0)) == 0
+    assert relative_error(array(0, 1e-30), array(0, 0)) == INF
+    assert relative_error(array(0, 0), array(0, 1)) == 1
+
+
+def test_distance_is_the_norm_and_the_largest_element():
+    assert distance(array(3, 4, 0), array(0, 0, 0)) == (5, 4)
+    assert distance(np.empty(0), np.empty(0)) == (0, 0)
+
+
+# ***** verdicts *****
+
+
+def reference_of(floor=1e-6, **tensors):
+    named = {name.replace("__", "/"): value for name, value in tensors.items()}
+    floors = {f"floor/{name}": np.array([floor * np.sqrt(max(v.size, 1)), floor]) for name, v in named.items()}
+    return {"input/0": array(1), "labels": np.array([0]), **named, **floors}
+
+
+TENSOR = np.linspace(-1, 1, 1000)
+
+
+def verdict_of(change, tensor=TENSOR, floor=1e-7):
+    return judge({"output/y": change(tensor)}, reference_of(floor, output__y=tensor))
+
+
+@pytest.mark.parametrize(
+    ("floors", "precision"), [(1, "fp32"), (60, "fp32"), (2**10, "tf32"), (2**16, "half"), (2**20, "wrong")]
+)
+def test_the_class_follows_from_the_error_in_noise_floors(floors, precision):
+    found = verdict_of(lambda x: x + floors * 1e-7)
+    assert (found.precision, found.status) == (precision, "PASS" if precision == "fp32" else "FAIL")
+    assert found.ratio == pytest.approx(floors, rel=0.01)
+
+
+@pytest.mark.parametrize(("name", "limit"), LIMITS.items())
+def test_a_limit_belongs_to_its_class_and_what_is_beyond_does_not(name, limit):
+    assert classify(limit) == name
+    assert classify(limit * 1.001) != name
+    assert classify(INF) == "wrong"
+
+
+def test_the_floor_is_never_below_half_a_unit_in_the_last_place():
+    assert verdict_of(lambda x: x * (1 + 2.0**-24), floor=0.0).status == "PASS"
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+def test_one_bad_number_fails_and_leaves_no_ratio(bad):
+    found = verdict_of(lambda x: np.where(x == 1, bad, x))
+    assert (found.status, found.precision, found.ratio) == ("FAIL", "wrong", None)
+    assert "not finite" in found.message
+
+
+def test_nan_in_the_reference_fails_even_beside_nan():
+    assert verdict_of(lambda x: x, np.array([1.0, NAN])).status == "FAIL"
+
+
+def test_an_infinite_element_of_the_reference_does_not_excuse_the_finite_ones():
+    masked = np.array([1.0, 2.0, -INF])
+    assert verdict_of(lambda x: x, masked).status == "PASS"
+    assert verdict_of(lambda x: x * 1.5, masked).status == "FAIL"
+
+
+def test_a_missing_tensor_fails_and_is_named():
+    found = judge({}, reference_of(gradient__w=TENSOR))
+    assert (found.status, found.worst_tensor, found.first_wrong) == ("FAIL", "gradient/w", "gradient/w")
+
+
+def test_a_tensor_of_zeros_must_be_zero():
+    zeros = np.zeros(10)
+    assert verdict_of(lambda x: x, zeros, floor=0.0).status == "PASS"
+    assert verdict_of(lambda x: x + 1e-20, zeros, floor=0.0).precision == "wrong"
+
+
+def test_one_wrong_row_of_a_large_gradient_does_not_drown():
+    large = np.random.default_rng(0).standard_normal((10_000, 64))
+    wrong = large.copy()
+    wrong[123] *= 1 + 1e-4
+    found = judge({"gradient/w": wrong}, reference_of(1e-7, gradient__w=large))
+    assert found.status == "FAIL"
+    assert found.rel_l2 < 2e-6
+
+
+def test_the_first_wrong_output_is_the_first_of_the_graph_and_the_first_wrong_gradient_the_last():
+    tensors = {"a": TENSOR, "b": TENSOR, "c": TENSOR}
+    for kind, first in (("output", "output/b"), ("weight", "weight/b"), ("gradient", "gradient/c")):
+        named = {f"{kind}__{name}": value for name, value in tensors.items()}
+        candidate = {f"{kind}/{name}": value * (1 if name == "a" else 2) for name, value in tensors.items()}
+        assert judge(candidate, reference_of(1e-7, **named)).first_wrong == first
+
+
+def test_where_float32_itself_decides_nothing_the_verdict_is_unverified():
+    assert verdict_of(lambda x: x, floor=0.1).status == "UNVERIFIED"
+
+
+# ***** the oracle, on a trained-like network of its own *****
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lenet")
+    convert.export_zoo("lenet", 0, folder)
+    return Artifact.read(folder)
+
+
+@pytest.fixture(scope="module")
+def references(artifact):
+    made = {}
+    for mode in ("forward", "gradient", "step"):
+        path = artifact.folder / f"{mode}.npz"
+        oracle.write(artifact, path, mode, *oracle.sample(artifact, 4, 0))
+        made[mode] = verdict.read(path)
+    return made
+
+
+def rounded(x, bits):
+    """A float32 array with `bits` bits of mantissa, rounded to nearest."""
+    drop = 23 - bits
+    whole = x.astype(np.float32).view(np.uint32).astype(np.uint64) + (1 << (drop - 1))
+    return (whole >> drop << drop).astype(np.uint32).view(np.float32)
+
+
+def candidate(artifact, reference, mode, change=lambda name, w: w):
+    """What float32 PyTorch computes from weights that somebody changed."""
+    module = copy.deepcopy(module_of(artifact)).train(mode != "forward")
+    with torch.no_grad():
+        for name, p in module.named_parameters():
+            p.copy_(torch.from_numpy(change(name, p.numpy().copy())))
+    inputs = [torch.from_numpy(reference["input/0"])]
+    if mode == "forward":
+        with torch.no_grad():
+            return {f"output/{artifact.info['outputs'][0]}": module(*inputs).numpy()}
+    return oracle._trained(artifact.info["optimizer"], module, inputs, torch.from_numpy(reference["labels"]), mode)
+
+
+@pytest.mark.parametrize("mode", ["forward", "gradient", "step"])
+def test_float32_pytorch_passes(artifact, references, mode):
+    assert judge(candidate(artifact, references[mode], mode), references[mode]).status == "PASS"
+
+
+@pytest.mark.parametrize("mode", ["forward", "gradient"])
+@pytest.mark.parametrize(("bits", "precision"), [(10, "tf32"), (7, "half")])
+def test_weights_rounded_to_fewer_bits_are_recognised(artifact, references, mode, bits, precision):
+    found = judge(candidate(artifact, references[mode], mode, lambda _, w: rounded(w, bits)), references[mode])
+    assert (found.status, found.precision) == ("FAIL", precision)
+
+
+@pytest.mark.parametrize("mode", ["forward", "gradient"])
+def test_one_weight_changed_by_a_hundredth_fails(artifact, references, mode):
+    def change(name, w):
+        if name == "conv1.weight":
+            w[3, 0, 2, 2] += 0.01
+        return w
+
+    assert judge(candidate(artifact, references[mode], mode, change), references[mode]).status == "FAIL"
+
+
+def test_a_reference_holds_every_parameter_and_a_floor_for_every_tensor(artifact, references):
+    assert [n for n in references["gradient"] if n.startswith("gradient/")] == [
+        f"gradient/{name}" for name in artifact.parameters
+    ]
+    for reference in references.values():
+        tensors = [n for n in reference if not n.startswith(("input/", "floor/")) and n != "labels"]
+        for name in tensors:
+            assert reference[name].dtype == np.float64
+            floor, size = reference[f"floor/{name}"], verdict.size_of(reference[name])
+            assert all(0 < f < 1e-5 * s for f, s in zip(floor, size, strict=True)), name
+
+
+def test_a_reference_is_the_same_every_time(artifact, references):
+    path = artifact.folder / "again.npz"
+    oracle.write(artifact, path, "gradient", *oracle.sample(artifact, 4, 0))
+    again = verdict.read(path)
+    assert again.keys() == references["gradient"].keys()
+    for name, value in references["gradient"].items():
+        if not name.startswith("floor/"):
+            np.testing.assert_array_equal(again[name], value)
+
+
+def test_another_seed_is_another_sample(artifact):
+    (first,), labels = oracle.sample(artifact, 4, 0)
+    (second,), others = oracle.sample(artifact, 4, 1)
+    assert not np.array_equal(first, second)
+    assert not np.array_equal(labels, others)
+
+
+def test_an_onnx_file_has_its_oracle_in_the_operator_table(tmp_path):
+    weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32), "w")
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5])
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [given], [made], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "m.onnx")
+    convert.export_file(str(tmp_path / "m.onnx"), tmp_path)
+    artifact = Artifact.read(tmp_path)
+    oracle.write(artifact, tmp_path / "r.npz", "forward", *oracle.sample(artifact, 2, 0))
+    reference = verdict.read(tmp_path / "r.npz")
+    truth = reference["input/0"].astype(np.float64) @ numpy_helper.to_array(weight).astype(np.float64)
+    np.testing.assert_allclose(reference["output/y"], truth, rtol=1e-14)

@@ -1,0 +1,193 @@
+"""A comparison from the command line: others go on when one fails, nothing measured is lost, nothing is done twice."""
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from fault_kit import only_line, records
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results.md"
+QUICK = ("--budget", "0.1", "--mode", "forward", "--batch", 2, "--timeout", 30)
+FAST, SLOW = "null:seconds=0.002", "null:seconds=0.004"
+
+
+def time(shell, *runtimes, model="lenet", options=QUICK, out="out", **more):
+    words = [word for runtime in runtimes for word in ("--runtime", runtime)]
+    return shell.run("time", model, *words, *options, "--out", out, **more)
+
+
+def by_runtime(shell, out="out"):
+    return {record["case"]["runtime"]: record for record in records(shell.folder / out)}
+
+
+def documented(heading_of_table: str) -> set[str]:
+    """The first column of a table of docs/results.md."""
+    table = RESULTS.read_text().partition(heading_of_table)[2].partition("\n\n")[0]
+    return {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+
+
+def test_every_fault_is_recorded_and_the_others_are_timed(shell, lenet):
+    faults = {
+        "fault_killed": ("OOM", "out of memory: the system killed the worker"),
+        "fault_late_abort": ("CRASH", "the worker ended with signal SIGABRT"),
+        "fault_late_hang": ("TIMEOUT", "no answer to block within 5 s"),
+        "fault_late_wrong": ("FAIL", "while it was timed output/"),
+        "fault_infinite": ("FAIL", "not finite or of another shape; first wrong tensor: "),
+        "fault_remembers": ("FAIL", "times the float32 noise off"),
+    }
+    good = (FAST, "fault_babbles")
+    answer = time(shell, FAST, *faults, "fault_babbles", options=("--budget", "0.1", *QUICK[2:-1], 5))
+    assert answer.returncode == 1
+    found = by_runtime(shell)
+    assert set(found) == {*faults, *good}
+    for runtime, (status, words) in faults.items():
+        assert found[runtime]["status"] == status, found[runtime]
+        assert words in found[runtime]["message"]
+        assert found[runtime]["message"].isprintable()
+        assert found[runtime]["times"] is None
+    assert all(found[runtime]["status"] == "PASS" for runtime in good)
+    assert all(len(found[runtime]["times"]["blocks"]) >= 3 for runtime in good)
+    assert not shell.survivors()
+
+
+def test_a_failed_cell_is_never_ranked(shell, lenet):
+    assert time(shell, FAST, "fault_infinite").returncode == 1
+    rows = {row["runtime"]: row for row in json.loads(shell.run("show", "--out", "out", "--json").stdout)}
+    assert rows[FAST]["ratio"] == 1
+    assert [rows["fault_infinite"][name] for name in ("status", "ratio", "median_s")] == ["FAIL", None, None]
+
+
+def test_a_crash_is_located_in_the_graph(shell, two_outputs):
+    time(shell, "fault_unloadable", model=two_outputs.info["name"])
+    message = by_runtime(shell)["fault_unloadable"]["message"]
+    assert message.startswith("RuntimeError: cannot load this model; first wrong tensor: ")
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize(("runtime", "tensor"), [("fault_wrong_first", "left"), ("fault_wrong_second", "right")])
+def test_one_wrong_output_of_two_fails_and_is_named(shell, two_outputs, runtime, tensor):
+    assert time(shell, runtime, model=two_outputs.info["name"]).returncode == 1
+    record = by_runtime(shell)[runtime]
+    assert (record["status"], record["parity"]["first_wrong"]) == ("FAIL", tensor)
+
+
+def test_records_hold_what_the_documentation_says(shell, lenet):
+    assert time(shell, FAST, "fault_infinite").returncode == 1
+    found = by_runtime(shell)
+    fields, times = documented("| field | type | meaning |"), documented("| field | meaning |")
+    assert {"schema", "case", "machine"} <= fields
+    assert {"load_s", "low_s", "high_s", "cpus"} <= times
+    assert all(set(record) == fields for record in found.values())
+    assert set(found[FAST]["times"]) == times
+    assert {"class", "worst_tensor", "ratio", "first_wrong", "tensors"} <= set(found[FAST]["parity"])
+
+
+def test_a_slow_step_is_recorded_though_its_budget_is_too_small(shell, lenet):
+    assert time(shell, "fault_slow:seconds=0.3").returncode == 0
+    record = by_runtime(shell)["fault_slow:seconds=0.3"]
+    assert (record["status"], record["times"]["converged"]) == ("PASS", False)
+    assert 0.3 <= record["times"]["median_s"] < 0.5
+
+
+def test_twice_the_time_is_a_ratio_of_two_from_common_rounds(shell, lenet):
+    assert time(shell, FAST, SLOW, options=("--budget", "0.3", *QUICK[2:])).returncode == 0
+    found = by_runtime(shell)
+    rounds = [{block["round"] for block in found[runtime]["times"]["blocks"]} for runtime in (FAST, SLOW)]
+    assert len(rounds[0] & rounds[1]) >= 3
+    assert found[FAST]["session"] == found[SLOW]["session"]
+    rows = {row["runtime"]: row for row in json.loads(shell.run("show", "--out", "out", "--json").stdout)}
+    assert rows[SLOW]["paired"]
+    assert rows[SLOW]["ratio"] == pytest.approx(2, rel=0.02)
+
+
+def test_a_finished_run_times_nothing_again_and_starts_no_worker(shell, lenet):
+    time(shell, FAST, "fault_infinite")
+    before = (shell.folder / "out/results.jsonl").read_bytes()
+    watched = shell.folder / "sitecustomize.py"
+    watched.write_text(
+        "import subprocess\ndef refuse(*words, **more): raise SystemExit('a process was started')\n"
+        "subprocess.Popen.__init__ = refuse\n"
+    )
+    again = time(shell, FAST, "fault_infinite", PYTHONPATH=shell.python_path(shell.folder))
+    assert again.returncode == 1, again.stderr
+    assert "2 cells were measured before" in again.stderr
+    assert FAST in again.stdout
+    assert (shell.folder / "out/results.jsonl").read_bytes() == before
+    rerun = time(shell, FAST, options=(*QUICK, "--rerun"), PYTHONPATH=shell.python_path(shell.folder))
+    assert "a process was started" in rerun.stderr, "the watch does not watch"
+
+
+def test_rerun_times_everything_again_and_retry_only_what_failed(shell, lenet):
+    time(shell, FAST, "fault_infinite")
+    time(shell, FAST, "fault_infinite", options=(*QUICK, "--retry"))
+    assert sorted(record["case"]["runtime"] for record in records(shell.folder / "out")[2:]) == ["fault_infinite"]
+    time(shell, FAST, "fault_infinite", options=(*QUICK, "--rerun"))
+    assert sorted(record["case"]["runtime"] for record in records(shell.folder / "out")[3:]) == ["fault_infinite", FAST]
+
+
+def test_another_batch_and_another_number_of_threads_are_other_cells(shell, lenet):
+    time(shell, FAST, options=("--budget", "0.1", "--mode", "forward", "--batch", "1,2", "--threads", 1))
+    time(shell, FAST, options=("--budget", "0.1", "--mode", "forward", "--batch", "2", "--threads", 2))
+    cells = [(record["case"]["batch"], record["case"]["threads"]) for record in records(shell.folder / "out")]
+    assert sorted(cells) == [(1, 1), (2, 1), (2, 2)]
+
+
+def test_a_training_step_on_a_runtime_that_cannot_train_is_a_recorded_cell(shell, lenet):
+    assert time(shell, FAST, options=("--budget", "0.1", "--mode", "step", "--batch", 2)).returncode == 0
+    (record,) = records(shell.folder / "out")
+    assert record["status"] == "UNSUPPORTED"
+    assert record["message"] == f"{FAST} cannot train: it has no step"
+
+
+def test_a_runtime_word_may_hold_any_characters(shell, lenet):
+    word = "null:seconds=0.001,place=/a:b" + "c" * 300
+    assert time(shell, word).returncode == 0
+    assert list(by_runtime(shell)) == [word]
+
+
+def test_a_file_that_is_no_model_does_not_stop_the_models_behind_it(shell, lenet):
+    (shell.folder / "bad.onnx").write_bytes(b"\x08\x07 no model")
+    answer = shell.run("time", "bad.onnx", "lenet", "--runtime", FAST, *QUICK, "--out", "out")
+    assert answer.returncode == 2
+    assert "bad.onnx is not a valid ONNX file" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert [record["case"]["model"] for record in records(shell.folder / "out")] == ["lenet"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("model.json", b'{"name": "le'), ("model.json", b"[]"), ("model.json", b"\xff"), ("reference", b"PK\x03\x04")],
+)
+def test_a_damaged_cache_is_one_line_that_names_what_to_delete(shell, own_cache, name, content):
+    (damaged,) = own_cache.glob(f"models/*/{name}*s0*" if name == "reference" else f"models/*/{name}")
+    damaged.write_bytes(content)
+    answer = time(shell, FAST, XBENCH_CACHE=str(own_cache))
+    line = by_runtime(shell)[FAST]["message"] if name == "reference" else only_line(answer.stderr)
+    place = damaged if name == "reference" else damaged.parent
+    assert f"{place} is damaged: delete it" in line
+    assert answer.returncode in (1, 2)
+
+
+def test_a_full_disk_is_one_line_and_what_was_measured_stays(shell, lenet):
+    time(shell, FAST)
+    before = (shell.folder / "out/results.jsonl").read_bytes()
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 99},) * 2)\n"
+    (shell.folder / "sitecustomize.py").write_text(limited)
+    full = time(shell, SLOW, PYTHONPATH=shell.python_path(shell.folder))
+    assert full.returncode == 2
+    assert "free some space" in only_line(full.stderr)
+    assert (shell.folder / "out/results.jsonl").read_bytes() == before
+    assert not shell.survivors()
+
+
+def test_ctrl_c_leaves_a_valid_store_and_no_worker(shell, lenet):
+    process = shell.start("time", "lenet", "--runtime", "fault_raises", "--runtime", "fault_hangs", *QUICK)
+    assert shell.until(lambda: shell.has_worker("fault_hangs")), "nothing to interrupt"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    line = (shell.folder / "stderr.log").read_text().splitlines()[-1]
+    assert line == "xbench: interrupted; what was measured is kept"
+    assert [record["case"]["runtime"] for record in records(shell.folder / "xbench-results")] == ["fault_raises"]
+    assert not shell.survivors()

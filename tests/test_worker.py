@@ -1,0 +1,253 @@
+"""A worker may do what it likes: its parent gets a result, or a status and one line, and no process is left behind."""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from fault_kit import cpu_seconds, is_alive
+
+from xbench.bench.prepare import ORACLE
+from xbench.bench.worker import OUT_OF_MEMORY, Worker, WorkerFailure, environment
+
+PATIENCE = 60.0  # seconds for a job that should come back at once, on a machine with other work
+
+
+@pytest.fixture
+def start(tmp_path, faults):
+    """Starts workers, and ends them after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def started(device="cpu", threads=1):
+            worker = Worker(tmp_path / "worker.log", device, threads)
+            stack.callback(worker.stop)
+            return worker
+
+        yield started
+
+
+def cell(artifact, runtime):
+    """The arguments of the job `open_cell`."""
+    paths = [str(artifact.folder / f"reference-forward-synthetic-b2-s{seed}-v{ORACLE}.npz") for seed in (0, 1)]
+    options = {"mode": "forward", "device": "cpu", "threads": 1, "batch": 2}
+    return {"artifact": str(artifact.folder), "runtime": runtime, "references": paths, **options}
+
+
+def open_cell(worker, artifact, runtime, seconds=PATIENCE):
+    return worker.call("open_cell", seconds, **cell(artifact, runtime))
+
+
+def until(true, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+    return true()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "status", "message"),
+    [
+        ("fault_raises", "CRASH", "ValueError: the kernel is missing"),
+        ("fault_unloadable", "CRASH", "RuntimeError: cannot load this model"),
+        ("fault_aborts", "CRASH", "the worker ended with signal SIGABRT"),
+        ("fault_exits", "CRASH", "the worker ended with exit code 7: leaving now"),
+        ("fault_leaves", "CRASH", "the worker ended with exit code 0"),
+        ("fault_hoards", "OOM", "out of memory: Unable to allocate 64.0 MiB"),
+        ("fault_killed", "OOM", "out of memory: the system killed the worker"),
+    ],
+)
+def test_a_fault_becomes_a_status_and_one_line(start, lenet, runtime, status, message):
+    worker = start()
+    with pytest.raises(WorkerFailure) as failure:
+        open_cell(worker, lenet, runtime)
+    assert failure.value.status == status
+    assert failure.value.message.startswith(message)
+    assert "\n" not in failure.value.message
+    assert worker.process.poll() is not None
+
+
+def test_a_worker_that_hangs_is_ended_when_its_time_is_up(start, lenet):
+    worker, begin = start(), time.monotonic()
+    with pytest.raises(WorkerFailure, match="no answer to open_cell within 4 s") as failure:
+        open_cell(worker, lenet, "fault_hangs", seconds=4)
+    assert failure.value.status == "TIMEOUT"
+    assert 4 <= time.monotonic() - begin < 10
+    assert not is_alive(worker.process.pid)
+
+
+def test_what_a_worker_prints_goes_to_its_log_and_spoils_nothing(start, lenet):
+    worker = start()
+    open_cell(worker, lenet, "fault_babbles")
+    assert worker.call("check", PATIENCE, index=0)["status"] == "PASS"
+    log = worker.log.read_bytes()
+    assert bytes(range(256)) in log
+    assert b'{"result": null}' in log
+
+
+def test_garbage_in_the_log_stays_out_of_the_message(start, lenet):
+    worker = start()
+    open_cell(worker, lenet, "fault_babbles")
+    os.killpg(worker.process.pid, signal.SIGSEGV)
+    with pytest.raises(WorkerFailure) as failure:
+        worker.call("check", PATIENCE, index=0)
+    assert failure.value.status == "CRASH"
+    assert "SIGSEGV" in failure.value.message
+    assert failure.value.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "wrong"), [("fault_wrong_first", "left"), ("fault_wrong_second", "right"), ("fault_infinite", "left")]
+)
+def test_a_wrong_answer_fails_and_names_its_tensor(start, two_outputs, runtime, wrong):
+    worker = start()
+    open_cell(worker, two_outputs, runtime)
+    found = worker.call("check", PATIENCE, index=0)
+    assert found["status"] == "FAIL"
+    assert found["class"] != "fp32"
+    assert found["first_wrong"] == f"output/{wrong}"
+
+
+def test_a_runtime_that_repeats_its_first_answer_fails_on_the_second_input(start, lenet):
+    worker = start()
+    open_cell(worker, lenet, "fault_remembers")
+    assert [worker.call("check", PATIENCE, index=index)["status"] for index in (0, 1)] == ["PASS", "FAIL"]
+
+
+def test_a_runtime_that_is_right_only_until_it_is_timed_fails(start, lenet):
+    worker = start()
+    open_cell(worker, lenet, "fault_late_wrong")
+    assert worker.call("check", PATIENCE, index=0)["status"] == "PASS"
+    with pytest.raises(WorkerFailure, match="while it was timed") as failure:
+        worker.call("block", PATIENCE, seconds=0.01, limit=10)
+    assert failure.value.status == "FAIL"
+
+
+def test_a_job_of_another_name_is_one_line_too(start):
+    with pytest.raises(WorkerFailure) as failure:
+        start().call("dance", PATIENCE)
+    assert failure.value.status == "CRASH"
+    assert "dance" in failure.value.message
+
+
+def test_a_call_after_the_end_of_a_worker_fails_in_one_line(start):
+    worker = start()
+    worker.process.kill()
+    worker.process.wait()
+    with pytest.raises(WorkerFailure, match="out of memory: the system killed the worker"):
+        worker.call("warm", PATIENCE, plane="resident", seconds=0.1)
+
+
+def test_a_paused_worker_uses_no_cpu_and_goes_on_when_resumed(start, lenet):
+    worker = start()
+    open_cell(worker, lenet, "fault_spins")
+    pid = worker.process.pid
+    before = cpu_seconds(pid)
+    assert until(lambda: cpu_seconds(pid) > before + 0.1), "the fake does not spin"
+    worker.pause()
+    time.sleep(0.1)
+    paused = cpu_seconds(pid)
+    time.sleep(0.5)
+    assert cpu_seconds(pid) == paused
+    worker.resume()
+    assert worker.call("check", PATIENCE, index=0)["status"] == "PASS"
+
+
+def test_the_parent_sleeps_while_a_worker_is_measured(start, lenet):
+    worker = start()
+    open_cell(worker, lenet, "null:seconds=0.002")
+    before, begin = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
+    block = worker.call("block", PATIENCE, seconds=2, limit=10**6)
+    after, wall = resource.getrusage(resource.RUSAGE_SELF), time.monotonic() - begin
+    assert len(block["samples"]) > 100
+    assert wall > 2
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.01 * wall
+
+
+def test_an_interrupted_call_ends_the_worker(start, lenet):
+    worker = start()
+    timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        open_cell(worker, lenet, "fault_hangs")
+    assert not is_alive(worker.process.pid)
+
+
+ORPHAN = """
+import os, signal, sys
+from pathlib import Path
+from xbench.bench.prepare import ORACLE
+from xbench.bench.worker import Worker
+worker = Worker(Path(sys.argv[1]))
+{act}
+print(worker.process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param("import time; time.sleep(1.5)", id="idle"),
+        pytest.param("import time; time.sleep(1.5); worker.pause()", id="stopped"),
+        pytest.param("os.write(worker._requests, sys.argv[2].encode())", id="just started, with work for ever"),
+    ],
+)
+def test_a_worker_dies_with_its_parent(tmp_path, faults, lenet, act):
+    request = json.dumps({"job": "open_cell", "arguments": cell(lenet, "fault_hangs")}) + "\n"
+    words = [sys.executable, "-P", "-c", ORPHAN.format(act=act), str(tmp_path / "log"), request]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    pid = int(ended.stdout)
+    try:
+        assert until(lambda: not is_alive(pid), 5), "the worker outlives its parent"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_the_environment_of_a_worker_says_the_number_of_threads_in_every_dialect(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "64")
+    settings = environment("cpu", 3)
+    assert {settings[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS", "TVM", "NUMEXPR")} == {"3"}
+
+
+def test_a_worker_on_the_cpu_sees_no_gpu_and_float32_means_float32(monkeypatch):
+    monkeypatch.setenv("ONEDNN_DEFAULT_FPMATH_MODE", "BF16")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    settings = environment("cpu", 1)
+    assert (settings["CUDA_VISIBLE_DEVICES"], settings["JAX_PLATFORMS"]) == ("-1", "cpu")
+    assert settings["NVIDIA_TF32_OVERRIDE"] == "0"
+    assert "ONEDNN_DEFAULT_FPMATH_MODE" not in settings
+
+
+def test_a_worker_on_the_gpu_keeps_the_gpu_that_the_user_chose(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    assert environment("cuda", 1)["CUDA_VISIBLE_DEVICES"] == "2"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_worker_runs_on_as_many_cpus_as_it_has_threads(start, lenet, threads):
+    worker = start(threads=threads)
+    open_cell(worker, lenet, "null")
+    assert len(os.sched_getaffinity(worker.process.pid)) == min(threads, len(os.sched_getaffinity(0)))
+
+
+@pytest.mark.parametrize("sign", OUT_OF_MEMORY)
+def test_every_sign_of_a_full_memory_is_ours_to_read(start, sign):
+    worker = start()
+    worker.log.write_text(f"one line\nterminate called after throwing std::{sign}\n")
+    worker.process.terminate()
+    assert worker._death().status == "OOM"
+
+
+def test_a_killed_worker_is_not_blamed_for_what_it_said_last(start):
+    worker = start()
+    worker.log.write_text("epoch 1\n")
+    worker.process.kill()
+    assert worker._death().message == "out of memory: the system killed the worker"
