@@ -14,7 +14,7 @@ PYTHON := $(BIN)/python
 XBENCH := $(BIN)/xbench
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test check types clean
+.PHONY: help env run readme docs test check types clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,12 @@ run: env ## the default suite on every runtime: convert, then time, then the tab
 	@echo "[2/2] checking parity and timing"
 	$(XBENCH) time
 	@echo "Results: xbench-results/results.jsonl. Print them again with: $(XBENCH) show"
+
+readme: env ## the result table of README.md, from the last `make run`
+	$(PYTHON) benchmarks/readme.py $(XBENCH)
+
+docs: env ## docs/commands.md, from the commands' own help
+	$(PYTHON) -P -m typer xbench.cli utils docs --name xbench > docs/commands.md
 
 test: env ## every test
 	$(PYTHON) -m pytest --durations=10 $(PYTEST_ARGS)

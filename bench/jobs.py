@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
-from xbench.bench import timing
+from xbench.bench import XBenchError, timing
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, verdict
@@ -56,7 +57,7 @@ def reference(artifact: str, mode: str, batch: int, seed: int, data: str, path: 
 
 
 def prefix(artifact: str, nodes: int | None, folder: str) -> dict[str, Any]:
-    """Writes the first `nodes` nodes of a model, or all, as an artifact whose outputs are all their floating tensors."""
+    """Writes the first `nodes` nodes of a model, or all, as an artifact; its outputs are all their floating tensors."""
     from xbench.bench import convert
 
     return convert.export_prefix(Artifact.read(artifact), nodes, Path(folder))
@@ -67,7 +68,7 @@ def prefix(artifact: str, nodes: int | None, folder: str) -> dict[str, Any]:
 
 def first_wrong(artifact: str, runtime: str, device: str, threads: int, reference: str) -> str | None:
     """The first tensor, in the order of the graph, that a runtime computes wrongly; None where all are right."""
-    model, expected = Artifact.read(artifact), verdict.read(Path(reference))
+    model, expected = Artifact.read(artifact), _expected(reference)
     ready = load(runtime, model, Options("forward", device, threads))
     ready.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
     return verdict.judge(candidate.run(ready, model, "forward", expected), expected).first_wrong
@@ -87,7 +88,7 @@ def open_cell(
     """Loads, compiles and makes the first call, each timed by itself."""
     model = Artifact.read(artifact)
     name, _ = parse(runtime)
-    arrays = [verdict.read(Path(path)) for path in references]
+    arrays = [_expected(path) for path in references]
     start = time.perf_counter()
     ready = load(runtime, model, Options(mode, device, threads))
     loaded = time.perf_counter()
@@ -107,6 +108,18 @@ def open_cell(
     }
 
 
+def _expected(path: str) -> dict[str, np.ndarray]:
+    """The arrays of a reference.
+
+    Raises:
+        XBenchError: the file cannot be read.
+    """
+    try:
+        return verdict.read(Path(path))
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise XBenchError(f"{path} is damaged: delete it") from error
+
+
 def check(index: int) -> dict[str, Any]:
     """The verdict on one reference."""
     (cell,) = _CELL
@@ -120,7 +133,7 @@ def check(index: int) -> dict[str, Any]:
 def check_more(path: str) -> dict[str, Any]:
     """The verdict on one more reference, which is not kept."""
     (cell,) = _CELL
-    expected = verdict.read(Path(path))
+    expected = _expected(path)
     return verdict.judge(candidate.run(cell.runtime, cell.artifact, cell.mode, expected), expected).as_dict()
 
 

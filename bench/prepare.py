@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import XBenchError, cache
+from xbench.bench import XBenchError, cache, digest
 from xbench.bench.machine import cpus
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
 
 EXPORT_TIMEOUT = 1800.0
+FACTS = {"name", "digest", "inputs", "outputs", "operators", "classes", "macs"}  # a model.json without them is damaged
 
 
 @dataclass
@@ -47,9 +48,12 @@ class Exporter:
             with cache.written(folder) as temporary, _clear(f"cannot export {model}"):
                 self.call("export", model=model, folder=str(temporary), file=cache.is_file(model))
         try:
-            return Artifact.read(folder)
-        except ValueError as error:
+            found = Artifact.read(folder)
+            if FACTS - found.info.keys():
+                raise ValueError("facts are missing")
+        except (OSError, ValueError, AttributeError) as error:
             raise XBenchError(f"{folder} is damaged: delete it") from error
+        return found
 
     def reference(self, artifact: Artifact, mode: str, batch: int, seed: int, data: str) -> Path:
         """The oracle's results for one batch, from the cache or computed now."""
@@ -60,18 +64,24 @@ class Exporter:
                 self.call("reference", mode=mode, batch=batch, seed=seed, data=data, **where)
         return path
 
-    def first_wrong(self, artifact: Artifact, runtime: str, device: str, threads: int, batch: int) -> str | None:
+    def first_wrong(
+        self, artifact: Artifact, runtime: str, device: str, threads: int, batch: int, timeout: float
+    ) -> str | None:
         """Names the first wrong tensor of a runtime, on prefixes of the graph where the whole does not even run."""
         with tempfile.TemporaryDirectory(prefix="xbench-locate-") as place:
 
             def attempt(nodes: int | None) -> tuple[str | None, dict[str, Any]]:
                 folder = Path(tempfile.mkdtemp(dir=place))
                 facts = self.call("prefix", artifact=str(artifact.folder), nodes=nodes, folder=str(folder))
+                if not facts["outputs"]:
+                    return None, facts
                 path = self.reference(Artifact.read(folder), "forward", batch, 0, "synthetic")
                 worker = Worker(self.logs / "locate.log", device, threads)
                 try:
                     where = {"artifact": str(folder), "reference": str(path)}
-                    wrong = worker.call("first_wrong", 600, runtime=runtime, device=device, threads=threads, **where)
+                    wrong = worker.call(
+                        "first_wrong", timeout, runtime=runtime, device=device, threads=threads, **where
+                    )
                     return wrong, facts
                 finally:
                     worker.stop()
@@ -117,7 +127,7 @@ ORACLE = 1  # version of the reference files
 
 def converted(artifact: Artifact, runtime: str) -> Path:
     """Where the outcome of converting for one runtime is kept."""
-    return artifact.folder / f"converted-{runtime.replace(':', '-').replace(',', '-')}.json"
+    return artifact.folder / f"converted-{digest(runtime)}.json"
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

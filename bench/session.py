@@ -182,7 +182,7 @@ def _open(
     """An open cell, or the record of why there is none."""
     if reason := impossible(case, artifact):
         return record | {"status": "UNSUPPORTED", "message": reason}
-    worker = Worker(logs / f"{case.runtime.replace(':', '-')}-{case.mode}.log", case.device, case.threads)
+    worker = Worker(logs / f"{digest(case.runtime, case.mode)}.log", case.device, case.threads)
     try:
         opening, found = prove(case, artifact, exporter, worker, protocol.timeout, [case.batch, case.batch])
         record = record | {"status": found["status"], "message": found["message"], "parity": found}
@@ -192,11 +192,11 @@ def _open(
             worker.pause()
             return Open(case, record | {"times": opening | {"warmup": warmup}}, worker)
         worker.stop()
-        return located(record, case, artifact, exporter)
+        return located(record, case, artifact, exporter, protocol.timeout)
     except WorkerFailure as failure:
         worker.stop()
-        failed = record | {"status": failure.status, "message": failure.message}
-        return located(failed, case, artifact, exporter) if failure.status == "CRASH" else failed
+        failed = record | _outcome(failure)
+        return located(failed, case, artifact, exporter, protocol.timeout) if failure.status == "CRASH" else failed
     except XBenchError as error:
         worker.stop()
         return record | {"status": "UNVERIFIED", "message": str(error)}
@@ -210,24 +210,32 @@ def verify(case: Case, artifact: Artifact, exporter: Exporter, protocol: Protoco
     record = base(case, artifact, "check")
     if reason := impossible(case, artifact):
         return record | {"status": "UNSUPPORTED", "message": reason}
-    worker = Worker(logs / f"{case.runtime.replace(':', '-')}-{case.mode}.log", case.device, case.threads)
+    worker = Worker(logs / f"{digest(case.runtime, case.mode)}.log", case.device, case.threads)
     batches = [case.batch, case.batch + (case.mode == "forward")]
     try:
         _, found = prove(case, artifact, exporter, worker, protocol.timeout, batches)
         record = record | {"status": found["status"], "message": found["message"], "parity": found}
     except WorkerFailure as failure:
-        record = record | {"status": failure.status, "message": failure.message}
+        record = record | _outcome(failure)
     except XBenchError as error:
         record = record | {"status": "UNVERIFIED", "message": str(error)}
     finally:
         worker.stop()
-    return located(record, case, artifact, exporter) if record["status"] in ("FAIL", "CRASH") else record
+    return (
+        located(record, case, artifact, exporter, protocol.timeout) if record["status"] in ("FAIL", "CRASH") else record
+    )
 
 
-def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter) -> Record:
+def _outcome(failure: WorkerFailure) -> Record:
+    """The status and the line of a failed job; what the user can mend is no fault of the runtime."""
+    status = "UNVERIFIED" if failure.status == "ERROR" else failure.status
+    return {"status": status, "message": failure.message}
+
+
+def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
     """Adds the first wrong ONNX tensor, and says it in the message."""
     try:
-        tensor = exporter.first_wrong(artifact, case.runtime, case.device, case.threads, case.batch)
+        tensor = exporter.first_wrong(artifact, case.runtime, case.device, case.threads, case.batch, timeout)
     except (WorkerFailure, XBenchError):
         tensor = None
     parity = dict(record["parity"] or {})
@@ -253,7 +261,7 @@ def _rounds(alive: list[Open], protocol: Protocol, say: Callable[[str], None]) -
                 _block(cell, number, protocol)
                 final = _finished(cell, protocol)
             except WorkerFailure as failure:
-                final = cell.record | {"times": None, "status": failure.status, "message": failure.message}
+                final = cell.record | {"times": None} | _outcome(failure)
             if final:
                 alive.remove(cell)
                 cell.worker.stop()

@@ -41,7 +41,7 @@ class Worker:
     def __init__(self, log: Path, device: str = "cpu", threads: int = 1) -> None:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
-        self.log, self._buffer = log, b""
+        self.log, self._buffer, self._stopped = log, b"", False
         numbers = map(str, (requests, answers, threads, os.getpid()))
         command = [sys.executable, "-P", "-m", "xbench.bench.worker", *numbers]
         with log.open("wb") as chatter:
@@ -128,12 +128,14 @@ class Worker:
         self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Ends the worker and everything it started."""
+        """Ends the worker and everything it started; once, as numbers of files and processes are used again."""
+        if self._stopped:
+            return
+        self._stopped = True
         self._signal(signal.SIGKILL)
         self.process.wait()
-        for end in (self._requests, self._answers):
-            with contextlib.suppress(OSError):
-                os.close(end)
+        os.close(self._requests)
+        os.close(self._answers)
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -16,6 +16,7 @@ from xbench.cli.list import app as list_app
 from xbench.cli.show import show
 from xbench.cli.time import time
 
+INTERRUPTED = 130
 EPILOG = "Start with:  xbench doctor;  xbench convert && xbench time;  xbench show"
 
 app = typer.Typer(
@@ -40,9 +41,11 @@ def main() -> None:
     except XBenchError as error:
         typer.echo(f"xbench: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:  # typer turns the first into the second, with code 130
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
+            raise
         typer.echo("xbench: interrupted; what was measured is kept", err=True)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -59,6 +60,22 @@ def choose_models(words: Sequence[str] | None, default: Sequence[str]) -> list[s
     return list(dict.fromkeys(chosen))
 
 
+def exported(exporter: Any, model: str, broken: set[str]) -> Any:
+    """The converted model; None, after one line on stderr, where there is none, so that the models behind it go on."""
+    from xbench.bench.cache import CacheError
+
+    if model in broken:
+        return None
+    try:
+        return exporter.artifact(model)
+    except CacheError:
+        raise
+    except XBenchError as error:
+        typer.echo(f"xbench: {error}", err=True)
+        broken.add(model)
+        return None
+
+
 def choose_runtimes(words: Sequence[str] | None) -> list[str]:
     """Runtimes by name, all installed ones when none is given.
 
@@ -94,7 +111,9 @@ def install(runtime: str) -> str:
 def choose_modes(words: Sequence[str] | None, default: Sequence[str]) -> list[str]:
     for word in split(words):
         if word not in MODES:
-            raise XBenchError(f"unknown mode {word!r}: the modes are {', '.join(MODES)}")
+            near = difflib.get_close_matches(word, MODES, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"the modes are {', '.join(MODES)}"
+            raise XBenchError(f"unknown mode {word!r}: {hint}")
     return split(words) or list(default)
 
 

@@ -36,9 +36,9 @@ class Bar:
             self.progress.refresh()
             self.drawn = time.monotonic()
 
-    def skip(self) -> None:
-        """One task turned out not to exist."""
-        self.total -= 1
+    def skip(self, number: int = 1) -> None:
+        """Tasks turned out not to exist, or to be done already."""
+        self.total -= number
         self.progress.update(self.task, total=self.total)
 
     def finish(self, words: str) -> None:

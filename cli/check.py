@@ -45,14 +45,17 @@ def check(
     modes = choose.choose_modes(mode, ("forward", "gradient"))
     cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
     choose.need_torch()
+    broken: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
         with Bar(len(names) * len(targets) * len(modes), "check") as bar:
-            rows = _check(names, targets, modes, batch, cell, bool(mode), Protocol(timeout=timeout), Path(logs), bar)
+            rows = _check(
+                names, targets, modes, batch, cell, bool(mode), Protocol(timeout=timeout), Path(logs), bar, broken
+            )
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     else:
         _print(rows)
-    raise typer.Exit(int(any(row["status"] not in ("PASS", "UNSUPPORTED") for row in rows)))
+    raise typer.Exit(2 if broken else int(any(row["status"] not in ("PASS", "UNSUPPORTED") for row in rows)))
 
 
 def _check(
@@ -65,6 +68,7 @@ def _check(
     protocol: Any,
     logs: Path,
     bar: Any,
+    broken: set[str],
 ) -> list[dict[str, Any]]:
     """One row a cell; a cell that cannot exist is a row only where its mode was asked for."""
     from xbench.bench import Case
@@ -75,7 +79,9 @@ def _check(
     try:
         for name in names:
             bar.say(f"{name}: export to ONNX")
-            artifact = exporter.artifact(name)
+            artifact = choose.exported(exporter, name, broken)
+            if artifact is None:
+                continue
             for mode in modes:
                 for target in targets:
                     case = Case(name, target, mode, batch, **cell)

@@ -42,12 +42,15 @@ def convert(
     choose.choose_device(device)
     choose.need_torch()
     rows: list[dict[str, Any]] = []
+    broken: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs, Bar(len(names) * len(targets), "convert") as bar:
         exporter = Exporter(Path(logs))
         try:
             for name in names:
                 bar.say(f"{name}: export to ONNX")
-                artifact = exporter.artifact(name)
+                artifact = choose.exported(exporter, name, broken)
+                if artifact is None:
+                    continue
                 for target in targets:
                     bar.say(f"{name}: {target}")
                     row = _convert(artifact, target, device, Path(logs))
@@ -57,38 +60,49 @@ def convert(
             exporter.close()
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
-    raise typer.Exit(int(any(row["status"] in ("CRASH", "TIMEOUT", "OOM") for row in rows)))
+    raise typer.Exit(2 if broken else int(any(row["status"] in ("CRASH", "TIMEOUT", "OOM") for row in rows)))
 
 
 def _convert(artifact: Any, runtime: str, device: str, logs: Path) -> dict[str, Any]:
     """Converts for one runtime, or returns what an earlier call found for the same version of it."""
     from xbench import runtimes
     from xbench.bench.prepare import converted, read_json
-    from xbench.bench.worker import Worker, WorkerFailure
 
     version = runtimes.version(runtimes.table()[runtimes.parse(runtime)[0]])
     path = converted(artifact, runtime)
     known = read_json(path)
     if known and known.get("version") == version and known.get("device") == device:
         return known
-    worker, start = Worker(logs / f"{runtime}.log".replace(":", "-"), device), clock.perf_counter()
-    row: dict[str, Any] = {
-        "status": "CONVERTED",
-        "operators": {},
-        "message": None,
-        "version": version,
-        "device": device,
-    }
-    try:
-        worker.call("convertible", 600, artifact=str(artifact.folder), runtime=runtime, device=device)
-    except WorkerFailure as failure:
-        row |= {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
-    finally:
-        worker.stop()
+    start = clock.perf_counter()
+    row = _outcome(artifact, runtime, device, logs) | {"version": version, "device": device}
     row |= {"seconds": round(clock.perf_counter() - start, 3), "folder": str(artifact.folder)}
     if row["status"] in ("CONVERTED", "UNSUPPORTED"):
         path.write_text(json.dumps(row))
     return row
+
+
+def _outcome(artifact: Any, runtime: str, device: str, logs: Path) -> dict[str, Any]:
+    """Whether the runtime takes the model: looked up where the text runs in our own table, else tried in a worker."""
+    from xbench.bench.worker import Worker, WorkerFailure
+    from xbench.converters import UnsupportedOps, operators_of
+    from xbench.runtimes import parse, table
+
+    if own := table()[parse(runtime)[0]].operators:
+        known = operators_of(own)
+        missing = UnsupportedOps({name: n for name, n in artifact.info["operators"].items() if name not in known})
+        module = own == "torch" and artifact.info["origin"] == "zoo"  # PyTorch runs the module itself
+        if module or not missing.operators:
+            return {"status": "CONVERTED", "operators": {}, "message": None}
+        message = f"operators missing: {missing}"
+        return {"status": "UNSUPPORTED", "operators": missing.operators, "message": message}
+    worker = Worker(logs / "convert.log", device)
+    try:
+        worker.call("convertible", 600, artifact=str(artifact.folder), runtime=runtime, device=device)
+    except WorkerFailure as failure:
+        return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
+    finally:
+        worker.stop()
+    return {"status": "CONVERTED", "operators": {}, "message": None}
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -13,41 +13,56 @@ from xbench.cli import _choose as choose
 FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")
 
 
+Models = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Networks of the zoo, `all`, or paths of .onnx files. Default: the default suite.",
+        autocompletion=choose.complete_model,
+    ),
+]
+Runtimes = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Runtime, with options after a colon (tensorflow:xla); may be repeated. Default: all installed.",
+        autocompletion=choose.complete_runtime,
+    ),
+]
+Modes = Annotated[
+    list[str] | None,
+    typer.Option(help="forward, gradient or step; may be repeated. Default: forward, and step where native."),
+]
+Batches = Annotated[list[str] | None, typer.Option(help="Batch size; may be repeated. Default: the model's.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Plane = Annotated[str, typer.Option(help="resident: inputs on the device already; host: NumPy arrays in and out.")]
+Data = Annotated[str, typer.Option(help="synthetic, or digits: real images and labels for lenet.")]
+Budget = Annotated[float, typer.Option(help="Seconds of sampling for each cell.", min=0.01)]
+Target = Annotated[
+    float, typer.Option(help="Stop early when the 95 % interval is this narrow: half width over median.", min=0)
+]
+Timeout = Annotated[float, typer.Option(help="Seconds one job of a worker may take.", min=1)]
+Out = Annotated[Path, typer.Option(help="Folder of the results; runs are resumed there.")]
+Rerun = Annotated[bool, typer.Option("--rerun", help="Time again what is recorded already.")]
+Retry = Annotated[bool, typer.Option("--retry", help="Time again what is recorded as failed.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")]
+
+
 def time(
-    model: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Networks of the zoo, `all`, or paths of .onnx files. Default: the default suite.",
-            autocompletion=choose.complete_model,
-        ),
-    ] = None,
-    runtime: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Runtime, with options after a colon (tensorflow:xla); may be repeated. Default: all installed.",
-            autocompletion=choose.complete_runtime,
-        ),
-    ] = None,
-    mode: Annotated[
-        list[str] | None,
-        typer.Option(help="forward, gradient or step; may be repeated. Default: forward, and step where native."),
-    ] = None,
-    batch: Annotated[list[str] | None, typer.Option(help="Batch size; may be repeated. Default: the model's.")] = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    plane: Annotated[
-        str, typer.Option(help="resident: inputs on the device already; host: NumPy arrays in and out.")
-    ] = "resident",
-    data: Annotated[str, typer.Option(help="synthetic, or digits: real images and labels for lenet.")] = "synthetic",
-    budget: Annotated[float, typer.Option(help="Seconds of sampling for each cell.", min=0.01)] = 3.0,
-    target_ci: Annotated[
-        float, typer.Option(help="Stop early when the 95 % interval is this narrow: half width over median.", min=0)
-    ] = 0.02,
-    timeout: Annotated[float, typer.Option(help="Seconds one job of a worker may take.", min=1)] = 600,
-    out: Annotated[Path, typer.Option(help="Folder of the results; runs are resumed there.")] = FOLDER,
-    rerun: Annotated[bool, typer.Option("--rerun", help="Time again what is recorded already.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Time again what is recorded as failed.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+    model: Models = None,
+    runtime: Runtimes = None,
+    mode: Modes = None,
+    batch: Batches = None,
+    threads: Threads = None,
+    device: Device = "cpu",
+    plane: Plane = "resident",
+    data: Data = "synthetic",
+    budget: Budget = 3.0,
+    target_ci: Target = 0.02,
+    timeout: Timeout = 600,
+    out: Out = FOLDER,
+    rerun: Rerun = False,
+    retry: Retry = False,
+    as_json: Json = False,
 ) -> None:
     """Check parity, time what passed, and append each cell to the results as soon as it is final.
 
@@ -67,26 +82,17 @@ def time(
     for word, known, option in ((plane, PLANES, "--plane"), (data, sets.SETS, "--data")):
         if word not in known:
             raise XBenchError(f"{option} must be one of {', '.join(known)}, not {word!r}")
-    cell = {
-        "device": choose.choose_device(device),
-        "threads": choose.choose_threads(threads),
-        "plane": plane,
-        "data": data,
-    }
+    cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
     choose.need_torch()
     store = open_store(out)
-    cases = [
-        case
-        for name in names
-        for size in batches or [_batch(name)]
-        for case in _cells(name, targets, modes, size, cell)
-    ]
+    cases = _cells(names, targets, modes, batches, {**cell, "plane": plane, "data": data})
     protocol = Protocol(budget=budget, target=target_ci, timeout=timeout)
     again = "all" if rerun else "failed" if retry else "none"
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
-        rows = _time(cases, bool(mode), again, store, protocol, Path(logs))
-    _report(rows, out, as_json)
-    raise typer.Exit(int(any(row["status"] in FAILED for row in rows)))
+        rows, broken = _time(cases, bool(mode), again, store, protocol, Path(logs))
+    if rows or not broken:
+        _report(rows, out, as_json)
+    raise typer.Exit(2 if broken else int(any(row["status"] in FAILED for row in rows)))
 
 
 def _batch(model: str) -> int:
@@ -95,14 +101,24 @@ def _batch(model: str) -> int:
     return MODELS[model].batch if model in MODELS else 1
 
 
-def _cells(model: str, targets: list[str], modes: list[str], batch: int, cell: dict[str, Any]) -> list[Any]:
+def _cells(
+    models: list[str], targets: list[str], modes: list[str], batches: list[int], cell: dict[str, Any]
+) -> list[Any]:
     from xbench.bench import Case
 
-    return [Case(model, target, mode, batch, **cell) for mode in modes for target in targets]
+    return [
+        Case(model, target, mode, batch, **cell)
+        for model in models
+        for batch in batches or [_batch(model)]
+        for mode in modes
+        for target in targets
+    ]
 
 
-def _time(cases: list[Any], strict: bool, again: str, store: Any, protocol: Any, logs: Path) -> list[dict[str, Any]]:
-    """Runs what is not recorded yet, group by group; returns the rows of all cells asked for."""
+def _time(
+    cases: list[Any], strict: bool, again: str, store: Any, protocol: Any, logs: Path
+) -> tuple[list[dict[str, Any]], set[str]]:
+    """Runs what is not recorded yet, group by group; returns the rows of all cells asked for and the broken models."""
     from xbench.bench import session
     from xbench.bench.prepare import Exporter
     from xbench.bench.results import latest
@@ -111,15 +127,20 @@ def _time(cases: list[Any], strict: bool, again: str, store: Any, protocol: Any,
 
     known, exporter, kept = latest(store.read()), Exporter(logs), 0
     keys: dict[str, Any] = {}
+    broken: set[str] = set()
     with Bar(len(cases), "time") as bar:
         try:
-            for group, members in groupby(cases, key=lambda case: case.group):
+            for group, cells in groupby(cases, key=lambda case: case.group):
+                members = list(cells)
                 bar.say(f"{group[0]}: export to ONNX")
-                artifact = exporter.artifact(group[0])
+                artifact = choose.exported(exporter, group[0], broken)
+                if artifact is None:
+                    continue
                 chosen = [case for case in members if strict or not session.impossible(case, artifact)]
                 keys |= {session.key(case, artifact): case for case in chosen}
                 todo = [c for c in chosen if _wanted(known.get(session.key(c, artifact)), again)]
                 kept += len(chosen) - len(todo)
+                bar.skip(len(members) - len(todo))
                 for record in session.run(todo, artifact, exporter, protocol, logs, bar.say):
                     store.append(record)
                     known[record["key"]] = record
@@ -128,7 +149,7 @@ def _time(cases: list[Any], strict: bool, again: str, store: Any, protocol: Any,
             exporter.close()
     if kept:
         typer.echo(f"{kept} cells were measured before; --rerun measures them again", err=True)
-    return rows([known[key] for key in keys if key in known])
+    return rows([known[key] for key in keys if key in known]), broken
 
 
 def _wanted(record: dict[str, Any] | None, again: str) -> bool:

@@ -10,12 +10,14 @@ in the text are not ONNX's:
 - an input that must be known when the graph is compiled (axes, shapes, pads, ...) is printed as a Python literal.
 """
 
+import ast
 import keyword
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,6 +87,20 @@ class Program:
         namespace = dict(table)
         exec(compile(self.source, "<xbench program>", "exec"), namespace)
         return namespace["apply"]
+
+
+def operators_of(table: str) -> set[str]:
+    """The operators of a framework's table, read from its source so that the framework need not be imported."""
+    names: set[str] = set()
+    for file in ("_shared", table):
+        for node in ast.parse(Path(__file__).with_name(f"{file}.py").read_text()).body:
+            if isinstance(node, ast.FunctionDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Assign):
+                names |= {t.id for t in node.targets if isinstance(t, ast.Name) and t.id != t.id.upper()}
+                keys = node.value.keys if isinstance(node.value, ast.Dict) else []
+                names |= {str(key.value) for key in keys if isinstance(key, ast.Constant)}
+    return {name for name in names if name[0].isupper()}
 
 
 def constant(value: ir.Value | None) -> np.ndarray | None:

@@ -9,7 +9,7 @@ Which initializers are trainable, and that the running variance is PyTorch's unb
 import json
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,49 +65,76 @@ def clean(model: ir.Model) -> ir.Model:
 
     Initializers are made graph inputs while constants are folded, so that nothing that depends on a weight is folded.
     """
+    weights = set(model.graph.initializers.values())
     common.AddInitializersToInputsPass()(model)
     fold_constants(model, onnx_shape_inference=True)
     common.RemoveInitializersFromInputsPass()(model)
     for node in list(model.graph):
         _fix_shape(node)
-        _drop_zero_inputs(node)
-        _drop_whole_slice(node)
+        _drop_zero_inputs(node, weights)
+        _drop_idle(node)
     common.IdentityEliminationPass()(model)
     common.RemoveUnusedNodesPass()(model)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     return model
 
 
-def _drop_zero_inputs(node: ir.Node) -> None:
-    """Removes optional inputs that are all zero: the bias of a bias-less convolution, initial recurrent states."""
+def _drop_zero_inputs(node: ir.Node, weights: Collection[ir.Value]) -> None:
+    """Removes optional inputs the tracer filled with zeros: the bias of a bias-less convolution, initial states."""
     optional = {"Conv": (2,), "ConvTranspose": (2,), "LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}.get(node.op_type, ())
     for index in optional:
-        if index < len(node.inputs) and _is_zero(node.inputs[index]):
+        if index < len(node.inputs) and node.inputs[index] not in weights and _is_zero(node.inputs[index]):
             node.replace_input_with(index, None)
 
 
 def _fix_shape(node: ir.Node) -> None:
-    """Writes a computed target shape as a constant, where at most one dimension of the result is symbolic."""
-    shape = node.outputs[0].shape if node.op_type == "Reshape" else None
-    if shape is None or constant(node.inputs[1]) is not None or sum(not isinstance(n, int) for n in shape) > 1:
+    """Writes a computed target shape as a constant, where the symbolic dimensions allow it."""
+    if node.op_type not in ("Reshape", "Expand") or constant(node.inputs[1]) is not None:
         return
-    target = np.array([n if isinstance(n, int) else -1 for n in shape], np.int64)
-    value = ir.Value(name=f"{node.outputs[0].name}_shape", const_value=ir.tensor(target))
-    assert node.graph is not None
-    node.graph.register_initializer(value)
-    node.replace_input_with(1, value)
+    before, after = _dimensions(node.inputs[0]), _dimensions(node.outputs[0])
+    if before is None or after is None:
+        return
+    if node.op_type == "Reshape":
+        target = [-1 if n is None else n for n in after] if after.count(None) <= 1 else None
+    else:  # a 1 in Expand's target keeps the dimension, and Expand changes none but those that are 1
+        aligned = [1] * (len(after) - len(before)) + before
+        kept = all(n is not None or old is None for n, old in zip(after, aligned, strict=True))
+        target = [1 if n is None else n for n in after] if kept else None
+    if target is not None:
+        value = ir.Value(name=f"{node.outputs[0].name}_shape", const_value=ir.tensor(np.array(target, np.int64)))
+        assert node.graph is not None
+        node.graph.register_initializer(value)
+        node.replace_input_with(1, value)
 
 
-def _drop_whole_slice(node: ir.Node) -> None:
-    """Removes `x[:]`, which the tracer writes for every colon of an index."""
-    if node.op_type != "Slice" or len(node.inputs) < 4:
-        return
-    starts, ends, steps = (constant(v) for v in (*node.inputs[1:3], node.inputs[4] if len(node.inputs) > 4 else None))
-    whole = starts is not None and ends is not None and not starts.any() and (ends >= np.iinfo(np.int32).max).all()
-    if whole and (len(node.inputs) < 5 or (steps is not None and (steps == 1).all())):
-        common_input, output = node.inputs[0], node.outputs[0]
-        if common_input is not None and not output.is_graph_output():
-            ir.convenience.replace_all_uses_with(output, common_input)
+def _dimensions(value: ir.Value | None) -> list[int | None] | None:
+    """The shape of a tensor, None for a symbolic dimension; None where nothing is known."""
+    if value is None or value.shape is None:
+        return None
+    return [n if isinstance(n, int) else None for n in value.shape]
+
+
+def _drop_idle(node: ir.Node) -> None:
+    """Removes a node that hands its input on: `x[:]`, which the tracer writes for every colon, an Expand to itself."""
+    source, output = (node.inputs[0] if node.inputs else None), node.outputs[0]
+    idle = {"Slice": _takes_all, "Expand": _expands_nothing}.get(node.op_type)
+    if idle and source is not None and not output.is_graph_output() and idle(node):
+        ir.convenience.replace_all_uses_with(output, source)
+
+
+def _takes_all(node: ir.Node) -> bool:
+    given = [constant(value) for value in node.inputs[1:]]
+    if len(given) < 2 or given[0] is None or given[1] is None:
+        return False
+    whole = not given[0].any() and (given[1] >= np.iinfo(np.int32).max).all()
+    return bool(whole and (len(given) < 4 or (given[3] is not None and (given[3] == 1).all())))
+
+
+def _expands_nothing(node: ir.Node) -> bool:
+    before, target = _dimensions(node.inputs[0]), constant(node.inputs[1])
+    if before is None or target is None or len(before) != len(target):
+        return False
+    return all(n in (1, old) for n, old in zip(target, before, strict=True))
 
 
 def _is_zero(value: ir.Value | None) -> bool:

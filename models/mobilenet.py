@@ -14,10 +14,13 @@ STAGES = (
 )
 
 
-def conv_norm(channels: int, out: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
+def conv_norm(
+    channels: int, out: int, kernel: int, stride: int = 1, groups: int = 1, norm: str = "norm"
+) -> nn.Sequential:
+    """A convolution and its norm; a norm called `norm_out` ends a residual branch and starts small."""
     layers = nn.Sequential()
     layers.add_module("conv", nn.Conv2d(channels, out, kernel, stride, kernel // 2, groups=groups, bias=False))
-    layers.add_module("norm", nn.BatchNorm2d(out))
+    layers.add_module(norm, nn.BatchNorm2d(out))
     return layers
 
 
@@ -32,7 +35,7 @@ class InvertedResidual(nn.Module):
         if expansion != 1:
             self.expand = conv_norm(channels, width, 1).append(nn.ReLU6())
         self.depthwise = conv_norm(width, width, 3, stride, groups=width).append(nn.ReLU6())
-        self.project = conv_norm(width, out, 1)
+        self.project = conv_norm(width, out, 1, norm="norm_out" if self.residual else "norm")
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.project(self.depthwise(self.expand(x)))

@@ -20,7 +20,7 @@ import numpy as np
 STEPS = 2  # training steps before the weights are compared: momentum and bias correction show at the second
 LIMITS = {"fp32": 64.0, "tf32": 3000.0, "half": 2.0**17}
 HALF_ULP = 2.0**-24
-BLIND = 1e-2  # a floor above this share of the tensor says that float32 itself decides nothing
+BLIND = 1 / LIMITS["fp32"]  # a floor above this share of a tensor would let an error of its whole size pass
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Verdict:
 def distance(candidate: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
     """L2 norm and largest element of the difference; infinite where shapes differ or anything is not finite.
 
-    Where the reference itself is infinite (a masked score), the candidate must be the same infinity. NaN equals nothing.
+    Where the reference itself is infinite (a masked score), the candidate must be the same infinity. NaN is wrong.
     """
     difference = np.abs(_difference(candidate, reference))
     return float(np.linalg.norm(difference)), float(difference.max(initial=0.0))
@@ -58,7 +58,8 @@ def _difference(candidate: np.ndarray, reference: np.ndarray) -> np.ndarray:
         return np.array(math.inf)
     finite = np.isfinite(candidate) & np.isfinite(reference)
     exact = np.where(candidate == reference, 0.0, math.inf)
-    return np.subtract(candidate, reference, where=finite, out=exact)
+    np.subtract(candidate, reference, where=finite, out=exact)
+    return exact
 
 
 def size_of(reference: np.ndarray) -> tuple[float, float]:
@@ -101,7 +102,7 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
     ratio, precision = ratios[worst], classify(ratios[worst])
     status, message = ("PASS", None) if precision == "fp32" else ("FAIL", f"{worst} is {_words(ratio)}")
     if status == "PASS" and blind:
-        status, message = "UNVERIFIED", f"float32 itself loses more than 1 % of {blind}"
+        status, message = "UNVERIFIED", f"float32 itself loses more than {BLIND:.1%} of {blind}"
     # A wrong gradient is found walking back from the loss, everything else in the order of the graph.
     first = (wrong[-1] if worst.startswith("gradient/") else wrong[0]) if wrong else None
     finite = ratio if math.isfinite(ratio) else None

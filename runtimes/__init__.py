@@ -6,6 +6,7 @@ you type. Third parties add rows through the entry-point group `xbench.runtimes`
 """
 
 import importlib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,25 +98,35 @@ class Trainer(Runtime):
 
 @dataclass(frozen=True)
 class Row:
-    """One runtime of the table: where its class is, what it needs installed, what it can do."""
+    """One runtime of the table: where its class is, what it needs installed, what it can do.
+
+    `operators` names the operator table (a file of `converters/`) that the runtime runs our text in, if any.
+    """
 
     entry: str
     packages: tuple[str, ...]
     extra: str
     autodiff: str | None = None
     note: str | None = None
+    operators: str | None = None
     hidden: bool = False
 
 
 RUNTIMES: dict[str, Row] = {
-    "torch": Row("xbench.runtimes.torch:Torch", ("torch",), "torch", "native"),
-    "torch_compile": Row("xbench.runtimes.torch_compile:torch_compile", ("torch",), "torch", "native"),
+    "torch": Row("xbench.runtimes.torch:Torch", ("torch",), "torch", "native", operators="torch"),
+    "torch_compile": Row(
+        "xbench.runtimes.torch_compile:torch_compile", ("torch",), "torch", "native", operators="torch"
+    ),
     "onnxruntime": Row("xbench.runtimes.onnxruntime:OnnxRuntime", ("onnxruntime", "onnxruntime-gpu"), "onnxruntime"),
     "openvino": Row("xbench.runtimes.openvino:OpenVino", ("openvino",), "openvino"),
     "tensorflow": Row(
-        "xbench.runtimes.tensorflow:TensorFlow", ("tensorflow", "tensorflow-cpu"), "tensorflow", "native"
+        "xbench.runtimes.tensorflow:TensorFlow",
+        ("tensorflow", "tensorflow-cpu"),
+        "tensorflow",
+        "native",
+        operators="tensorflow",
     ),
-    "jax": Row("xbench.runtimes.jax:Jax", ("jax",), "jax", "native"),
+    "jax": Row("xbench.runtimes.jax:Jax", ("jax",), "jax", "native", operators="jax"),
     "tvm": Row("xbench.runtimes.tvm:Tvm", ("apache-tvm",), "tvm", note="untuned"),
     "null": Row("xbench.runtimes.null:Null", ("onnx",), "torch", note="test", hidden=True),
 }
@@ -123,7 +134,12 @@ RUNTIMES: dict[str, Row] = {
 
 def table() -> dict[str, Row]:
     """All runtimes by name: ours, and the rows that installed packages add to the group `xbench.runtimes`."""
-    others = {point.name: point.load() for point in metadata.entry_points(group="xbench.runtimes")}
+    others = {}
+    for point in metadata.entry_points(group="xbench.runtimes"):
+        try:
+            others[point.name] = point.load()
+        except Exception as error:  # whatever a stranger's module raises must not stop the others
+            warnings.warn(f"runtime {point.name} of a plug-in cannot be imported: {error}", stacklevel=2)
     return {**others, **RUNTIMES}
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import tvm
 from onnx_ir import serde
+from onnx_ir.passes.common import LiftConstantsToInitializersPass
 from onnxscript.optimizer import fold_constants
 from tvm import relax
 from tvm.relax.frontend import detach_params
@@ -69,4 +70,5 @@ def _fixed(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> onnx.ModelPr
     del fixed.graph.value_info[:]
     result = serde.deserialize_model(fixed)
     fold_constants(result, onnx_shape_inference=True)
+    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(result)  # it knows no Constant(value_ints)
     return serde.serialize_model(result)

@@ -1,7 +1,7 @@
 """One row an operator: inputs, attributes and opset of every way the tables must know it. Data for test_operators.py.
 
-Inputs that an operator needs when it is compiled (`STATIC_INPUTS`) become constants of the one-node graph, all the
-its inputs. Spatial sizes differ from each other, so that a swapped height and width shows.
+Inputs that an operator needs when it is compiled (`STATIC_INPUTS`) become constants of the one-node graph, all
+others its inputs. Spatial sizes differ from each other, so that a swapped height and width shows.
 """
 
 from collections.abc import Sequence

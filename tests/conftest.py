@@ -67,3 +67,10 @@ def lenet(exporter):
 @pytest.fixture(scope="session")
 def two_outputs(exporter, tmp_path_factory):
     return prepared(exporter, str(fault_kit.write_two_outputs(tmp_path_factory.mktemp("model") / "two.onnx")))
+
+
+@pytest.fixture
+def own_cache(lenet, tmp_path):
+    """A copy of the cache with LeNet in it, to be damaged."""
+    shutil.copytree(lenet.folder, tmp_path / "cache/models" / lenet.folder.name)
+    return tmp_path / "cache"

@@ -7,9 +7,9 @@ import time
 from fault_kit import records
 
 MOMENTS = 20
-COMMAND = ("time", "lenet", "--budget", "0.05", "--mode", "forward", "--batch", "1,2,3", "--threads", 1, "--out")
+COMMAND = ("time", "lenet", "--budget", "0.05", "--mode", "forward", "--batch", "1,2", "--threads", 1, "--out")
 RUNTIMES = ("null:seconds=0.0002", "null:seconds=0.0004")
-CELLS = [(batch, runtime) for batch in (1, 2, 3) for runtime in sorted(RUNTIMES)]
+CELLS = [(batch, runtime) for batch in (1, 2) for runtime in sorted(RUNTIMES)]
 WORDS = [word for runtime in RUNTIMES for word in ("--runtime", runtime)]
 
 
@@ -36,10 +36,13 @@ def test_kill_at_20_random_moments_loses_no_finished_cell(shell, lenet):
     generator, number, counts = random.Random(0), 0, []
     out = shell.folder / "0"
     finish(shell, shell.folder / "references")  # so that the kills meet measuring and not the oracle
+    begin = time.monotonic()
+    finish(shell, shell.folder / "whole")
+    whole = time.monotonic() - begin
     for moment in range(MOMENTS):
         before = complete(content(out))
         process = shell.start(*COMMAND, out, *WORDS)
-        time.sleep(generator.uniform(0.1, 3.5))
+        time.sleep(generator.uniform(0.02, 0.8) * whole)
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert not shell.survivors(), f"moment {moment}: workers outlive their parent"
@@ -49,4 +52,4 @@ def test_kill_at_20_random_moments_loses_no_finished_cell(shell, lenet):
             finish(shell, out)
             number += 1
             out = shell.folder / str(number)
-    assert 0 < sum(0 < count < len(CELLS) for count in counts), f"no kill met a half finished run: {counts}"
+    assert any(0 < count < len(CELLS) for count in counts), f"no kill met a half finished run: {counts}"

@@ -1,8 +1,8 @@
 """Every operator of every table computes what ONNX says, and has PyTorch's gradient, eagerly and compiled.
 
 Each row of `cases.py` becomes a graph of one node, is printed by `converters.convert` and runs in the framework's
-table, so the printer is tested with the operators. PyTorch's gradients are proved by finite differences in float64; they are
-then the truth for the other frameworks.
+table, so the printer is tested too. PyTorch's gradients are proved by finite differences in float64; they are then the
+truth for the other frameworks.
 """
 
 import functools

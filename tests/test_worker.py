@@ -238,6 +238,15 @@ def test_a_worker_runs_on_as_many_cpus_as_it_has_threads(start, lenet, threads):
     assert len(os.sched_getaffinity(worker.process.pid)) == min(threads, len(os.sched_getaffinity(0)))
 
 
+def test_ending_a_worker_twice_closes_nothing_that_was_opened_in_between(start):
+    worker = start()
+    worker.stop()
+    ends = os.pipe(), os.pipe()
+    worker.stop()
+    for end in (number for pair in ends for number in pair):
+        os.close(end)  # raises where somebody else has closed it
+
+
 @pytest.mark.parametrize("sign", OUT_OF_MEMORY)
 def test_every_sign_of_a_full_memory_is_ours_to_read(start, sign):
     worker = start()

@@ -1,0 +1,13 @@
+def apply(params, state, x, *, training=False, rng=None):
+    conv2d = Conv(x, params['conv.weight'], dilations=(1, 1), kernel_shape=(3, 3), pads=(1, 1, 1, 1), strides=(2, 2))
+    getitem, getitem_mean, getitem_var = BatchNormalization(conv2d, params['norm.weight'], params['norm.bias'], state['norm.running_mean'], state['norm.running_var'], momentum=0.7, training_mode=training, unbiased=1)
+    relu = Relu(getitem)
+    max_pool2d = MaxPool(relu, ceil_mode=1, dilations=(1, 1), kernel_shape=(2, 2), pads=(0, 0, 0, 0), strides=(2, 2))
+    conv2d_1 = Conv(max_pool2d, params['depthwise.weight'], params['depthwise.bias'], dilations=(1, 1), group=4, kernel_shape=(3, 3), pads=(0, 0, 0, 0), strides=(1, 1))
+    gelu = Gelu(conv2d_1, approximate='tanh')
+    mul_15 = Mul(gelu, 2.5)
+    view = Reshape(mul_15, (-1, 24), allowzero=1)
+    getitem_5 = Dropout(view, 0.25, training, seed=1, rng=rng)
+    linear = Gemm(getitem_5, params['fc.weight'], params['fc.bias'], transB=1)
+    softmax = Softmax(linear)
+    return (softmax,), {'norm.running_mean': getitem_mean, 'norm.running_var': getitem_var}

@@ -1,0 +1,178 @@
+"""Every runtime computes the network in every mode it has, on real data too, and trains with real dropout."""
+
+import importlib.resources
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from xbench.bench import Case
+from xbench.bench.data import digits
+from xbench.bench.prepare import Exporter
+from xbench.bench.session import Protocol, verify
+from xbench.runtimes import RUNTIMES, version
+
+INSTALLED = [name for name, row in RUNTIMES.items() if version(row) and not row.hidden]
+TRAINERS = [name for name in INSTALLED if RUNTIMES[name].autodiff == "native"]
+# Compiling is slow: lenet is proved in every mode, the others forward and in the training mode that shows more of them.
+MODES = {"lenet": ("gradient", "step"), "cifar_vgg": ("step",), "imdb_gru": ("gradient",)}
+CELLS = [
+    (model, runtime, mode)
+    for model, trained in MODES.items()
+    for runtime in (*INSTALLED, *(["tensorflow:xla"] if model == "lenet" else []))
+    for mode in ("forward", *(trained if runtime.partition(":")[0] in TRAINERS else ()))
+]
+
+
+@pytest.fixture(scope="module")
+def exporter(tmp_path_factory):
+    made = Exporter(tmp_path_factory.mktemp("logs"))
+    yield made
+    made.close()
+
+
+def verdict(exporter, model, runtime, mode, tmp_path, batch=2):
+    case = Case(model, runtime, mode, batch, threads=2)
+    return verify(case, exporter.artifact(model), exporter, Protocol(timeout=300), tmp_path)
+
+
+@pytest.mark.parametrize(("model", "runtime", "mode"), CELLS)
+def test_a_runtime_computes_the_network(exporter, tmp_path, model, runtime, mode):
+    record = verdict(exporter, model, runtime, mode, tmp_path)
+    if (model, runtime) == ("imdb_gru", "tvm") and record["status"] == "UNSUPPORTED":
+        assert "GRU" in record["message"]
+        return
+    assert (record["status"], record["message"]) == ("PASS", None)
+
+
+@pytest.fixture(scope="module")
+def normed_file(tmp_path_factory):
+    """A tiny network with BatchNormalization, as an ONNX file that somebody brought."""
+    random = np.random.default_rng(0)
+
+    def weight(name, *shape):
+        return numpy_helper.from_array(random.uniform(0.5, 1.5, shape).astype(np.float32), name)
+
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], strides=[2, 1], pads=[1, 0, 1, 0]),
+        helper.make_node("BatchNormalization", ["c", "scale", "bias", "mean", "var"], ["n"], epsilon=1e-3),
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["y"]),
+    ]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, 8, 11])
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 5, 1, 1])
+    weights = [weight("w", 5, 3, 3, 2), *(weight(name, 5) for name in ("scale", "bias", "mean", "var"))]
+    graph = helper.make_graph(nodes, "normed", [given], [made], weights)
+    path = tmp_path_factory.mktemp("file") / "normed.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("runtime", [name for name in INSTALLED if name != "torch_compile"])
+def test_a_runtime_computes_a_file_with_batch_normalization(exporter, tmp_path, normed_file, runtime):
+    record = verdict(exporter, normed_file, runtime, "forward", tmp_path)
+    assert (record["status"], record["message"]) == ("PASS", None)
+
+
+def test_the_magika_file_passes_or_its_missing_operators_are_named_at_once(exporter, tmp_path):
+    pytest.importorskip("magika")
+    (path,) = sorted(importlib.resources.files("magika").joinpath("models").glob("*/model.onnx"))[:1]
+    for runtime in ("torch", "onnxruntime", "openvino", "tensorflow", "jax"):
+        record = verdict(exporter, str(path), runtime, "forward", tmp_path)
+        if runtime in ("tensorflow", "jax") and record["status"] == "UNSUPPORTED":
+            assert record["message"].startswith("operators missing: ")
+        else:
+            assert (runtime, record["status"], record["message"]) == (runtime, "PASS", None)
+
+
+# ***** trainers, in a process of their own: one framework each *****
+
+TRAIN = """
+import json, sys
+import numpy as np
+from xbench.bench.data import digits
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import Options, load
+
+word, mode, folder = sys.argv[1:]
+artifact = Artifact.read(folder)
+runtime = load(word, artifact, Options(mode, "cpu", 2))
+{body}
+"""
+LOSSES = """
+inputs, labels = digits(artifact.info, 64, 0)
+runtime.prepare(inputs, labels, dropout=False)
+given, (target,) = runtime.put(inputs), runtime.put([labels])
+losses = [float(runtime.get(runtime.step(given, target)[:1])[0]) for _ in range(11)]
+print(json.dumps({"losses": losses, "torch": "torch" in sys.modules}))
+"""
+# With one sample the gradient of the last layer is the error times what came in: what dropout left, and its size.
+LEFT = """
+inputs = [np.random.default_rng(0).uniform(-1.7, 1.7, (1, 3, 32, 32)).astype(np.float32)]
+labels = np.zeros(1, np.int64)
+alive = {}
+for dropout in (False, True):
+    runtime.prepare(inputs, labels, dropout=dropout)
+    given, (target,) = runtime.put(inputs), runtime.put([labels])
+    found = [runtime.fetch(runtime.gradients(given, target))[1] for _ in range(5)]
+    signals = [grads["fc2.weight"][0] / grads["fc2.bias"][0] for grads in found]
+    alive[dropout] = [float(np.mean([(s != 0).mean() for s in signals])), float(np.mean([s.sum() for s in signals]))]
+print(json.dumps([alive[False], alive[True]]))
+"""
+
+
+def in_process(body, runtime, mode, folder):
+    command = [sys.executable, "-c", TRAIN.replace("{body}", body), runtime, mode, str(folder)]
+    quiet = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
+    answer = subprocess.run(command, capture_output=True, text=True, env=quiet, timeout=300)
+    assert answer.returncode == 0, answer.stderr[-2000:]
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def digit_losses(exporter):
+    made = {}
+
+    def losses(runtime):
+        if runtime not in made:
+            made[runtime] = in_process(LOSSES, runtime, "step", exporter.artifact("lenet").folder)
+        return made[runtime]
+
+    return losses
+
+
+@pytest.mark.parametrize("runtime", TRAINERS)
+def test_ten_steps_on_real_digits_lower_the_loss(digit_losses, runtime):
+    losses = digit_losses(runtime)["losses"]
+    assert losses[10] < 0.8 * losses[0]
+
+
+@pytest.mark.parametrize("runtime", TRAINERS)
+def test_all_trainers_learn_the_same(digit_losses, runtime):
+    np.testing.assert_allclose(digit_losses(runtime)["losses"], digit_losses("torch")["losses"], rtol=1e-3)
+
+
+@pytest.mark.parametrize("runtime", ["jax", "tensorflow"])
+def test_a_framework_of_its_own_does_without_torch(digit_losses, runtime):
+    assert digit_losses(runtime)["torch"] is False
+
+
+@pytest.mark.parametrize("runtime", TRAINERS)
+def test_dropout_drops_its_share_and_scales_up_the_rest(exporter, runtime):
+    whole, dropped = in_process(LEFT, runtime, "gradient", exporter.artifact("cifar_vgg").folder)
+    assert dropped[0] / whole[0] == pytest.approx(0.5, abs=0.12)  # three standard deviations of one mask
+    # ReLU is convex, so the noise of earlier dropout can only raise the mean; without scaling up it would be below 0.4.
+    assert 0.9 < dropped[1] / whole[1] < 2
+
+
+def test_digits_are_real_images_of_the_right_size():
+    inputs, labels = digits({"name": "lenet", "classes": 10, "inputs": [{"shape": ["batch", 1, 28, 28]}]}, 2000, 0)
+    assert inputs[0].shape == (2000, 1, 28, 28)
+    assert inputs[0].mean() == pytest.approx(0, abs=0.02)
+    assert inputs[0].std() == pytest.approx(1, abs=0.02)
+    assert set(labels) == set(range(10))
