@@ -160,7 +160,7 @@ def environment(device: str, threads: int) -> dict[str, str]:
         "NVIDIA_TF32_OVERRIDE": "0",
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "PYTHONUNBUFFERED": "1",
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # a compile pool would outlive the compilation
+        "TORCHINDUCTOR_COMPILE_THREADS": str(threads),
     }
     if device == "cpu":
         settings |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}

@@ -36,7 +36,9 @@ Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime.
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Plane = Annotated[str, typer.Option(help="resident: inputs on the device already; host: NumPy arrays in and out.")]
 Data = Annotated[str, typer.Option(help="synthetic, or digits: real images and labels for lenet.")]
-Budget = Annotated[float, typer.Option(help="Seconds of sampling for each cell.", min=0.01)]
+Budget = Annotated[
+    float, typer.Option(help="Seconds of sampling for each cell, and at most as many of warm-up.", min=0.01)
+]
 Target = Annotated[
     float, typer.Option(help="Stop early when the 95 % interval is this narrow: half width over median.", min=0)
 ]
@@ -56,7 +58,7 @@ def time(
     device: Device = "cpu",
     plane: Plane = "resident",
     data: Data = "synthetic",
-    budget: Budget = 3.0,
+    budget: Budget = 2.0,
     target_ci: Target = 0.02,
     timeout: Timeout = 600,
     out: Out = FOLDER,
