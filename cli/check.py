@@ -73,7 +73,8 @@ def _check(
     """One row a cell; a cell that cannot exist is a row only where its mode was asked for."""
     from xbench.bench import Case
     from xbench.bench.prepare import Exporter
-    from xbench.bench.session import impossible, verify
+    from xbench.bench.record import impossible
+    from xbench.bench.session import verify
 
     exporter, rows = Exporter(logs), []
     try:

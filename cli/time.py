@@ -123,6 +123,7 @@ def _time(
     """Runs what is not recorded yet, group by group; returns the rows of all cells asked for and the broken models."""
     from xbench.bench import session
     from xbench.bench.prepare import Exporter
+    from xbench.bench.record import impossible, key
     from xbench.bench.results import latest
     from xbench.cli._progress import Bar
     from xbench.reports import rows
@@ -138,9 +139,9 @@ def _time(
                 artifact = choose.exported(exporter, group[0], broken)
                 if artifact is None:
                     continue
-                chosen = [case for case in members if strict or not session.impossible(case, artifact)]
-                keys |= {session.key(case, artifact): case for case in chosen}
-                todo = [c for c in chosen if _wanted(known.get(session.key(c, artifact)), again)]
+                chosen = [case for case in members if strict or not impossible(case, artifact)]
+                keys |= {key(case, artifact): case for case in chosen}
+                todo = [c for c in chosen if _wanted(known.get(key(c, artifact)), again)]
                 kept += len(chosen) - len(todo)
                 bar.skip(len(members) - len(todo))
                 for record in session.run(todo, artifact, exporter, protocol, logs, bar.say):

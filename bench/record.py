@@ -1,0 +1,69 @@
+"""What a record of the store is made of before anything has run: docs/results.md in code."""
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+from xbench.bench import Case, digest, machine
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import parse, table, version
+
+VERSION = "0.1.0"
+Record = dict[str, Any]
+
+
+def key(case: Case, artifact: Artifact) -> str:
+    """What a record is filed under: the cell, the model's content, the runtime's version and ours."""
+    name, _ = parse(case.runtime)
+    row = table()[name]
+    return digest(asdict(case), artifact.digest, version(row), VERSION, machine.describe()["cpu"])
+
+
+def base(case: Case, artifact: Artifact, session: str) -> Record:
+    """The part of a record that is known before anything ran."""
+    name, _ = parse(case.runtime)
+    row = table()[name]
+    return {
+        "schema": 1,
+        "key": key(case, artifact),
+        "case": asdict(case),
+        "status": "CRASH",
+        "message": None,
+        "note": row.note,
+        "autodiff": row.autodiff if case.mode != "forward" else None,
+        "dropout": artifact.has_dropout and case.mode != "forward",
+        "parity": None,
+        "times": None,
+        "session": session,
+        "artifact": artifact.digest,
+        "macs": artifact.info["macs"],
+        "versions": machine.versions((*row.packages, "numpy")) | {"xbench": VERSION},
+        "machine": machine.describe(),
+        "command": command(case),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def command(case: Case) -> str:
+    """The command line that measures this cell again."""
+    options = f"--runtime {case.runtime} --mode {case.mode} --batch {case.batch} --threads {case.threads}"
+    rest = "".join(
+        f" --{name} {value}"
+        for name, value, usual in (
+            ("device", case.device, "cpu"),
+            ("plane", case.plane, "resident"),
+            ("data", case.data, "synthetic"),
+        )
+        if value != usual
+    )
+    return f"xbench time {case.model} {options}{rest} --rerun"
+
+
+def impossible(case: Case, artifact: Artifact) -> str | None:
+    """Why a cell cannot exist, known before anything is started."""
+    row = table()[parse(case.runtime)[0]]
+    if case.mode != "forward" and row.autodiff is None:
+        return f"{case.runtime} cannot train: it has no {case.mode}"
+    if case.mode != "forward" and not artifact.info["classes"]:
+        return f"{case.model} is an ONNX file: it has no loss to train with"
+    return None
