@@ -99,8 +99,8 @@ def against_bare(runtime: str, exporter: Exporter, rounds: int, seconds: float) 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each block")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each block")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as logs:
         exporter = Exporter(Path(logs))
