@@ -14,10 +14,10 @@ PYTHON := $(BIN)/python
 XBENCH := $(BIN)/xbench
 
 .DEFAULT_GOAL := help
-.PHONY: help env run readme docs test check types clean
+.PHONY: help env run readme docs node-suite parity test check types clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 env: $(READY) ## .venv with every CPU runtime and the tools, at the pinned versions
 
@@ -42,6 +42,13 @@ run: env ## the default suite on every runtime: convert, then time, then the tab
 
 readme: env ## the results of the last `make run` into README.md and docs/default-suite.md
 	$(PYTHON) benchmarks/readme.py $(XBENCH)
+
+node-suite: env ## ONNX's own operator tests on our tables and on the runtimes: node-suite.json, docs/node-suite.md
+	$(PYTHON) benchmarks/node_suite.py --json node-suite.json --markdown docs/node-suite.md
+
+parity: env ## every network on every runtime against the float64 oracle (half an hour): docs/parity.md
+	$(XBENCH) check all --json > parity.json
+	$(PYTHON) benchmarks/parity.py parity.json > docs/parity.md
 
 docs: env ## docs/commands.md, from the commands' own help
 	$(PYTHON) -P -m typer xbench.cli utils docs --name xbench > docs/commands.md

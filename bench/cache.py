@@ -6,17 +6,22 @@ source, and the versions of the packages that export. All of that can be read wi
 
 import contextlib
 import hashlib
+import mmap
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from xbench import converters, models
 from xbench.bench import XBenchError, digest
 from xbench.bench.machine import versions
+from xbench.bench.source import Source
 
 EXPORTERS = ("torch", "onnx", "onnxscript", "onnx-ir")
+LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])", re.DOTALL)  # protobuf's {key: "location", value: ...}
 
 
 class CacheError(XBenchError):
@@ -27,47 +32,69 @@ def root() -> Path:
     return Path(os.environ.get("XBENCH_CACHE") or Path.home() / ".cache" / "xbench")
 
 
-def is_file(model: str) -> bool:
-    """Whether the word the user typed means an ONNX file and not a network of the zoo."""
-    return model not in models.MODELS and (model.endswith(".onnx") or "/" in model or Path(model).is_file())
-
-
-def artifact_folder(model: str, seed: int = 0) -> Path:
-    """The folder a model has, or will have, in the cache.
+def artifact_folder(source: Source, seed: int = 0) -> Path:
+    """The folder a network of the zoo or a file has, or will have, in the cache.
 
     Raises:
-        UnknownModel: neither a network of the zoo nor a file.
         XBenchError: the file cannot be read.
     """
-    sources = [_source(Path(converters.__file__).with_name(name)) for name in ("__init__.py", "onnx.py", "macs.py")]
-    sources.append(_source(Path(__file__).with_name("convert.py")))
-    if is_file(model):
-        return (
-            root() / "models" / f"{Path(model).stem}-{digest('file', _file(Path(model)), sources, versions(EXPORTERS))}"
-        )
-    spec = models.find(model)
-    folder = Path(models.__file__).parent
+    makers = (Path(__file__).with_name("convert.py"), *_converters())
+    made_by = [*map(_source, makers), versions(EXPORTERS)]
+    if source.kind != "zoo":
+        content = digest("file", file_digest(Path(source.place)), source.word.removeprefix(source.place), made_by)
+        return root() / "models" / f"{source.stem}-{content}"
+    spec, folder = models.find(source.place), Path(models.__file__).parent
     family = folder / f"{spec.factory.partition(':')[0].rpartition('.')[2]}.py"
-    network = [_source(family), _source(folder / "_weights.py"), _source(folder / "__init__.py")]
-    return root() / "models" / f"{model}-{digest('zoo', seed, network, sources, versions(EXPORTERS))}"
+    network = [_source(each) for each in (family, folder / "_weights.py", folder / "__init__.py")]
+    return root() / "models" / f"{source.place}-{digest('zoo', seed, network, made_by)}"
+
+
+def _converters() -> list[Path]:
+    """Every file that may shape an artifact: which operators a table has decides what is written out."""
+    return sorted(Path(converters.__file__).parent.rglob("*.py"))
 
 
 def _source(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _file(path: Path) -> str:
-    """The digest of a file and of the external data beside it."""
+def file_digest(path: Path) -> str:
+    """The digest of a file and of the external data it names beside it, or of all files of a folder."""
     total = hashlib.sha256()
     try:
-        for each in (path, *sorted(path.parent.glob(f"{path.name}*data*"))):
+        if not path.is_file() and not path.is_dir():
+            raise XBenchError(f"{path} is no regular file")  # a pipe or a device: reading it may never end
+        if path.is_dir():
+            files = sorted(each for each in path.rglob("*") if each.is_file())
+        else:
+            files = [path, *(_external(path) if path.suffix == ".onnx" else [])]
+        for each in files:
             with each.open("rb") as file:
                 total.update(hashlib.file_digest(file, "sha256").digest())
-    except IsADirectoryError:
-        raise XBenchError(f"{path} is a folder, not an ONNX file") from None
     except OSError as error:
         raise XBenchError(f"cannot read {path}: {error.strerror}") from error
     return total.hexdigest()
+
+
+def _external(path: Path) -> list[Path]:
+    """The files that the bytes of an ONNX file name as external data; nothing is believed, links are not followed.
+
+    Without parsing: this runs before a worker, in the process of the command, and the file may be hostile.
+    """
+    if not path.stat().st_size:
+        return []
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        found = {data[m.end() : m.end() + m[1][0]] for m in islice(LOCATION.finditer(data), 100_000)}
+    names = (name.decode(errors="replace") for name in found)
+    inside = [
+        name for name in names if "\0" not in name and not Path(name).is_absolute() and ".." not in Path(name).parts
+    ]
+    places = (path.parent / name for name in sorted(inside))
+    return [
+        place
+        for place in places
+        if place.is_file() and place.resolve() == path.parent.resolve() / place.relative_to(path.parent)
+    ]
 
 
 @contextlib.contextmanager

@@ -7,15 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 from onnx_ir.passes import common
 
 from xbench import models
 from xbench.bench import XBenchError
-from xbench.converters import PARAMETERS, convert, macs
-from xbench.converters.artifact import Artifact
+from xbench.bench.memory import at_most, uncollected
+from xbench.bench.source import BATCH, Source
+from xbench.converters import PARAMETERS, STATIC_INPUTS, convert, count_operators, macs
+from xbench.converters.artifact import INDEX, WEIGHTS, Artifact, write_weights
+from xbench.converters.reader import InvalidModel, canonical, plain, read, stored
 
-OPSET = 20
+EXTERNAL = 2**30  # bytes of weights from which on they lie beside the graph: protobuf ends at 2 GB
+INSIDE = 1000  # bytes up to which an initializer stays in the graph all the same, if the text does not read it
 
 
 def export_zoo(name: str, seed: int, folder: Path) -> None:
@@ -31,62 +36,136 @@ def export_zoo(name: str, seed: int, folder: Path) -> None:
     _write(folder, model, {"name": name, "origin": "zoo", "seed": seed, "inputs": given, **facts})
 
 
-def export_file(path: str, folder: Path) -> None:
+def export_module(source: Source, folder: Path) -> None:
+    """Exports what a user's factory makes. It trains where its first output is a row of numbers a sample: logits.
+
+    Raises:
+        XBenchError: the factory cannot be imported or called, or makes no module.
+    """
+    from xbench.converters.onnx import export
+
+    network = models.make(source.place)
+    example = {i.name: np.zeros(models.resolve(i.shape, 2), i.dtype) for i in source.inputs}
+    try:
+        model = export(network, example)
+    except Exception as raised:  # the tracer raises whatever the user's code and its own hundred passes raise
+        error: BaseException = raised
+        while error.__cause__ is not None:
+            error = error.__cause__
+        raise XBenchError(f"{source.place} cannot be exported: {plain(error)}") from error
+    values = {value.name: value for value in model.graph.inputs}
+    given = [asdict(i) | {"shape": list(i.shape), "high": _high(i, values.get(i.name))} for i in source.inputs]
+    logits = model.graph.outputs[0].shape
+    classes = logits[1] if logits is not None and len(logits) == 2 and isinstance(logits[1], int) else 0
+    facts = {"classes": classes, "labels": ["batch"], "optimizer": asdict(models.Optimizer())}
+    _write(folder, model, {"name": source.word, "origin": "module", "seed": 0, "inputs": given, **facts})
+
+
+def _high(given: models.Input, value: ir.Value | None) -> float:
+    return _vocabulary(value) if value is not None and np.dtype(given.dtype).kind in "iu" else given.high
+
+
+@uncollected()
+def export_file(source: Source, path: Path, folder: Path) -> None:
     """Reads an ONNX file, checks it, brings it to our opset and writes it as an artifact. It has no loss to train with.
 
     Raises:
         XBenchError: not an ONNX file, truncated, invalid, or with shapes that are not known.
     """
-    model = _canonical(Path(path))
-    from xbench.converters.onnx import clean  # which imports PyTorch: a broken file is told without that
+    try:
+        with at_most(path.stat().st_size):
+            proto = read(path)
+        _fix_axes(proto, source)
+        with at_most(stored(proto)):
+            model = canonical(proto, path.parent)
+            del proto
+            from xbench.converters.onnx import clean  # which imports PyTorch: a broken file is told without that
 
-    model = clean(model)
+            model = clean(model)
+    except OSError as error:
+        raise XBenchError(f"cannot read {plain(source.place)}: {error.strerror or plain(error)}") from error
+    except InvalidModel as error:
+        raise XBenchError(f"{plain(source.place)} is not a valid ONNX file: {error}") from error
+    with at_most(_weights(model)):
+        _write_file(folder, source, model)
+
+
+def _fix_axes(proto: onnx.ModelProto, source: Source) -> None:
+    """Gives dynamic axes the sizes of `--shape`: by the axis' name, or all of an input by the input's.
+
+    Raises:
+        XBenchError: a name that is neither, or a size that contradicts the file.
+    """
+    constants = {tensor.name for tensor in proto.graph.initializer}
+    inputs = {
+        value.name: value.type.tensor_type.shape.dim for value in proto.graph.input if value.name not in constants
+    }
+    axes = {dim.dim_param for dims in inputs.values() for dim in dims if dim.dim_param}
+    for name, sizes in source.shapes.items():
+        if name in inputs:
+            _fix_input(source.place, name, inputs[name], sizes)
+        elif name in axes and len(sizes) == 1:
+            for dim in (dim for dims in inputs.values() for dim in dims if dim.dim_param == name):
+                _fix_axis(dim, sizes[0])
+        else:
+            known = ", ".join(sorted({*axes, *inputs})) or "none"
+            raise XBenchError(f"{source.place} has no axis or input {name!r} of that rank; it has {known}")
+    if source.shapes:
+        del proto.graph.value_info[:]
+
+
+def _fix_input(place: str, name: str, dims: Any, sizes: tuple[int | str, ...]) -> None:
+    given = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+    agree = len(given) == len(sizes) and all(old in (None, new) for old, new in zip(given, sizes, strict=True))
+    if not agree:
+        raise XBenchError(f"{place}: --shape {name}={','.join(map(str, sizes))} contradicts the file's {given}")
+    for dim, size in zip(dims, sizes, strict=True):
+        _fix_axis(dim, size)
+
+
+def _fix_axis(dim: Any, size: int | str) -> None:
+    if isinstance(size, int):
+        dim.dim_value = size
+    else:
+        dim.dim_param = size
+
+
+def _write_file(folder: Path, source: Source, model: ir.Model) -> None:
     graph = model.graph
-    given = [_input(path, model, value) for value in graph.inputs if value.name not in graph.initializers]
+    given = [_input(source, value) for value in graph.inputs if value.name not in graph.initializers]
     statistics = {v.name for n in graph if n.op_type == "BatchNormalization" for v in n.inputs[3:] if v is not None}
+    # The scales of a Resize are floats that decide a shape.
+    fixed = {value.name for node in graph.all_nodes() for value in _static(node)}
     weights = [
         str(name)
         for name, value in graph.initializers.items()
         if (array := value.const_value) is not None
         and array.dtype == ir.DataType.FLOAT
         and array.size > 1
-        and name not in statistics
+        and name not in statistics | fixed
     ]
     model.metadata_props[PARAMETERS] = json.dumps(weights)
     facts = {"classes": 0, "labels": ["batch"], "optimizer": asdict(models.Optimizer())}
-    _write(folder, model, {"name": path, "origin": "onnx", "seed": 0, "inputs": given, **facts})
+    _write(folder, model, {"name": source.word, "origin": "onnx", "seed": 0, "inputs": given, **facts})
 
 
-def _canonical(path: Path) -> ir.Model:
-    import onnx
-    from onnx_ir.passes.common import InlinePass
-
-    try:
-        proto = onnx.load(path)
-        onnx.checker.check_model(proto)
-        opset = next((each.version for each in proto.opset_import if each.domain in ("", "ai.onnx")), 0)
-        if not proto.graph.node:
-            raise XBenchError(f"{path} is not an ONNX model: it has no nodes")
-        if opset < OPSET:
-            proto = onnx.version_converter.convert_version(proto, OPSET)
-        model = ir.from_proto(onnx.shape_inference.infer_shapes(proto, data_prop=True))
-    except XBenchError:
-        raise
-    except Exception as error:  # onnx and protobuf raise many kinds for what is always the same: a broken file
-        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise XBenchError(f"{path} is not a valid ONNX file: {reason[:200]}") from error
-    InlinePass()(model)
-    common.ShapeInferencePass()(model)
-    return model
+def _static(node: ir.Node) -> list[ir.Value]:
+    """The inputs of a node that must be known when it is compiled."""
+    given = (node.inputs[i] for i in STATIC_INPUTS.get(node.op_type, ()) if i < len(node.inputs))
+    return [value for value in given if value is not None]
 
 
-def _input(path: str, model: ir.Model, value: ir.Value) -> dict[str, Any]:
+def _input(source: Source, value: ir.Value) -> dict[str, Any]:
     """How an input is drawn: its first symbolic axis is the batch, integers stay inside the table they look up."""
     if value.shape is None or value.dtype is None:
-        raise XBenchError(f"{path}: the shape of input {value.name} is not known")
-    shape = [n if isinstance(n, int) else "batch" if axis == 0 else None for axis, n in enumerate(value.shape)]
+        raise XBenchError(f"{source.place}: the shape of input {value.name} is not known: --shape {value.name}=...")
+    shape = [n if isinstance(n, int) else BATCH if axis == 0 else None for axis, n in enumerate(value.shape)]
     if None in shape:
-        raise XBenchError(f"{path}: axis {shape.index(None)} of input {value.name} is dynamic; fix it in the file")
+        axis = shape.index(None)
+        name = getattr(value.shape[axis], "value", None)
+        sizes = ",".join("?" if n is None else str(n) for n in shape)
+        remedy = f"--shape {name}=SIZE" if name and name.isidentifier() else f"--shape {value.name}={sizes}"
+        raise XBenchError(f"{source.place}: axis {axis} of input {value.name} is dynamic; give its size: {remedy}")
     dtype = value.dtype.numpy().name
     whole = np.issubdtype(dtype, np.integer)
     low, high = (0, _vocabulary(value)) if whole else (models.Input.low, models.Input.high)
@@ -104,32 +183,72 @@ def _vocabulary(value: ir.Value) -> int:
     return min(sizes)
 
 
+@uncollected()
 def _write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
     trainable = json.loads(model.metadata_props.get(PARAMETERS, "[]"))
     program = convert(model, trainable)
-    np.savez(folder / "params.npz", allow_pickle=False, **program.params)
-    np.savez(folder / "state.npz", allow_pickle=False, **program.state)
     (folder / "program.py").write_text(program.source)
+    arrays = {"params": program.params, "state": program.state}
+    if _weights(model) > EXTERNAL:
+        _place_outside(model, folder, arrays)
+    else:
+        write_weights(folder, arrays)
     ir.save(model, folder / "model.onnx")
     ir.save(_inference(model), folder / "inference.onnx")
     sizes = {name: int(array.size) for name, array in program.params.items()}
     info = {
         **facts,
         "outputs": list(program.outputs),
-        "operators": program.operators,
+        "operators": count_operators(model),
+        "program_operators": program.operators,
         "parameters": list(program.params),
         "parameter_count": sum(sizes.values()),
         "macs": macs.count(model),
+        "dead_nodes": _dead_nodes(model),
         "digest": _content(folder),
     }
     (folder / "model.json").write_text(json.dumps(info, indent=1))
 
 
+def _place_outside(model: ir.Model, folder: Path, arrays: dict[str, dict[str, np.ndarray]]) -> None:
+    """Writes the weights once, for the text and the graphs, which from then on name their places in that file."""
+    known = {name: array.nbytes for group in arrays.values() for name, array in group.items()}
+    held = {name: v.const_value for name, v in model.graph.initializers.items() if v.const_value is not None}
+    large = {str(name): a.numpy() for name, a in held.items() if name not in known and a.nbytes > INSIDE}
+    offsets = write_weights(folder, arrays | {"graph": large})
+    for name, tensor in held.items():
+        if name in offsets and tensor.nbytes == known.get(name, tensor.nbytes):  # ONNX packs what is below a byte
+            model.graph.initializers[name].const_value = ir.ExternalTensor(
+                WEIGHTS,
+                offsets[name],
+                tensor.nbytes,
+                tensor.dtype,
+                shape=ir.Shape(tensor.shape.numpy()),
+                name=name,
+                base_dir=folder.absolute(),
+            )
+
+
+def _dead_nodes(model: ir.Model) -> int:
+    """Nodes that no output depends on."""
+    alive = model.clone()
+    common.RemoveUnusedNodesPass()(alive)
+    return len(model.graph) - len(alive.graph)
+
+
+def _weights(model: ir.Model) -> int:
+    """Bytes of all initializers."""
+    arrays = (value.const_value for value in model.graph.initializers.values())
+    return sum(array.nbytes for array in arrays if array is not None)
+
+
 def _content(folder: Path) -> str:
     """A digest of the text and the weights: what a parity proof is tied to."""
     total = hashlib.sha256()
-    for name in ("program.py", "params.npz", "state.npz"):
-        total.update((folder / name).read_bytes())
+    for name in ("program.py", INDEX, WEIGHTS):
+        with (folder / name).open("rb") as file:
+            while data := file.read(1 << 20):
+                total.update(data)
     return total.hexdigest()[:16]
 
 

@@ -1,8 +1,10 @@
-"""What a worker can be asked to do. Arguments and results are plain JSON; arrays travel as `.npz` files.
+"""What a worker can be asked to do, beside the jobs of `export_jobs.py`.
 
-A worker that times holds one cell (`_CELL`): a runtime made ready, the references it is proved on, the steps to time.
+Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`_CELL`): a
+runtime made ready, the references it is proved on, the steps to time.
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,9 +15,10 @@ from zipfile import BadZipFile
 import numpy as np
 
 from xbench.bench import XBenchError, timing
+from xbench.bench.export_jobs import EXPORT_JOBS
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
-from xbench.parity import candidate, verdict
+from xbench.parity import candidate, certificate, verdict
 from xbench.runtimes import Options, Runtime, Trainer, load, parse, table
 
 
@@ -33,37 +36,6 @@ class Cell:
 
 
 _CELL: list[Cell] = []
-
-
-# ***** jobs of PyTorch's worker *****
-
-
-def export(model: str, folder: str, file: bool) -> None:
-    from xbench.bench import convert
-
-    if file:
-        convert.export_file(model, Path(folder))
-    else:
-        convert.export_zoo(model, 0, Path(folder))
-
-
-def reference(artifact: str, mode: str, batch: int, seed: int, data: str, path: str) -> None:
-    from xbench.bench.data import digits
-    from xbench.parity import oracle
-
-    model = Artifact.read(artifact)
-    draw = digits(model.info, batch, seed) if data == "digits" else oracle.sample(model, batch, seed)
-    oracle.write(model, Path(path), mode, *draw)
-
-
-def prefix(artifact: str, nodes: int | None, folder: str) -> dict[str, Any]:
-    """Writes the first `nodes` nodes of a model, or all, as an artifact; its outputs are all their floating tensors."""
-    from xbench.bench import convert
-
-    return convert.export_prefix(Artifact.read(artifact), nodes, Path(folder))
-
-
-# ***** jobs of a runtime's worker *****
 
 
 def first_wrong(artifact: str, runtime: str, device: str, threads: int, reference: str) -> str | None:
@@ -105,6 +77,27 @@ def open_cell(
         "compile_s": prepared - loaded if compiled else None,
         "first_s": first,
         "versions": versions((*table()[name].packages, "numpy")),
+    }
+
+
+def certify() -> dict[str, Any]:
+    """What the runtime holds of the model."""
+    (cell,) = _CELL
+    return certificate.certify(cell.artifact, cell.runtime.held())
+
+
+def save(artifact: str, runtime: str, device: str, batch: int, folder: str, name: str) -> dict[str, Any]:
+    """Writes a model in a runtime's own form, with its certificate; returns the names of the files."""
+    model = Artifact.read(artifact)
+    ready = load(runtime, model, Options("forward", device, 1))
+    inputs, labels = candidate.sample(model, batch, 0)
+    ready.prepare(inputs, labels, dropout=False)
+    files = ready.save(Path(folder), name)
+    if files:
+        (Path(folder) / "certificate.json").write_text(json.dumps(certificate.certify(model, ready.held()), indent=1))
+    return {
+        "files": [*files, "certificate.json"] if files else [],
+        "versions": versions(table()[parse(runtime)[0]].packages),
     }
 
 
@@ -242,7 +235,5 @@ def _training_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) 
     return resident
 
 
-JOBS: dict[str, Callable[..., Any]] = {
-    job.__name__: job
-    for job in (export, reference, prefix, first_wrong, convertible, open_cell, check, check_more, warm, block)
-}
+RUNTIME_JOBS = (first_wrong, convertible, open_cell, check, check_more, certify, save, warm, block)
+JOBS: dict[str, Callable[..., Any]] = {job.__name__: job for job in (*EXPORT_JOBS, *RUNTIME_JOBS)}

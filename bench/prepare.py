@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,11 +12,15 @@ from typing import Any
 
 from xbench.bench import XBenchError, cache, digest
 from xbench.bench.machine import cpus
+from xbench.bench.source import Source, parse
 from xbench.bench.worker import Worker, WorkerFailure
-from xbench.converters.artifact import Artifact
+from xbench.converters.artifact import WEIGHTS, Artifact
 
 EXPORT_TIMEOUT = 1800.0
-FACTS = {"name", "digest", "inputs", "outputs", "operators", "classes", "macs"}  # a model.json without them is damaged
+LARGE = 2**30  # bytes of weights behind which the worker is ended, before runtimes need the memory
+FILE_TIMEOUT = 600.0  # for a file somebody brought, which may have been made to take for ever
+# A model.json without them is damaged.
+FACTS = {"name", "digest", "inputs", "outputs", "operators", "program_operators", "classes", "macs", "dead_nodes"}
 
 
 @dataclass
@@ -23,12 +29,13 @@ class Exporter:
 
     logs: Path
     _worker: list[Worker] = field(default_factory=list)
+    _modules: dict[str, Artifact] = field(default_factory=dict)
 
-    def call(self, job: str, **arguments: Any) -> Any:
+    def call(self, job: str, timeout: float = EXPORT_TIMEOUT, /, **arguments: Any) -> Any:
         if not self._worker:
             self._worker.append(Worker(self.logs / "torch-exporter.log", threads=cpus()))
         try:
-            return self._worker[0].call(job, EXPORT_TIMEOUT, **arguments)
+            return self._worker[0].call(job, timeout, **arguments)
         except WorkerFailure:
             self.close()
             raise
@@ -37,23 +44,54 @@ class Exporter:
         while self._worker:
             self._worker.pop().stop()
 
-    def artifact(self, model: str) -> Artifact:
-        """The converted model, from the cache or made now.
+    def artifact(self, word: str) -> Artifact:
+        """The converted model, from the cache or made now; what a factory makes is only known once it was called.
 
         Raises:
-            XBenchError: the user's file is broken, or the export failed.
+            XBenchError: the user's file or factory is broken, or the export failed.
         """
-        folder = cache.artifact_folder(model)
+        source = parse(word)
+        if source.kind == "module":
+            if word not in self._modules:
+                self._modules[word] = self._exported_module(source)
+            return self._modules[word]
+        folder = cache.artifact_folder(source)
         if not (folder / "model.json").exists():
-            with cache.written(folder) as temporary, _clear(f"cannot export {model}"):
-                self.call("export", model=model, folder=str(temporary), file=cache.is_file(model))
+            with cache.written(folder) as temporary:
+                self._export(source, temporary)
+        return _read(folder)
+
+    def _export(self, source: Source, folder: Path) -> None:
+        """ONNX's own code crashes on some files that pass every check (onnx/onnx#8481), and takes the worker along."""
+        file = source.place
+        with _clear(f"cannot export {source.place}" if source.kind in ("zoo", "module") else f"cannot read {file}"):
+            if source.kind == "tensorflow":
+                file = str(folder / "imported.onnx")
+                self._import(source, file)
+            limit = EXPORT_TIMEOUT if source.kind in ("zoo", "module") else FILE_TIMEOUT
+            self.call("export", limit, word=source.word, file=file, folder=str(folder))
+            if (folder / WEIGHTS).stat().st_size > LARGE:  # a process does not give all of its memory back
+                self.close()
+
+    def _import(self, source: Source, file: str) -> None:
+        """A TensorFlow model as ONNX, by tf2onnx, in a worker of TensorFlow's."""
+        worker = Worker(self.logs / "tensorflow-importer.log", threads=cpus())
         try:
-            found = Artifact.read(folder)
-            if FACTS - found.info.keys():
-                raise ValueError("facts are missing")
-        except (OSError, ValueError, AttributeError) as error:
-            raise XBenchError(f"{folder} is damaged: delete it") from error
-        return found
+            worker.call("import_tensorflow", FILE_TIMEOUT, path=source.place, file=file)
+        finally:
+            worker.stop()
+
+    def _exported_module(self, source: Source) -> Artifact:
+        folder = cache.root() / "models"
+        with cache.written(folder / f"{source.stem}-made-{os.getpid()}") as temporary:
+            self._export(source, temporary)
+            made = _read(temporary)
+        name = folder / f"{source.stem}-{digest('module', source.word, made.digest)}"
+        if name.exists():
+            shutil.rmtree(folder / f"{source.stem}-made-{os.getpid()}")
+        else:
+            os.rename(folder / f"{source.stem}-made-{os.getpid()}", name)
+        return _read(name)
 
     def reference(self, artifact: Artifact, mode: str, batch: int, seed: int, data: str) -> Path:
         """The oracle's results for one batch, from the cache or computed now."""
@@ -87,6 +125,16 @@ class Exporter:
                     worker.stop()
 
             return _bisect(attempt, sum(artifact.info["operators"].values()))
+
+
+def _read(folder: Path) -> Artifact:
+    try:
+        found = Artifact.read(folder)
+        if FACTS - found.info.keys():
+            raise ValueError("facts are missing")
+    except (OSError, ValueError, AttributeError) as error:
+        raise XBenchError(f"{folder} is damaged: delete it") from error
+    return found
 
 
 def _bisect(attempt: Any, nodes: int) -> str | None:

@@ -1,5 +1,6 @@
 """What a record of the store is made of before anything has run: docs/results.md in code."""
 
+import shlex
 import time
 from dataclasses import asdict
 from typing import Any
@@ -56,7 +57,7 @@ def command(case: Case) -> str:
         )
         if value != usual
     )
-    return f"xbench time {case.model} {options}{rest} --rerun"
+    return f"xbench time {shlex.quote(case.model)} {options}{rest} --rerun"
 
 
 def impossible(case: Case, artifact: Artifact) -> str | None:
@@ -65,5 +66,5 @@ def impossible(case: Case, artifact: Artifact) -> str | None:
     if case.mode != "forward" and row.autodiff is None:
         return f"{case.runtime} cannot train: it has no {case.mode}"
     if case.mode != "forward" and not artifact.info["classes"]:
-        return f"{case.model} is an ONNX file: it has no loss to train with"
+        return f"{case.model} gives no row of logits a sample: it has no loss to train with"
     return None

@@ -158,6 +158,10 @@ def verify(case: Case, artifact: Artifact, exporter: Exporter, protocol: Protoco
     try:
         _, found = prove(case, artifact, exporter, worker, protocol.timeout, batches)
         record = record | {"status": found["status"], "message": found["message"], "parity": found}
+        record["certificate"] = certificate = worker.call("certify", protocol.timeout)
+        if found["status"] == "PASS" and certificate["different"]:
+            message = f"{len(certificate['different'])} parameters differ, the first {certificate['different'][0]}"
+            record |= {"status": "FAIL", "message": message}
     except WorkerFailure as failure:
         record = record | _outcome(failure)
     except XBenchError as error:

@@ -2,14 +2,38 @@
 
 import difflib
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from xbench.bench import MODES, XBenchError
 
 ALL = "all"
+# Options that several commands have.
+ModelWords = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Networks of the zoo, `all`, .onnx files, TensorFlow's .keras and SavedModel, module:factory.",
+        autocompletion=lambda incomplete: complete_model(incomplete),
+    ),
+]
+RuntimeWords = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--runtime",
+        help="Runtime, with options after a colon (tensorflow:xla); may be repeated. Default: all installed.",
+        autocompletion=lambda incomplete: complete_runtime(incomplete),
+    ),
+]
+ShapeWords = Annotated[
+    list[str] | None,
+    typer.Option("--shape", help="Size of a dynamic axis of a file, name=128, or of an input, x=batch,3,224,224."),
+]
+InputWords = Annotated[
+    list[str] | None,
+    typer.Option("--input", help="An input of module:factory, in its order: name:float32:batch,3,224,224."),
+]
+DeviceWord = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
 
 
 def complete_model(incomplete: str) -> list[str]:
@@ -37,27 +61,30 @@ def split(words: Iterable[str] | None) -> list[str]:
     return list(dict.fromkeys(result))
 
 
-def choose_models(words: Sequence[str] | None, default: Sequence[str]) -> list[str]:
-    """Names of the zoo and paths of ONNX files; `all` means the whole zoo, nothing means the default.
+def choose_models(
+    words: Sequence[str] | None,
+    default: Sequence[str],
+    shapes: Sequence[str] | None = None,
+    inputs: Sequence[str] | None = None,
+) -> list[str]:
+    """The words for models, each with the options of `--shape` and `--input`; `all` means the whole zoo.
 
     Raises:
-        XBenchError: a word is neither.
+        XBenchError: a word that means nothing, or an option that cannot be read.
     """
     from xbench import models
-    from xbench.bench import cache
+    from xbench.bench.source import parse, with_options
 
     if not words:
         return list(default)
     chosen = [name for word in words for name in (models.MODELS if word == ALL else [word])]
+    chosen = [with_options(name, list(shapes or ()), list(inputs or ())) for name in dict.fromkeys(chosen)]
     for name in chosen:
-        if not cache.is_file(name):
-            try:
-                models.find(name)
-            except models.UnknownModel as error:
-                raise XBenchError(str(error)) from error
-        elif not Path(name).exists():
-            raise XBenchError(f"no such file: {name}")
-    return list(dict.fromkeys(chosen))
+        try:
+            parse(name)
+        except models.UnknownModel as error:
+            raise XBenchError(str(error)) from error
+    return chosen
 
 
 def exported(exporter: Any, model: str, broken: set[str]) -> Any:

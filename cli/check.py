@@ -11,36 +11,30 @@ from xbench.cli import _choose as choose
 
 
 def check(
-    model: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Networks of the zoo, `all`, or paths of .onnx files. Default: the whole zoo.",
-            autocompletion=choose.complete_model,
-        ),
-    ] = None,
-    runtime: Annotated[
-        list[str] | None,
-        typer.Option(help="Runtime; may be repeated. Default: all.", autocompletion=choose.complete_runtime),
-    ] = None,
+    model: choose.ModelWords = None,
+    runtime: choose.RuntimeWords = None,
     mode: Annotated[
         list[str] | None, typer.Option(help="forward, gradient or step; may be repeated. Default: forward, gradient.")
     ] = None,
     batch: Annotated[int, typer.Option(help="Batch size; forward is also checked on one more.", min=1)] = 2,
     threads: Annotated[int | None, typer.Option(help="CPU threads. Default: all.")] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: choose.DeviceWord = "cpu",
+    shape: choose.ShapeWords = None,
+    inputs: choose.InputWords = None,
     timeout: Annotated[float, typer.Option(help="Seconds one job of a worker may take.")] = 900,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
 ) -> None:
     """Compare outputs, gradients or trained weights of every runtime with the same network in float64.
 
-    `ratio` is the worst error in units of the float32 noise floor; class fp32 is the only one that passes. Exit code 1
-    when a comparison fails; a runtime that lacks an operator is UNSUPPORTED, which is no failure.
+    Without MODEL the whole zoo is checked. `ratio` is the worst error in units of the float32 noise floor; class
+    fp32 is the only one that passes. Exit code 1 when a comparison fails; a runtime that lacks an operator is
+    UNSUPPORTED, which is no failure.
     """
     from xbench import models
     from xbench.bench.session import Protocol
     from xbench.cli._progress import Bar
 
-    names = choose.choose_models(model, tuple(models.MODELS))
+    names = choose.choose_models(model, tuple(models.MODELS), shape, inputs)
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "gradient"))
     cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
@@ -53,7 +47,7 @@ def check(
             )
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
-    else:
+    elif rows:
         _print(rows)
     raise typer.Exit(2 if broken else int(any(row["status"] not in ("PASS", "UNSUPPORTED") for row in rows)))
 
@@ -109,25 +103,39 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "ratio": parity.get("ratio"),
         "first_wrong": parity.get("first_wrong"),
         "tensors": parity.get("tensors"),
+        "certificate": record.get("certificate"),
         "message": record["message"],
     }
 
 
 def _line(row: dict[str, Any]) -> str:
     ratio = f" {row['class']}, {row['ratio']:.1f} x noise in {row['worst_tensor']}" if row["ratio"] is not None else ""
+    ratio += f", {_held(row)}" if row["certificate"] else ""
     return f"{row['model']} {row['runtime']} {row['mode']}: {row['status']}{ratio}" + (
         f": {row['message']}" if row["message"] else ""
     )
+
+
+def _held(row: dict[str, Any]) -> str:
+    """Whether the runtime holds the parameters of the model, in words."""
+    found = row["certificate"]
+    if found is None:
+        return ""
+    if found["equal"] is None:
+        return "not told"
+    tensors = len(found["parameters"])
+    same = f"all {tensors} equal" if found["equal"] else f"{len(found['different'])} of {tensors} differ"
+    return same + (f", {found['dead_nodes']} dead nodes" if found["dead_nodes"] else "")
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("model", "runtime", "mode", "status", "class", "error / noise", "worst tensor")
+    table = Table("model", "runtime", "mode", "status", "class", "error / noise", "parameters", "worst tensor")
     for row in rows:
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.1f}"
         colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(row["status"], "bold red")
-        words = [row["class"] or "", ratio, row["worst_tensor"] or row["message"] or ""]
+        words = [row["class"] or "", ratio, _held(row), row["worst_tensor"] or row["message"] or ""]
         table.add_row(row["model"], row["runtime"], row["mode"], f"[{colour}]{row['status']}[/]", *words)
     Console().print(table)

@@ -1,8 +1,12 @@
 """`xbench convert`: export networks to ONNX and make every runtime accept them."""
 
 import json
+import os
+import re
+import shutil
 import tempfile
 import time as clock
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,55 +16,72 @@ from xbench.cli import _choose as choose
 
 
 def convert(
-    model: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Networks of the zoo, `all`, or paths of .onnx files. Default: the default suite.",
-            autocompletion=choose.complete_model,
-        ),
-    ] = None,
+    model: choose.ModelWords = None,
+    runtime: choose.RuntimeWords = None,
     to: Annotated[
         list[str] | None,
         typer.Option(
-            "--to", "--runtime", help="Runtime; may be repeated. Default: all.", autocompletion=choose.complete_runtime
+            help="Runtime in whose own form the model is also written, to be used without xbench; may be repeated.",
+            autocompletion=choose.complete_runtime,
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for --to: <output>/<model>/<runtime>/.")
+    ] = Path("xbench-models"),
+    batch: Annotated[int, typer.Option(help="Batch size of forms that fix it (TVM).", min=1)] = 1,
+    device: choose.DeviceWord = "cpu",
+    shape: choose.ShapeWords = None,
+    inputs: choose.InputWords = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
 ) -> None:
     """Export each model once and convert it for each runtime; what is missing is named, all at once.
 
-    The results are cached by content: a second call does nothing. Exit code 1 when a conversion crashed; operators that
-    a runtime lacks are no failure of the command.
+    Without MODEL it is the default suite. The results are cached by content: a second call does nothing. With --to
+    the model is also written in the runtime's own form: jax, tensorflow, torch: a Python file that reads like the
+    network and trains, and its weights (.safetensors), tensorflow a SavedModel beside it; openvino: its IR; tvm: a
+    library; onnxruntime: the ONNX file; each with certificate.json, which says what it holds. Exit code 1 when a
+    conversion crashed; operators that a runtime lacks are no failure of the command.
     """
     from xbench import models
-    from xbench.bench.prepare import Exporter
     from xbench.cli._progress import Bar
 
-    names = choose.choose_models(model, models.DEFAULT_SUITE)
-    targets = choose.choose_runtimes(to)
+    names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs)
+    forms = choose.choose_runtimes(to) if to else []
+    targets = list(dict.fromkeys([*choose.choose_runtimes(runtime or forms), *forms]))
     choose.choose_device(device)
     choose.need_torch()
-    rows: list[dict[str, Any]] = []
     broken: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs, Bar(len(names) * len(targets), "convert") as bar:
-        exporter = Exporter(Path(logs))
-        try:
-            for name in names:
-                bar.say(f"{name}: export to ONNX")
-                artifact = choose.exported(exporter, name, broken)
-                if artifact is None:
-                    continue
-                for target in targets:
-                    bar.say(f"{name}: {target}")
-                    row = _convert(artifact, target, device, Path(logs))
-                    rows.append({"model": name, "runtime": target, **row})
-                    bar.finish(_line(rows[-1]))
-        finally:
-            exporter.close()
+        where = {"device": device, "batch": batch, "output": output, "logs": Path(logs)}
+        rows = list(_rows(names, targets, forms, where, bar, broken))
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     raise typer.Exit(2 if broken else int(any(row["status"] in ("CRASH", "TIMEOUT", "OOM") for row in rows)))
+
+
+def _rows(
+    names: list[str], targets: list[str], forms: list[str], where: dict[str, Any], bar: Any, broken: set[str]
+) -> Iterator[dict[str, Any]]:
+    """One row a model and runtime; `forms` are the runtimes in whose own form it is written too."""
+    from xbench.bench.prepare import Exporter
+
+    exporter = Exporter(where["logs"])
+    try:
+        for name in names:
+            bar.say(f"{name}: export to ONNX")
+            artifact = choose.exported(exporter, name, broken)
+            if artifact is None:
+                continue
+            for target in targets:
+                bar.say(f"{name}: {target}")
+                row = _convert(artifact, target, where["device"], where["logs"])
+                if target in forms and row["status"] == "CONVERTED":
+                    row |= _save(artifact, name, target, **where)
+                row = {"model": name, "runtime": target, **row}
+                bar.finish(_line(row))
+                yield row
+    finally:
+        exporter.close()
 
 
 def _convert(artifact: Any, runtime: str, device: str, logs: Path) -> dict[str, Any]:
@@ -89,7 +110,7 @@ def _outcome(artifact: Any, runtime: str, device: str, logs: Path) -> dict[str, 
 
     if own := table()[parse(runtime)[0]].operators:
         known = operators_of(own)
-        missing = UnsupportedOps({name: n for name, n in artifact.info["operators"].items() if name not in known})
+        missing = UnsupportedOps({name: n for name, n in artifact.operators.items() if name not in known})
         module = own == "torch" and artifact.info["origin"] == "zoo"  # PyTorch runs the module itself
         if module or not missing.operators:
             return {"status": "CONVERTED", "operators": {}, "message": None}
@@ -105,6 +126,36 @@ def _outcome(artifact: Any, runtime: str, device: str, logs: Path) -> dict[str, 
     return {"status": "CONVERTED", "operators": {}, "message": None}
 
 
+def _save(artifact: Any, model: str, runtime: str, device: str, batch: int, output: Path, logs: Path) -> dict[str, Any]:
+    """Writes a model in a runtime's own form, in one piece; returns what changes in its row."""
+    from xbench.bench import XBenchError
+    from xbench.bench.worker import Worker, WorkerFailure
+
+    name = re.sub(r"\W", "_", Path(model).stem)
+    target = output / name / re.sub(r"\W", "_", runtime)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        place = tempfile.mkdtemp(prefix=".xbench-", dir=target.parent)
+    except OSError as error:
+        raise XBenchError(f"cannot write to {target.parent}: {error.strerror}") from error
+    worker = Worker(logs / "save.log", device)
+    try:
+        where = {"artifact": str(artifact.folder), "runtime": runtime, "device": device}
+        found = worker.call("save", 1800, batch=batch, folder=place, name=name, **where)
+        if not found["files"]:
+            return {"message": f"{runtime} has no form of its own", "files": []}
+        shutil.rmtree(target, ignore_errors=True)
+        os.chmod(place, 0o755)  # a temporary folder is its owner's alone
+        os.rename(place, target)
+    except WorkerFailure as failure:
+        return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
+    finally:
+        worker.stop()
+        shutil.rmtree(place, ignore_errors=True)
+    return {"files": [str(target / file) for file in found["files"]]}
+
+
 def _line(row: dict[str, Any]) -> str:
     detail = f": {row['message']}" if row["message"] else f" in {row['seconds']:.1f} s"
+    detail += f": {row['files'][0]}" if row.get("files") else ""
     return f"{row['model']} -> {row['runtime']}: {row['status']}{detail}"

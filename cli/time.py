@@ -13,27 +13,12 @@ from xbench.cli import _choose as choose
 FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")
 
 
-Models = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="Networks of the zoo, `all`, or paths of .onnx files. Default: the default suite.",
-        autocompletion=choose.complete_model,
-    ),
-]
-Runtimes = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Runtime, with options after a colon (tensorflow:xla); may be repeated. Default: all installed.",
-        autocompletion=choose.complete_runtime,
-    ),
-]
 Modes = Annotated[
     list[str] | None,
     typer.Option(help="forward, gradient or step; may be repeated. Default: forward, and step where native."),
 ]
 Batches = Annotated[list[str] | None, typer.Option(help="Batch size; may be repeated. Default: the model's.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
-Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Plane = Annotated[str, typer.Option(help="resident: inputs on the device already; host: NumPy arrays in and out.")]
 Data = Annotated[str, typer.Option(help="synthetic, or digits: real images and labels for lenet.")]
 Budget = Annotated[
@@ -50,12 +35,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")]
 
 
 def time(
-    model: Models = None,
-    runtime: Runtimes = None,
+    model: choose.ModelWords = None,
+    runtime: choose.RuntimeWords = None,
     mode: Modes = None,
     batch: Batches = None,
     threads: Threads = None,
-    device: Device = "cpu",
+    device: choose.DeviceWord = "cpu",
+    shape: choose.ShapeWords = None,
+    inputs: choose.InputWords = None,
     plane: Plane = "resident",
     data: Data = "synthetic",
     budget: Budget = 2.0,
@@ -68,8 +55,8 @@ def time(
 ) -> None:
     """Check parity, time what passed, and append each cell to the results as soon as it is final.
 
-    Cells that differ in the runtime alone are timed together, in interleaved blocks. A cell that is recorded already is
-    not timed again. Exit code 1 when a cell failed.
+    Without MODEL it is the default suite. Cells that differ in the runtime alone are timed together, in interleaved
+    blocks. A cell that is recorded already is not timed again. Exit code 1 when a cell failed.
     """
     from xbench import models
     from xbench.bench import PLANES, XBenchError
@@ -77,7 +64,7 @@ def time(
     from xbench.bench.results import open_store
     from xbench.bench.session import Protocol
 
-    names = choose.choose_models(model, models.DEFAULT_SUITE)
+    names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs)
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "step"))
     batches = choose.choose_batches(batch)

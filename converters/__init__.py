@@ -11,9 +11,7 @@ in the text are not ONNX's:
 """
 
 import ast
-import keyword
-import math
-import re
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,33 +21,15 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from xbench.converters._functions import expand
+from xbench.converters._printer import STATIC_INPUTS, Printer, constant
+
+__all__ = ["STATIC_INPUTS", "Program", "UnsupportedOps", "constant", "convert", "count_operators", "operators_of"]
+
+# The frameworks whose operator tables are in this folder, by the names of their files.
+TABLES = ("torch", "tensorflow", "jax")
 PARAMETERS = "xbench.parameters"  # metadata_props: JSON list of the trainable initializers
 UNBIASED = "xbench.unbiased_variance"  # metadata_props: set where BatchNormalization means PyTorch's
-
-# Inputs, by position, whose values decide shapes or the form of the computation. Frameworks want them at compile time.
-STATIC_INPUTS: dict[str, tuple[int, ...]] = {
-    "Clip": (),
-    "ConstantOfShape": (0,),
-    "CumSum": (1,),
-    "Dropout": (1, 2),
-    "Expand": (1,),
-    "OneHot": (1,),
-    "Pad": (1, 3),
-    "Range": (0, 1, 2),
-    "Reshape": (1,),
-    "Resize": (1, 2, 3),
-    "Slice": (1, 2, 3, 4),
-    "Split": (1,),
-    "Squeeze": (1,),
-    "Tile": (1,),
-    "TopK": (1,),
-    "Trilu": (1,),
-    "Unsqueeze": (1,),
-    **{
-        f"Reduce{kind}": (1,)
-        for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
-    },
-}
 
 
 class UnsupportedOps(Exception):
@@ -89,184 +69,47 @@ class Program:
         return namespace["apply"]
 
 
+@functools.cache
 def operators_of(table: str) -> set[str]:
     """The operators of a framework's table, read from its source so that the framework need not be imported."""
+    folder = Path(__file__).parent
     names: set[str] = set()
-    for file in ("_shared", table):
-        for node in ast.parse(Path(__file__).with_name(f"{file}.py").read_text()).body:
+    for file in (folder / f"{table}.py", *(folder / "generic").glob("*.py")):
+        for node in ast.parse(file.read_text()).body:
             if isinstance(node, ast.FunctionDef):
                 names.add(node.name)
             elif isinstance(node, ast.Assign):
-                names |= {t.id for t in node.targets if isinstance(t, ast.Name) and t.id != t.id.upper()}
-                keys = node.value.keys if isinstance(node.value, ast.Dict) else []
-                names |= {str(key.value) for key in keys if isinstance(key, ast.Constant)}
+                for target in node.targets:
+                    every = target.elts if isinstance(target, ast.Tuple) else [target]
+                    names |= {t.id for t in every if isinstance(t, ast.Name) and t.id != t.id.upper()}
+                if ast.unparse(node.targets[0]) == "RENAMED" and isinstance(node.value, ast.Dict):
+                    names |= {str(ast.literal_eval(key)) for key in node.value.keys if key is not None}
     return {name for name in names if name[0].isupper()}
 
 
-def constant(value: ir.Value | None) -> np.ndarray | None:
-    """The array of an initializer or Constant node, or None where the value is computed or given."""
-    if value is None:
-        return None
-    if value.const_value is not None:
-        return value.const_value.numpy()
-    producer = value.producer()
-    if producer is not None and producer.op_type == "Constant" and "value" in producer.attributes:
-        return producer.attributes["value"].as_tensor().numpy()
-    return None
-
-
 def count_operators(model: ir.Model) -> dict[str, int]:
-    """Operators of the graph and how often each occurs; names carry the domain unless it is ONNX's own."""
-    return dict(Counter(node.op_type if not node.domain else f"{node.domain}.{node.op_type}" for node in model.graph))
+    """Operators of the graph and its subgraphs and how often each occurs; with the domain unless it is ONNX's own."""
+    nodes = model.graph.all_nodes()
+    return dict(Counter(node.op_type if not node.domain else f"{node.domain}.{node.op_type}" for node in nodes))
 
 
 def convert(model: ir.Model, trainable: Iterable[str]) -> Program:
     """Prints the graph and sorts its initializers into trainable parameters and state."""
+    known = set[str].intersection(*map(operators_of, TABLES))
+    if any(node.op_type not in known for node in model.graph.all_nodes()):
+        model = expand(model.clone(), known)
     graph, names = model.graph, set(trainable)
-    printer = _Printer(names, unbiased=UNBIASED in model.metadata_props)
+    printer = Printer(names, unbiased=UNBIASED in model.metadata_props)
     source = printer.function(graph)
-    arrays = {
-        name: value.const_value.numpy() for name, value in graph.initializers.items() if value.const_value is not None
-    }
     return Program(
         source=source,
-        params={name: array for name, array in arrays.items() if name in names},
-        state={name: arrays[name] for name in sorted(printer.state)},
+        params={
+            name: value.const_value.numpy()
+            for name, value in graph.initializers.items()
+            if name in names and value.const_value is not None
+        },
+        state=dict(sorted(printer.state.items())),
         inputs=tuple(str(value.name) for value in graph.inputs if value.name not in graph.initializers),
         outputs=tuple(str(value.name) for value in graph.outputs),
         operators=count_operators(model),
-    )
-
-
-class _Printer:
-    """Prints a graph as a Python function; remembers which initializers the text reads as state."""
-
-    def __init__(self, trainable: set[str], unbiased: bool) -> None:
-        self.trainable = trainable
-        self.unbiased = unbiased
-        self.state: set[str] = set()
-        self.updates: dict[str, str] = {}
-        self.dropouts = 0
-        self._names: dict[ir.Value, str] = {}
-        self._taken = {"params", "state", "training", "rng", "apply"}
-
-    def function(self, graph: ir.Graph) -> str:
-        given = [value for value in graph.inputs if value.name not in graph.initializers]
-        arguments = "".join(f"{self.name(value)}, " for value in given)
-        lines = [f"    {self.statement(node)}" for node in graph]
-        outputs = "".join(f"{self.value(value)}, " for value in graph.outputs)
-        updates = ", ".join(f"{name!r}: {new}" for name, new in self.updates.items())
-        head = f"def apply(params, state, {arguments}*, training=False, rng=None):"
-        return "\n".join([head, *lines, f"    return ({outputs.rstrip()}), {{{updates}}}", ""])
-
-    def name(self, value: ir.Value) -> str:
-        """A Python identifier for a tensor, close to its ONNX name."""
-        if value not in self._names:
-            word = re.sub(r"\W", "_", str(value.name)) or "value"
-            word = f"v_{word}" if word[0].isdigit() or keyword.iskeyword(word) or word[0].isupper() else word
-            while word in self._taken:
-                word += "_"
-            self._taken.add(word)
-            self._names[value] = word
-        return self._names[value]
-
-    def value(self, value: ir.Value | None, static: bool = False) -> str:
-        """How a tensor is written where it is read."""
-        if value is None:
-            return "None"
-        if value.name in self.trainable:
-            return f"params[{value.name!r}]"
-        array = constant(value)
-        if array is None:
-            return self.name(value)
-        if array.ndim == 0 or static:
-            return _literal(array)
-        if array.ndim == 1 and array.dtype.kind == "i" and array.size <= 64:
-            return f"Constant(value_ints={_literal(array)})"
-        self.state.add(str(value.name))
-        return f"state[{value.name!r}]"
-
-    def statement(self, node: ir.Node) -> str:
-        static = STATIC_INPUTS.get(node.op_type, ())
-        inputs = [self.value(value, index in static) for index, value in enumerate(node.inputs)]
-        attributes = [f"{name}={_attribute(value)}" for name, value in _stated(node)]
-        outputs = [self.name(value) if value.name else "_" for value in node.outputs]
-        if node.op_type == "BatchNormalization":
-            attributes.append("training_mode=training")
-            attributes += ["unbiased=1"] * self.unbiased
-            named = [*outputs[1:], "_", "_"]
-            defaults = (f"{outputs[0]}_mean", f"{outputs[0]}_var")
-            outputs = [outputs[0], *(d if name == "_" else name for name, d in zip(named, defaults))]
-            self.updates |= {
-                str(value.name): name
-                for value, name in zip(node.inputs[3:], outputs[1:], strict=True)
-                if value is not None and value.is_initializer()
-            }
-        if node.op_type == "Dropout":
-            self.dropouts += 1
-            inputs = [inputs[0], *(inputs[1:2] or ["0.5"]), "training"]
-            attributes = [f"seed={self.dropouts}", "rng=rng"]
-            outputs = outputs[:1]
-        if node.op_type in ("LSTM", "GRU", "RNN"):
-            outputs += ["_"] * ((3 if node.op_type == "LSTM" else 2) - len(outputs))
-        call = f"{node.op_type}({', '.join([*inputs, *attributes])})"
-        return f"{', '.join(outputs)} = {call}"
-
-
-def _stated(node: ir.Node) -> list[tuple[str, ir.Attr]]:
-    """Attributes whose value is not ONNX's default, by name."""
-    import onnx
-
-    try:
-        known = onnx.defs.get_schema(node.op_type, node.version or 20, node.domain).attributes
-    except onnx.defs.SchemaError:
-        known = {}
-    defaults = {name: attribute.default_value for name, attribute in known.items()}
-    return [
-        (name, value)
-        for name, value in sorted(node.attributes.items())
-        if name != "training_mode" and _attribute(value) != _default(defaults.get(name))
-    ]
-
-
-def _default(proto: Any) -> str | None:
-    """A schema's default printed as `_attribute` prints a value; None where there is none."""
-    import onnx
-
-    if proto is None or not proto.type:
-        return None
-    return _python(onnx.helper.get_attribute_value(proto))
-
-
-def _attribute(attribute: ir.Attr) -> str:
-    if attribute.type == ir.AttributeType.TENSOR:
-        return _literal(attribute.as_tensor().numpy())
-    return _python(attribute.value)
-
-
-def _python(value: Any) -> str:
-    if isinstance(value, bytes):
-        return repr(value.decode())
-    if isinstance(value, float | np.floating):
-        return _number(np.float32(value))  # an attribute is a float32: 1e-5 must not read 9.999999747e-06
-    if isinstance(value, list | tuple) or (hasattr(value, "__len__") and not isinstance(value, str)):
-        return (
-            "(" + "".join(f"{_python(item)}, " for item in value).removesuffix(" " if len(value) == 1 else ", ") + ")"
-        )
-    return repr(int(value) if isinstance(value, np.integer | bool) else value)
-
-
-def _number(value: np.floating) -> str:
-    return repr(float(str(value))) if math.isfinite(value) else f"float('{value}')"
-
-
-def _literal(array: np.ndarray) -> str:
-    """A constant as Python text; floats by their shortest decimal that gives the same number back."""
-    if array.ndim == 0:
-        item = array[()]
-        return _number(item) if isinstance(item, np.floating) else repr(item.item())
-    return (
-        "("
-        + "".join(f"{_literal(item)}, " for item in np.asarray(array)).removesuffix(" " if len(array) == 1 else ", ")
-        + ")"
     )

@@ -4,11 +4,17 @@ model.json        what it is: inputs, labels, optimizer, parameter names, operat
 model.onnx        training form: BatchNormalization and Dropout in place, weights by PyTorch name
 inference.onnx    the same without Dropout, for runtimes that read ONNX themselves
 program.py        the text of `xbench.converters.source`
-params.npz        trainable arrays by name
-state.npz         all other arrays the text reads
+weights.bin       all arrays, one behind the other; both graphs name it as their external data where they are large
+weights.json      where each array lies in it: `params`, the trainable ones, `state`, all others the text reads, and
+                  `graph`, large ones that only the graphs hold; name -> type, shape, offset
+
+Arrays are mapped into memory and not read: what nobody touches is never loaded, and processes share what they touch.
 """
 
 import json
+import math
+import mmap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,22 +53,76 @@ class Artifact:
         return "Dropout" in self.info["operators"]
 
     @property
+    def operators(self) -> dict[str, int]:
+        """What the text calls; the graph's own (`info["operators"]`) less those that ONNX's bodies stand for."""
+        return self.info["program_operators"]
+
+    @property
     def onnx(self) -> Path:
         """The file for runtimes that read ONNX themselves."""
         return self.folder / "inference.onnx"
 
     def program(self) -> Program:
-        info = self.info
+        """The text and its arrays, which may be written to: the file stays as it is."""
+        info, arrays = self.info, read_weights(self.folder)
         return Program(
             source=(self.folder / "program.py").read_text(),
-            params=_arrays(self.folder / "params.npz"),
-            state=_arrays(self.folder / "state.npz"),
+            params=arrays["params"],
+            state=arrays["state"],
             inputs=tuple(item["name"] for item in info["inputs"]),
             outputs=tuple(info["outputs"]),
-            operators=info["operators"],
+            operators=self.operators,
         )
 
+    def each_parameter(self) -> Iterator[tuple[str, np.ndarray]]:
+        """The trainable arrays one after the other, each read when its turn comes and not mapped."""
+        with (self.folder / WEIGHTS).open("rb") as file:
+            for name, (dtype, shape, offset) in json.loads((self.folder / INDEX).read_text())["params"].items():
+                file.seek(offset)
+                yield name, np.frombuffer(file.read(math.prod(shape) * np.dtype(dtype).itemsize), dtype).reshape(shape)
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+
+WEIGHTS, INDEX = "weights.bin", "weights.json"
+ALIGNED, PAGE = 64, 4096  # the widest vector; from a page on, arrays begin on one, as ONNX wants of external data
+Arrays = Mapping[str, Mapping[str, np.ndarray]]
+
+
+def write_weights(folder: Path, arrays: Arrays) -> dict[str, int]:
+    """Writes groups of named arrays, none of which is copied, and returns where in the file each begins.
+
+    Raises:
+        ValueError: an array of Python's objects.
+    """
+    index: dict[str, dict[str, Any]] = {kind: {} for kind in arrays}
+    offsets: dict[str, int] = {}
+    with (folder / WEIGHTS).open("wb") as file:
+        for kind, group in arrays.items():
+            for name, array in group.items():
+                if array.dtype.hasobject:
+                    raise ValueError(f"{name} holds objects, not numbers")
+                file.write(bytes(-file.tell() % (PAGE if array.nbytes >= PAGE else ALIGNED)))
+                offsets[name] = file.tell()
+                dtype = array.dtype.name if array.dtype.kind == "V" else array.dtype.str  # bfloat16 is a V2
+                index[kind][name] = [dtype, list(array.shape), offsets[name]]
+                file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    (folder / INDEX).write_text(json.dumps(index))
+    return offsets
+
+
+def read_weights(folder: Path) -> dict[str, dict[str, np.ndarray]]:
+    """The groups of arrays, mapped copy-on-write.
+
+    Raises:
+        ValueError: the file is shorter than it should be.
+    """
+    with (folder / WEIGHTS).open("rb") as file:
+        size = file.seek(0, 2)
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if size else b""
+    index = json.loads((folder / INDEX).read_text())
+    return {
+        kind: {
+            name: np.frombuffer(data, dtype, math.prod(shape), offset).reshape(shape)
+            for name, (dtype, shape, offset) in group.items()
+        }
+        for kind, group in index.items()
+    }

@@ -27,6 +27,32 @@ def conv_pads(
     return result
 
 
+def transpose_crops(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int] | None,
+    auto_pad: str = "NOTSET",
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+) -> Pads:
+    """Elements (before, after) to cut off each spatial axis of a whole ConvTranspose; where negative, zeros to add."""
+    rank, same = len(size), auto_pad in ("SAME_UPPER", "SAME_LOWER")
+    extra = output_padding or [0] * rank
+    whole = [(n - 1) * s + d * (k - 1) + 1 for n, k, s, d in zip(size, kernel, strides, dilations, strict=True)]
+    if output_shape is None and not same:
+        flat = pads if pads is not None and auto_pad == "NOTSET" else [0] * 2 * rank
+        return [(low, high - more) for low, high, more in zip(flat[:rank], flat[rank:], extra, strict=True)]
+    target = [n * s for n, s in zip(size, strides, strict=True)] if output_shape is None else output_shape[-rank:]
+    result = []
+    for length, more, out in zip(whole, extra, target, strict=True):
+        total = max(length + more - out, 0)
+        low = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
+        result.append((low, length - low - out))
+    return result
+
+
 def pool_pads(
     size: Sequence[int],
     kernel: Sequence[int],
@@ -124,3 +150,17 @@ def split_sizes(length: int, split: Sequence[int] | None, num_outputs: int | Non
     assert num_outputs is not None, "Split needs `split` or `num_outputs`"
     part = -(-length // num_outputs)
     return [*[part] * (num_outputs - 1), length - part * (num_outputs - 1)]
+
+
+def padded_index(length: int, before: int, after: int, mode: str) -> np.ndarray:
+    """Which element of an axis each element of the padded axis is, in ONNX's modes edge, reflect and wrap."""
+    index = np.arange(-before, length + after)
+    if mode == "edge":
+        return index.clip(0, length - 1)
+    if mode == "wrap":
+        return index % length
+    if mode != "reflect":
+        raise NotImplementedError(f"Pad with mode={mode}")
+    period = max(2 * (length - 1), 1)
+    index = np.abs(index) % period
+    return np.where(index >= length, period - index, index)

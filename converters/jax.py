@@ -1,112 +1,34 @@
-"""ONNX operators in JAX, named as ONNX names them: arrays by position, attributes by keyword.
-
-Arithmetic on shapes must stay outside the trace, so operators that compute shapes work in NumPy when all they are given
-is NumPy (`_numpy`). Opset versions differ only where the meaning differs.
-"""
-
-import operator
+"""ONNX operators in JAX: its own kernels, and for all others the operators of `converters/generic/` in JAX's arrays."""
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
-from xbench.converters import _shared, geometry
+from xbench.converters import geometry
+from xbench.converters.arrays import jax as arrays
+from xbench.converters.generic import normalize, operators, pool
 
-
-def _numpy(*arrays):
-    """NumPy when every operand is known at trace time, else jax.numpy."""
-    known = (np.ndarray, np.generic, int, float, bool, tuple, list)
-    return np if all(isinstance(a, known) for a in arrays) else jnp
-
-
-# ***** elementwise: what the framework has under another name or the same *****
-
-ROWS = {
-    **_shared.ROWS,
-    "Sqrt": jnp.sqrt,
-    "Exp": jnp.exp,
-    "Log": jnp.log,
-    "Abs": jnp.abs,
-    "Floor": jnp.floor,
-    "Erf": lax.erf,
-    "Tanh": jnp.tanh,
-    "Sigmoid": jax.nn.sigmoid,
-    "Equal": operator.eq,
-    "MatMul": jnp.matmul,
-    "LeakyRelu": lambda x, *, alpha=0.01: jnp.where(x >= 0, x, alpha * x),
-    "Einsum": lambda *arrays, equation: jnp.einsum(equation, *arrays),
-    "Softmax": lambda x, *, axis=-1: jax.nn.softmax(x, axis=axis),
-    "LogSoftmax": lambda x, *, axis=-1: jax.nn.log_softmax(x, axis=axis),
-    "Transpose": lambda x, *, perm=None: x.transpose(perm),
-}
-
-
-def Div(a, b):
-    whole = _numpy(a, b).issubdtype(_numpy(a, b).result_type(a), np.integer)
-    return lax.div(*jnp.broadcast_arrays(a, b)) if whole and _numpy(a, b) is jnp else a // b if whole else a / b
-
-
-def Pow(a, b):
-    return _numpy(a, b).power(a, b).astype(a.dtype)
-
-
-def HardSigmoid(x, *, alpha=0.2, beta=0.5):
-    return jnp.clip(alpha * x + beta, 0, 1)
-
-
-def HardSwish(x):
-    return x * HardSigmoid(x, alpha=1 / 6)
+# ***** elementwise *****
 
 
 def Relu(x):
-    return jnp.maximum(x, 0)
+    return jnp.maximum(x, x.dtype.type(0))  # jax2onnx knows no weak types: to it a plain 0 is an int64
 
 
 def Gelu(x, *, approximate="none"):
     return jax.nn.gelu(x, approximate=approximate == "tanh")
 
 
-def Clip(x, low=None, high=None):
-    x = x if low is None else jnp.maximum(x, low)
-    return x if high is None else jnp.minimum(x, high)
+def Softplus(x):
+    return jax.nn.softplus(x)
 
 
-def Min(*arrays):
-    return jax.tree.reduce(_numpy(*arrays).minimum, arrays)
+def Softmax(x, *, axis=-1):
+    return jax.nn.softmax(x, axis=axis)
 
 
-def Max(*arrays):
-    return jax.tree.reduce(_numpy(*arrays).maximum, arrays)
-
-
-def Not(x):
-    return _numpy(x).logical_not(x)
-
-
-def And(a, b):
-    return _numpy(a, b).logical_and(a, b)
-
-
-def Or(a, b):
-    return _numpy(a, b).logical_or(a, b)
-
-
-def Where(condition, a, b):
-    return _numpy(condition, a, b).where(condition, a, b)
-
-
-def Cast(x, *, to, saturate=1):
-    dtype = _shared.DTYPES[to]
-    return x.astype(jax.dtypes.canonicalize_dtype(dtype)) if _numpy(x) is jnp else np.asarray(x).astype(dtype)
-
-
-def Dropout(x, ratio=0.5, training=False, *, seed=0, rng=None):
-    """Inverted dropout; each node folds its own seed into the step's key. Without a key nothing is dropped."""
-    if not training or rng is None or ratio == 0:
-        return x
-    keep = jax.random.bernoulli(jax.random.fold_in(rng, seed), 1 - ratio, x.shape)
-    return jnp.where(keep, x / (1 - ratio), 0)
+def LogSoftmax(x, *, axis=-1):
+    return jax.nn.log_softmax(x, axis=axis)
 
 
 # ***** matrix products *****
@@ -121,13 +43,46 @@ def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
 # ***** convolution and pooling *****
 
 
+def _layout(n):
+    return "NCHWD"[: n + 2], "OIHWD"[: n + 2], "NCHWD"[: n + 2]
+
+
 def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_shape=None, pads=None, strides=None):
     n = x.ndim - 2
     strides, dilations = strides or (1,) * n, dilations or (1,) * n
     padding = geometry.conv_pads(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
-    spec = ("NCHWD"[: n + 2], "OIHWD"[: n + 2], "NCHWD"[: n + 2])
     y = lax.conv_general_dilated(
-        x, w, strides, padding, rhs_dilation=dilations, dimension_numbers=spec, feature_group_count=group
+        x, w, strides, padding, rhs_dilation=dilations, dimension_numbers=_layout(n), feature_group_count=group
+    )
+    return y if b is None else y + b.reshape(-1, *(1,) * n)
+
+
+def ConvTranspose(
+    x,
+    w,
+    b=None,
+    *,
+    auto_pad="NOTSET",
+    dilations=None,
+    group=1,
+    kernel_shape=None,
+    output_padding=None,
+    output_shape=None,
+    pads=None,
+    strides=None,
+):
+    """A convolution with the kernel reversed, over the input spread out by the strides."""
+    n = x.ndim - 2
+    strides, dilations = strides or (1,) * n, dilations or (1,) * n
+    crops = geometry.transpose_crops(
+        x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad, output_padding, output_shape
+    )
+    reach = [d * (k - 1) for k, d in zip(w.shape[2:], dilations, strict=True)]
+    padding = [(r - low, r - high) for r, (low, high) in zip(reach, crops, strict=True)]
+    grouped = w.reshape(group, w.shape[0] // group, *w.shape[1:]).swapaxes(1, 2)
+    kernel = jnp.flip(grouped.reshape(-1, w.shape[0] // group, *w.shape[2:]), tuple(range(2, n + 2)))
+    y = lax.conv_general_dilated(
+        x, kernel, (1,) * n, padding, strides, dilations, _layout(n), feature_group_count=group
     )
     return y if b is None else y + b.reshape(-1, *(1,) * n)
 
@@ -137,8 +92,14 @@ def _reduce_window(x, start, function, kernel, strides, dilations, padding):
     return lax.reduce_window(x, start, function, (1, 1, *kernel), (1, 1, *strides), whole, None, (1, 1, *dilations))
 
 
-def MaxPool(
-    x, *, kernel_shape, auto_pad="NOTSET", ceil_mode=0, dilations=None, pads=None, storage_order=0, strides=None
+def MaxPool(x, *, outputs=1, **attributes):
+    if outputs > 1 or max(attributes.get("dilations", (1,))) > 1 or not jnp.issubdtype(x.dtype, jnp.floating):
+        return pool.MaxPool(arrays, x, outputs=outputs, **attributes)
+    return _max_pool(x, **attributes)
+
+
+def _max_pool(
+    x, kernel_shape, auto_pad="NOTSET", ceil_mode=0, dilations=None, pads=None, storage_order=0, strides=None
 ):
     strides, dilations, _, padding = geometry.window(
         x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
@@ -155,14 +116,6 @@ def AveragePool(
     counted = given if count_include_pad else [(0, 0)] * len(kernel_shape)
     counts = geometry.window_counts(x.shape[2:], kernel_shape, strides, dilations, padding, counted)
     return _reduce_window(x, 0.0, lax.add, kernel_shape, strides, dilations, padding) / counts.astype(x.dtype)
-
-
-def GlobalAveragePool(x):
-    return x.mean(tuple(range(2, x.ndim)), keepdims=True)
-
-
-def GlobalMaxPool(x):
-    return x.max(tuple(range(2, x.ndim)), keepdims=True)
 
 
 # ***** normalisation *****
@@ -188,154 +141,16 @@ def BatchNormalization(x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9,
     return (x - _column(batch_mean, x)) * _column(factor, x) + _column(bias, x), *running
 
 
-def LayerNormalization(x, scale, bias=None, *, axis=-1, epsilon=1e-5, stash_type=1):
+def LayerNormalization(x, scale, bias=None, *, outputs=1, **attributes):
+    if outputs > 1:
+        return normalize.LayerNormalization(arrays, x, scale, bias, outputs=outputs, **attributes)
+    return _layer_norm(x, scale, bias, **attributes)
+
+
+def _layer_norm(x, scale, bias, axis=-1, epsilon=1e-5, stash_type=1):
     axes = tuple(range(axis % x.ndim, x.ndim))
     y = (x - x.mean(axes, keepdims=True)) * lax.rsqrt(x.var(axes, keepdims=True) + epsilon) * scale
     return y if bias is None else y + bias
-
-
-# ***** reductions *****
-
-
-def _reduce(function):
-    def operator(x, axes=None, *, keepdims=1, noop_with_empty_axes=0):
-        if not axes and noop_with_empty_axes:
-            return x
-        return function(x, axis=tuple(axes) if axes else None, keepdims=bool(keepdims))
-
-    return operator
-
-
-ReduceMean = _reduce(jnp.mean)
-ReduceSum = _reduce(jnp.sum)
-ReduceMax = _reduce(jnp.max)
-ReduceMin = _reduce(jnp.min)
-ReduceProd = _reduce(jnp.prod)
-
-
-def ArgMax(x, *, axis=0, keepdims=1, select_last_index=0):
-    return jnp.argmax(x, axis, keepdims=bool(keepdims))
-
-
-# ***** shape and selection *****
-
-
-def Reshape(x, shape, *, allowzero=0):
-    return x.reshape(geometry.new_shape(x.shape, shape, allowzero))
-
-
-def Flatten(x, *, axis=1):
-    return x.reshape(int(np.prod(x.shape[:axis])), -1)
-
-
-def Squeeze(x, axes=None):
-    return _numpy(x).squeeze(x, axis=None if axes is None else tuple(axes))
-
-
-def Unsqueeze(x, axes):
-    return _numpy(x).expand_dims(x, tuple(axes))
-
-
-def Concat(*arrays, axis):
-    return _numpy(*arrays).concatenate(arrays, axis)
-
-
-def Split(x, split=None, *, axis=0, num_outputs=None):
-    sizes = geometry.split_sizes(x.shape[axis], split, num_outputs)
-    return _numpy(x).split(x, np.cumsum(sizes)[:-1], axis)
-
-
-def Gather(x, indices, *, axis=0):
-    if _numpy(x, indices) is np:
-        return np.take(x, indices, axis)
-    indices = jnp.asarray(indices)
-    return jnp.take(x, jnp.where(indices < 0, indices + x.shape[axis], indices), axis, mode="clip")
-
-
-def Expand(x, shape):
-    shape = tuple(int(n) for n in shape)
-    return _numpy(x).broadcast_to(x, np.broadcast_shapes(np.shape(x), shape))
-
-
-def Tile(x, repeats):
-    return _numpy(x).tile(x, tuple(int(n) for n in repeats))
-
-
-def Pad(x, pads, value=0, axes=None, *, mode="constant"):
-    widths = geometry.pad_widths(x.ndim, pads, axes)
-    return (
-        lax.pad(x, jnp.asarray(value or 0, x.dtype), [(*w, 0) for w in widths])
-        if mode == "constant"
-        else jnp.pad(x, widths, mode={"wrap": "wrap", "edge": "edge", "reflect": "reflect"}[mode])
-    )
-
-
-def Trilu(x, k=0, *, upper=1):
-    return (jnp.triu if upper else jnp.tril)(x, int(k or 0))
-
-
-# ***** recurrent *****
-
-
-def _directions(cell, x, w, r, direction, states):
-    """Runs a cell over time, forward, in reverse or both, and stacks the directions as ONNX does."""
-    flips = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction]
-    ys, finals = [], []
-    for d, reverse in enumerate(flips):
-        final, y = lax.scan(cell(d), tuple(s[d] for s in states), x @ w[d].T, reverse=reverse)
-        ys.append(y)
-        finals.append(final)
-    return jnp.stack(ys, 1), *(jnp.stack(parts) for parts in zip(*finals, strict=True))
-
-
-def _bias(b, d, r):
-    return (jnp.zeros(r.shape[1], r.dtype),) * 2 if b is None else jnp.split(b[d], 2)
-
-
-def _initial(state, x, r):
-    return jnp.zeros((r.shape[0], x.shape[1], r.shape[2]), x.dtype) if state is None else state
-
-
-def LSTM(x, w, r, b=None, lengths=None, h0=None, c0=None, p=None, *, hidden_size=None, direction="forward"):
-    """x: (time, batch, input). Gates in ONNX's order i, o, f, c. Returns Y, Y_h, Y_c."""
-    if lengths is not None or p is not None:
-        raise NotImplementedError("LSTM with sequence lengths or peepholes")
-
-    def cell(d):
-        bias = sum(_bias(b, d, r))
-
-        def step(state, xw):
-            h, c = state
-            i, o, f, g = jnp.split(xw + h @ r[d].T + bias, 4, -1)
-            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-            h = jax.nn.sigmoid(o) * jnp.tanh(c)
-            return (h, c), h
-
-        return step
-
-    return _directions(cell, x, w, r, direction, (_initial(h0, x, r), _initial(c0, x, r)))
-
-
-def GRU(x, w, r, b=None, lengths=None, h0=None, *, hidden_size=None, direction="forward", linear_before_reset=0):
-    """x: (time, batch, input). Gates in ONNX's order z, r, h. Returns Y, Y_h."""
-    if lengths is not None:
-        raise NotImplementedError("GRU with sequence lengths")
-
-    def cell(d):
-        wb, rb = _bias(b, d, r)
-        (rz, rr, rh), (bz, br, bh) = jnp.split(r[d], 3), jnp.split(rb, 3)
-
-        def step(state, xw):
-            (h,) = state
-            xz, xr, xh = jnp.split(xw + wb, 3, -1)
-            z, reset = jax.nn.sigmoid(xz + h @ rz.T + bz), jax.nn.sigmoid(xr + h @ rr.T + br)
-            inner = reset * (h @ rh.T + bh) if linear_before_reset else (reset * h) @ rh.T + bh
-            h = (1 - z) * jnp.tanh(xh + inner) + z * h
-            return (h,), h
-
-        return step
-
-    return _directions(cell, x, w, r, direction, (_initial(h0, x, r),))
 
 
 def cross_entropy(logits, labels):
@@ -345,7 +160,4 @@ def cross_entropy(logits, labels):
     return -picked.mean()
 
 
-TABLE = {
-    **ROWS,
-    **{name: value for name, value in globals().items() if name[0].isupper() and name != "ROWS"},
-}
+TABLE = operators(arrays, globals())

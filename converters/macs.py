@@ -7,17 +7,51 @@ the five studies count. Normalisation, activation and lookup count nothing.
 import math
 from collections.abc import Callable
 
+import onnx
+import onnx.shape_inference
 import onnx_ir as ir
-from onnx_ir.passes.common import ShapeInferencePass
+
+SMALL = 1000  # bytes; smaller tensors may be shapes, whose values shape inference reads
 
 
 def count(model: ir.Model) -> int | None:
     """MACs of one sample: symbolic dimensions count as 1. None where a shape that matters is unknown."""
-    inferred = ShapeInferencePass()(model.clone()).model
+    graph = model.graph if _is_inferred(model.graph) else _inferred(model)
     try:
-        return sum(RULES[node.op_type](node) for node in inferred.graph if node.op_type in RULES)
+        return sum(RULES[node.op_type](node) for node in graph if node.op_type in RULES)
     except _Unknown:
         return None
+
+
+def _is_inferred(graph: ir.Graph) -> bool:
+    """Whether every shape that is looked at is made of numbers and the symbols of the inputs, such as the batch."""
+    given = {n.value for value in graph.inputs if value.shape for n in value.shape if not isinstance(n, int)} - {None}
+    return all(
+        value.shape is not None and all(isinstance(n, int) or n.value in given for n in value.shape)
+        for node in graph
+        if node.op_type in RULES
+        for value in (*node.inputs, *node.outputs)
+        if value is not None
+    )
+
+
+def _inferred(model: ir.Model) -> ir.Graph:
+    """A copy without weights, its shapes inferred. onnx_ir's own pass looks for every weight among all inputs."""
+    copy = model.clone()
+    given = set(copy.graph.inputs)
+    for value in list(copy.graph.initializers.values()):
+        tensor = value.const_value
+        if tensor is not None and tensor.nbytes > SMALL:
+            value.shape, value.dtype = value.shape or ir.Shape(tensor.shape.numpy()), value.dtype or tensor.dtype
+            copy.graph.initializers.pop(str(value.name))
+            value.const_value = None
+            if value not in given:
+                copy.graph.inputs.append(value)
+    try:
+        proto = onnx.shape_inference.infer_shapes(ir.to_proto(copy), strict_mode=True, data_prop=True)
+        return ir.from_proto(proto).graph
+    except Exception:  # C++ code raises many kinds; what is known already may be enough
+        return model.graph
 
 
 class _Unknown(Exception):

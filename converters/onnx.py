@@ -18,10 +18,10 @@ import torch
 from onnx_ir.passes import common
 from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import nn as torch_lib
-from onnxscript.optimizer import fold_constants
 from torch import nn
 
 from xbench.converters import PARAMETERS, UNBIASED, constant
+from xbench.converters.folding import fold
 
 OPSET = 20
 
@@ -61,14 +61,9 @@ def export(module: nn.Module, inputs: Mapping[str, np.ndarray]) -> ir.Model:
 
 
 def clean(model: ir.Model) -> ir.Model:
-    """Removes the tracer's debris and leaves every initializer that is a parameter alone.
-
-    Initializers are made graph inputs while constants are folded, so that nothing that depends on a weight is folded.
-    """
+    """Removes the tracer's debris and leaves every initializer that is a parameter alone."""
     weights = set(model.graph.initializers.values())
-    common.AddInitializersToInputsPass()(model)
-    fold_constants(model, onnx_shape_inference=True)
-    common.RemoveInitializersFromInputsPass()(model)
+    fold(model)
     for node in list(model.graph):
         _fix_shape(node)
         _drop_zero_inputs(node, weights)

@@ -1,8 +1,8 @@
-"""ONNX operators in TensorFlow, named as ONNX names them: arrays by position, attributes by keyword.
+"""ONNX operators in TensorFlow: its own kernels, and for all others those of `converters/generic/` in its arrays.
 
-Shapes are static while a `tf.function` is traced, so operators that compute shapes work in NumPy when all they are
-given is NumPy. Arrays stay in ONNX's NCHW layout, which TensorFlow runs on GPUs and, through oneDNN, on x86 CPUs.
-Convolutions pad with `tf.pad`: with explicit padding their backward pass takes a kernel 1.5 times slower on CPUs.
+Arrays stay in ONNX's NCHW layout, which TensorFlow runs on GPUs and, through oneDNN, on CPUs; without oneDNN they are
+transposed around every convolution and pooling. Convolutions pad with `tf.pad`: with explicit padding their backward
+pass takes a kernel 1.5 times slower on CPUs.
 """
 
 import functools
@@ -10,89 +10,43 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from xbench.converters import _shared, geometry
+from xbench.converters import geometry
+from xbench.converters.arrays import tensorflow as arrays
+from xbench.converters.generic import elementwise, normalize, operators, pool
+
+# ***** elementwise *****
 
 
-def _known(*arrays):
-    """Whether every operand is plain Python or NumPy, so that the result is arithmetic on shapes."""
-    return not any(tf.is_tensor(a) for a in arrays)
+def Relu(x):
+    return tf.nn.relu(x)
 
 
-# ***** elementwise: what the framework has under another name or the same *****
-
-ROWS = {
-    **_shared.ROWS,
-    "Sqrt": tf.sqrt,
-    "Exp": tf.exp,
-    "Log": tf.math.log,
-    "Abs": tf.abs,
-    "Floor": tf.floor,
-    "Erf": tf.math.erf,
-    "Tanh": tf.tanh,
-    "Sigmoid": tf.sigmoid,
-    "Relu": tf.nn.relu,
-    "Equal": tf.equal,
-    "Not": tf.logical_not,
-    "And": tf.logical_and,
-    "Or": tf.logical_or,
-    "LeakyRelu": lambda x, *, alpha=0.01: tf.nn.leaky_relu(x, alpha),
-    "Einsum": lambda *arrays, equation: tf.einsum(equation, *arrays),
-    "Softmax": lambda x, *, axis=-1: tf.nn.softmax(x, axis=axis),
-    "LogSoftmax": lambda x, *, axis=-1: tf.nn.log_softmax(x, axis=axis),
-    "Transpose": lambda x, *, perm=None: tf.transpose(x, perm),
-}
-
-
-def Div(a, b):
-    if _known(a, b):
-        return a // b if np.issubdtype(np.result_type(a), np.integer) else a / b
-    whole = next(x for x in (a, b) if tf.is_tensor(x)).dtype.is_integer
-    return tf.truncatediv(a, b) if whole else a / b
-
-
-def Pow(a, b):
-    return tf.pow(a, tf.cast(b, a.dtype))
-
-
-def HardSigmoid(x, *, alpha=0.2, beta=0.5):
-    return tf.clip_by_value(alpha * x + beta, 0, 1)
-
-
-def HardSwish(x):
-    return x * HardSigmoid(x, alpha=1 / 6)
+def LeakyRelu(x, *, alpha=0.01):
+    return tf.nn.leaky_relu(x, alpha)
 
 
 def Gelu(x, *, approximate="none"):
-    return tf.nn.gelu(x, approximate=approximate == "tanh")
+    if approximate == "tanh":
+        return tf.nn.gelu(x, approximate=True)
+    return elementwise.Gelu(arrays, x)  # TensorFlow's own takes erfc: twice as slow on CPUs, and unknown to tf2onnx
+
+
+def Softplus(x):
+    return tf.nn.softplus(x)
+
+
+def Softmax(x, *, axis=-1):
+    return tf.nn.softmax(x, axis=axis)
+
+
+def LogSoftmax(x, *, axis=-1):
+    return tf.nn.log_softmax(x, axis=axis)
 
 
 def Clip(x, low=None, high=None):
-    if low == 0 and high == 6:
+    if low == 0 and high == 6 and arrays.is_array(x):
         return tf.nn.relu6(x)
-    x = x if low is None else tf.maximum(x, low)
-    return x if high is None else tf.minimum(x, high)
-
-
-def Min(*arrays):
-    return functools.reduce(tf.minimum, arrays)
-
-
-def Max(*arrays):
-    return functools.reduce(tf.maximum, arrays)
-
-
-def Where(condition, a, b):
-    like = next((x for x in (a, b) if tf.is_tensor(x)), None)
-    a, b = (x if tf.is_tensor(x) or like is None else tf.constant(x, like.dtype) for x in (a, b))
-    return tf.where(condition, a, b)
-
-
-def Cast(x, *, to, saturate=1):
-    return np.asarray(x).astype(_shared.DTYPES[to]) if _known(x) else tf.cast(x, _shared.DTYPES[to])
-
-
-def Dropout(x, ratio=0.5, training=False, *, seed=0, rng=None):
-    return tf.nn.dropout(x, ratio) if training and rng is not None else x
+    return elementwise.Clip(arrays, x, low, high)
 
 
 # ***** matrix products *****
@@ -113,9 +67,34 @@ def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
 # ***** convolution and pooling *****
 
 
+@functools.cache
+def _channels_first():
+    """Whether TensorFlow has its kernels for channels first: on GPUs and, with oneDNN, on CPUs."""
+    try:
+        with tf.init_scope():
+            tf.nn.max_pool(tf.zeros((1, 1, 1, 1)), 1, 1, "VALID", "NCHW")
+    except tf.errors.OpError:
+        return False
+    return True
+
+
+def _laid_out(kernel, x):
+    """`kernel(x, layout)` for x (N, C, *spatial), in the layout that TensorFlow has it for."""
+    n = len(x.shape) - 2
+    if _channels_first():
+        return kernel(x, ("NCW", "NCHW", "NCDHW")[n - 1])
+    y = kernel(tf.transpose(x, [0, *range(2, n + 2), 1]), ("NWC", "NHWC", "NDHWC")[n - 1])
+    return tf.transpose(y, [0, n + 1, *range(1, n + 1)])
+
+
+def _in_layout(layout, channels, spatial, batch=1):
+    """What a kernel wants to know of every axis, in the order of a layout."""
+    return [batch, channels, *spatial] if layout[1] == "C" else [batch, *spatial, channels]
+
+
 def _padded(x, pads, value=0):
-    """Pads the spatial axes; returns the array as it is where there is nothing to pad."""
-    return tf.pad(x, [(0, 0), (0, 0), *pads], constant_values=value) if any(map(any, pads)) else x
+    """Pads the spatial axes or, where negative, crops them; returns the array as it is where there is nothing to do."""
+    return arrays.pad(x, [(0, 0), (0, 0), *pads], value) if any(map(any, pads)) else x
 
 
 def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_shape=None, pads=None, strides=None):
@@ -123,60 +102,136 @@ def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_sha
     n = len(x.shape) - 2
     strides, dilations = list(strides or (1,) * n), list(dilations or (1,) * n)
     x = _padded(x, geometry.conv_pads(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad))
-    both = max(strides) > 1 < max(dilations)  # TensorFlow's kernels know only one of the two
-    steps = [1] * n if both else strides
-    if n == 2 and group == x.shape[1] and group > 1:
+    depthwise = n == 2 and group == x.shape[1] and group > 1
+    # TensorFlow's kernels know either strides or dilations, and the depthwise one no strides that differ.
+    sliced = max(strides) > 1 < max(dilations) or (depthwise and len(set(strides)) > 1)
+    steps = [1] * n if sliced else strides
+    if depthwise:
         y = _depthwise(x, w, steps, dilations)
     else:
-        kernel, layout = tf.transpose(w, [*range(2, n + 2), 1, 0]), ("NCW", "NCHW", "NCDHW")[n - 1]
-        y = tf.nn.convolution(x, kernel, steps, "VALID", layout, dilations)
-    y = y[(..., *(slice(None, None, s) for s in strides))] if both else y
+        y = _by_group(lambda x, w, _: _convolved(x, w, steps, dilations), x, w, group)
+    y = y[(..., *(slice(None, None, s) for s in strides))] if sliced else y
     return y if b is None else tf.nn.bias_add(y, b, "NCHW")
+
+
+def _kernel(w, n):
+    return tf.transpose(w, [*range(2, n + 2), 1, 0])
+
+
+def _convolved(x, w, strides, dilations):
+    kernel = _kernel(w, len(strides))
+    return _laid_out(lambda x, layout: tf.nn.convolution(x, kernel, strides, "VALID", layout, dilations), x)
+
+
+def _by_group(convolve, x, w, group):
+    """`convolve(x, w, group)`, one group at a time where TensorFlow has no kernel or no gradient for groups."""
+    if group == 1 or (len(x.shape) < 5 and _channels_first()):
+        return convolve(x, w, group)
+    parts = zip(tf.split(x, group, 1), tf.split(w, group), strict=True)
+    return tf.concat([convolve(*part, 1) for part in parts], 1)
 
 
 def _depthwise(x, w, strides, dilations):
     channels, (multiplier, height, width) = x.shape[1], (w.shape[0] // x.shape[1], *w.shape[2:])
     kernel = tf.reshape(tf.transpose(w, [2, 3, 0, 1]), [height, width, channels, multiplier])
-    return tf.nn.depthwise_conv2d(x, kernel, [1, 1, *strides], "VALID", "NCHW", dilations)
+
+    def convolve(x, layout):
+        return tf.nn.depthwise_conv2d(x, kernel, _in_layout(layout, 1, strides), "VALID", layout, dilations)
+
+    return _laid_out(convolve, x)
+
+
+def ConvTranspose(
+    x,
+    w,
+    b=None,
+    *,
+    auto_pad="NOTSET",
+    dilations=None,
+    group=1,
+    kernel_shape=None,
+    output_padding=None,
+    output_shape=None,
+    pads=None,
+    strides=None,
+):
+    """The gradient of a convolution with respect to its input; one spatial axis is two, the first of length one."""
+    n = len(x.shape) - 2
+    strides, dilations = list(strides or (1,) * n), list(dilations or (1,) * n)
+    crops = geometry.transpose_crops(
+        x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad, output_padding, output_shape
+    )
+    if n == 1:
+        x, w, strides, dilations = x[:, :, None], w[:, :, None], [1, *strides], [1, *dilations]
+    y = _by_group(lambda x, w, group: _transposed(x, _spread(w, dilations), strides, group), x, w, group)
+    y = _padded(y[:, :, 0] if n == 1 else y, [(-low, -high) for low, high in crops])
+    return y if b is None else tf.nn.bias_add(y, b, "NCHW")
+
+
+def _spread(w, dilations):
+    """The kernel with zeros between its elements: on CPUs TensorFlow dilates no transposed convolution."""
+    for axis, (k, d) in enumerate(zip(w.shape[2:], dilations, strict=True), 2):
+        if d > 1:
+            gaps = [(0, d - 1 if a == axis + 1 else 0) for a in range(len(w.shape) + 1)]
+            wide = tf.reshape(tf.pad(tf.expand_dims(w, axis + 1), gaps), [*w.shape[:axis], k * d, *w.shape[axis + 1 :]])
+            w = tf.gather(wide, range((k - 1) * d + 1), axis=axis)
+    return w
+
+
+def _transposed(x, w, strides, group):
+    spatial = [(n - 1) * s + k for n, k, s in zip(x.shape[2:], w.shape[2:], strides, strict=True)]
+    function = tf.raw_ops.Conv2DBackpropInput if len(strides) == 2 else tf.raw_ops.Conv3DBackpropInputV2
+    kernel, batch, channels = _kernel(w, len(strides)), x.shape[0], w.shape[1] * group
+
+    def convolve(x, layout):
+        return function(
+            input_sizes=_in_layout(layout, channels, spatial, batch),
+            filter=kernel,
+            out_backprop=x,
+            strides=_in_layout(layout, 1, strides),
+            padding="VALID",
+            data_format=layout,
+        )
+
+    return _laid_out(convolve, x)
 
 
 def _pool(x, kind, kernel, strides):
-    layout = ("NCW", "NCHW", "NCDHW")[len(kernel) - 1]
     function = tf.nn.max_pool if kind == "MAX" else tf.nn.avg_pool
-    return function(x, list(kernel), strides, "VALID", layout)
+    return _laid_out(lambda x, layout: function(x, list(kernel), strides, "VALID", layout), x)
 
 
-def MaxPool(
-    x, *, kernel_shape, auto_pad="NOTSET", ceil_mode=0, dilations=None, pads=None, storage_order=0, strides=None
+def MaxPool(x, *, outputs=1, **attributes):
+    if outputs > 1 or max(attributes.get("dilations", (1,))) > 1 or not x.dtype.is_floating:
+        return pool.MaxPool(arrays, x, outputs=outputs, **attributes)
+    return _max_pool(x, **attributes)
+
+
+def _max_pool(
+    x, kernel_shape, auto_pad="NOTSET", ceil_mode=0, dilations=None, pads=None, storage_order=0, strides=None
 ):
     strides, dilations, _, padding = geometry.window(
         x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
     )
-    if any(d != 1 for d in dilations):
-        raise NotImplementedError("MaxPool with dilations")
     return _pool(_padded(x, padding, x.dtype.min), "MAX", kernel_shape, strides)
 
 
-def AveragePool(
-    x, *, kernel_shape, auto_pad="NOTSET", ceil_mode=0, count_include_pad=0, dilations=None, pads=None, strides=None
+def AveragePool(x, **attributes):
+    if max(attributes.get("dilations", (1,))) > 1:
+        return pool.AveragePool(arrays, x, **attributes)
+    return _average_pool(x, **attributes)
+
+
+def _average_pool(
+    x, kernel_shape, auto_pad="NOTSET", ceil_mode=0, count_include_pad=0, dilations=None, pads=None, strides=None
 ):
     strides, dilations, given, padding = geometry.window(
         x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
     )
-    if any(d != 1 for d in dilations):
-        raise NotImplementedError("AveragePool with dilations")
     counted = given if count_include_pad else [(0, 0)] * len(kernel_shape)
     counts = geometry.window_counts(x.shape[2:], kernel_shape, strides, dilations, padding, counted)
     y, scale = _pool(_padded(x, padding), "AVG", kernel_shape, strides), np.prod(kernel_shape) / counts
     return y if (scale == 1).all() else y * tf.constant(scale, x.dtype)
-
-
-def GlobalAveragePool(x):
-    return tf.reduce_mean(x, range(2, len(x.shape)), keepdims=True)
-
-
-def GlobalMaxPool(x):
-    return tf.reduce_max(x, range(2, len(x.shape)), keepdims=True)
 
 
 # ***** normalisation *****
@@ -214,176 +269,16 @@ def _normalised(x, mean, var, scale, bias, epsilon):
     return (x - _column(mean, x)) * _column(scale * tf.math.rsqrt(var + epsilon), x) + _column(bias, x)
 
 
-def LayerNormalization(x, scale, bias=None, *, axis=-1, epsilon=1e-5, stash_type=1):
+def LayerNormalization(x, scale, bias=None, *, outputs=1, **attributes):
+    if outputs > 1:
+        return normalize.LayerNormalization(arrays, x, scale, bias, outputs=outputs, **attributes)
+    return _layer_norm(x, scale, bias, **attributes)
+
+
+def _layer_norm(x, scale, bias, axis=-1, epsilon=1e-5, stash_type=1):
     mean, var = tf.nn.moments(x, list(range(axis % len(x.shape), len(x.shape))), keepdims=True)
     y = (x - mean) * (tf.math.rsqrt(var + epsilon) * scale)
     return y if bias is None else y + bias
-
-
-# ***** reductions *****
-
-
-def _reduce(function):
-    def operator(x, axes=None, *, keepdims=1, noop_with_empty_axes=0):
-        if not axes and noop_with_empty_axes:
-            return x
-        return function(x, axis=list(axes) if axes else None, keepdims=bool(keepdims))
-
-    return operator
-
-
-ReduceMean = _reduce(tf.reduce_mean)
-ReduceSum = _reduce(tf.reduce_sum)
-ReduceMax = _reduce(tf.reduce_max)
-ReduceMin = _reduce(tf.reduce_min)
-ReduceProd = _reduce(tf.reduce_prod)
-
-
-def ArgMax(x, *, axis=0, keepdims=1, select_last_index=0):
-    y = tf.argmax(x, axis)
-    return tf.expand_dims(y, axis) if keepdims else y
-
-
-# ***** shape and selection *****
-
-
-def Reshape(x, shape, *, allowzero=0):
-    shape = geometry.new_shape(x.shape, shape, allowzero)
-    return x.reshape(shape) if _known(x) else tf.reshape(x, shape)
-
-
-def Flatten(x, *, axis=1):
-    return tf.reshape(x, [int(np.prod(x.shape[:axis])), -1])
-
-
-def Squeeze(x, axes=None):
-    axes = None if axes is None else tuple(axes)
-    return np.squeeze(x, axes) if _known(x) else tf.squeeze(x, axes)
-
-
-def Unsqueeze(x, axes):
-    if _known(x):
-        return np.expand_dims(x, tuple(axes))
-    rank = len(x.shape) + len(axes)
-    for axis in sorted(a % rank for a in axes):
-        x = tf.expand_dims(x, axis)
-    return x
-
-
-def Concat(*arrays, axis):
-    return np.concatenate(arrays, axis) if _known(*arrays) else tf.concat(arrays, axis)
-
-
-def Split(x, split=None, *, axis=0, num_outputs=None):
-    return tf.split(x, geometry.split_sizes(x.shape[axis], split, num_outputs), axis)
-
-
-def Gather(x, indices, *, axis=0):
-    if _known(x, indices):
-        return np.take(x, indices, axis)
-    if _known(indices):
-        return tf.gather(x, np.asarray(indices) % x.shape[axis], axis=axis)
-    return tf.gather(x, tf.where(indices < 0, indices + x.shape[axis], indices), axis=axis)
-
-
-def Expand(x, shape):
-    shape = np.broadcast_shapes(tuple(np.shape(x) if _known(x) else x.shape), tuple(int(n) for n in shape))
-    return np.broadcast_to(x, shape) if _known(x) else tf.broadcast_to(x, shape)
-
-
-def Tile(x, repeats):
-    return tf.tile(x, [int(n) for n in repeats])
-
-
-def Pad(x, pads, value=0, axes=None, *, mode="constant"):
-    widths = geometry.pad_widths(len(x.shape), pads, axes)
-    if mode not in ("constant", "reflect") or np.min(widths) < 0:
-        raise NotImplementedError(f"Pad with mode={mode} and pads={pads}")
-    return tf.pad(x, widths, mode.upper(), value or 0)
-
-
-def Trilu(x, k=0, *, upper=1):
-    k, shape = int(k or 0), x.shape[-2:]
-    keep = np.triu(np.ones(shape, bool), k) if upper else np.tril(np.ones(shape, bool), k)
-    return tf.where(keep, x, tf.zeros([], x.dtype))
-
-
-# ***** recurrent *****
-
-
-def _scan(step, states, xw, reverse):
-    """Runs a cell over the first axis, which is time; returns the outputs in order of time and the last states."""
-    time = xw.shape[0]
-    xw = tf.reverse(xw, [0]) if reverse else xw
-    outputs = tf.TensorArray(xw.dtype, time, element_shape=states[0].shape)
-    rows = tf.TensorArray(xw.dtype, time).unstack(xw)
-
-    def body(t, states, outputs):
-        states = step(states, rows.read(t))
-        return t + 1, states, outputs.write(t, states[0])
-
-    _, states, outputs = tf.while_loop(lambda t, *_: t < time, body, (0, states, outputs), maximum_iterations=time)
-    y = outputs.stack()
-    return tf.reverse(y, [0]) if reverse else y, states
-
-
-def _directions(cell, x, w, direction, states):
-    """Runs a cell forward, in reverse or both, and stacks the directions as ONNX does."""
-    flips = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction]
-    ys, finals = [], []
-    for d, reverse in enumerate(flips):
-        xw = tf.tensordot(x, tf.transpose(w[d]), 1)
-        y, final = _scan(cell(d), tuple(s[d] for s in states), xw, reverse)
-        ys.append(y)
-        finals.append(final)
-    return tf.stack(ys, 1), *(tf.stack(parts) for parts in zip(*finals, strict=True))
-
-
-def _bias(b, d, r):
-    return (tf.zeros(r.shape[1], r.dtype),) * 2 if b is None else tf.split(b[d], 2)
-
-
-def _initial(state, x, r):
-    return tf.zeros((r.shape[0], x.shape[1], r.shape[2]), x.dtype) if state is None else state
-
-
-def LSTM(x, w, r, b=None, lengths=None, h0=None, c0=None, p=None, *, hidden_size=None, direction="forward"):
-    """x: (time, batch, input). Gates in ONNX's order i, o, f, c. Returns Y, Y_h, Y_c."""
-    if lengths is not None or p is not None:
-        raise NotImplementedError("LSTM with sequence lengths or peepholes")
-
-    def cell(d):
-        bias, kernel = tf.add_n(_bias(b, d, r)), tf.transpose(r[d])
-
-        def step(states, xw):
-            h, c = states
-            i, o, f, g = tf.split(tf.nn.bias_add(xw + tf.matmul(h, kernel), bias), 4, -1)
-            c = tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(g)
-            return tf.sigmoid(o) * tf.tanh(c), c
-
-        return step
-
-    return _directions(cell, x, w, direction, (_initial(h0, x, r), _initial(c0, x, r)))
-
-
-def GRU(x, w, r, b=None, lengths=None, h0=None, *, hidden_size=None, direction="forward", linear_before_reset=0):
-    """x: (time, batch, input). Gates in ONNX's order z, r, h. Returns Y, Y_h."""
-    if lengths is not None or not linear_before_reset:
-        raise NotImplementedError("GRU with sequence lengths or with linear_before_reset=0")
-
-    def cell(d):
-        (wb, rb), kernel = _bias(b, d, r), tf.transpose(r[d])
-
-        def step(states, xw):
-            (h,) = states
-            xz, xr, xh = tf.split(tf.nn.bias_add(xw, wb), 3, -1)
-            hz, hr, hh = tf.split(tf.nn.bias_add(tf.matmul(h, kernel), rb), 3, -1)
-            z, reset = tf.sigmoid(xz + hz), tf.sigmoid(xr + hr)
-            return ((1 - z) * tf.tanh(xh + reset * hh) + z * h,)
-
-        return step
-
-    return _directions(cell, x, w, direction, (_initial(h0, x, r),))
 
 
 def cross_entropy(logits, labels):
@@ -391,7 +286,4 @@ def cross_entropy(logits, labels):
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
 
-TABLE = {
-    **ROWS,
-    **{name: value for name, value in globals().items() if name[0].isupper() and name != "ROWS"},
-}
+TABLE = operators(arrays, globals())

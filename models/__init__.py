@@ -5,10 +5,13 @@ framework, so `xbench list models` is instant. Every other file of the folder ho
 """
 
 import difflib
+import functools
 import importlib
+import os
+import sys
 import zlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -233,10 +236,35 @@ def build(spec: ModelSpec, seed: int = 0) -> "nn.Module":
     """Makes the network in training mode, with weights that depend on `seed` and the parameters' names alone."""
     from xbench.models._weights import fill
 
-    module, factory = spec.factory.split(":")
-    network: nn.Module = getattr(importlib.import_module(module), factory)()
+    network = make(spec.factory)
     fill(network, seed)
     return network.train()
+
+
+def make(factory: str) -> "nn.Module":
+    """Calls `module:callable`, with PyTorch's random numbers started anew; the present folder may hold the module.
+
+    Raises:
+        BadFactory: it cannot be imported or called, or what it makes is no `nn.Module`.
+    """
+    import torch
+
+    place, _, name = factory.partition(":")
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        function: Any = functools.reduce(getattr, name.split("."), importlib.import_module(place))
+        torch.manual_seed(0)
+        network = function()
+    except Exception as error:  # whatever a user's module raises when it is imported or called
+        raise BadFactory(f"{factory} raises {type(error).__name__}: {error}") from error
+    if not isinstance(network, torch.nn.Module):
+        raise BadFactory(f"{factory} makes a {type(network).__name__}, not a torch.nn.Module")
+    return network.train()
+
+
+class BadFactory(Exception):
+    """A factory that makes no network; one line."""
 
 
 def sample(spec: ModelSpec, batch: int, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -41,17 +41,17 @@ class Block(nn.Module):
 
 
 class GPT2(nn.Module):
-    """GPT-2 small: 12 layers of width 768, 1024 positions, and one matrix for the embedding and the output.
+    """GPT-2, small unless told otherwise: 12 layers of width 768; one matrix for the embedding and the output.
 
     It has no dropout. Sequences shorter than 1024 use the first positions; the length is fixed when it is exported.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = 768, heads: int = 12, layers: int = 12) -> None:
         super().__init__()
-        self.wte = nn.Embedding(50_257, 768)
-        self.wpe = nn.Parameter(torch.zeros(1024, 768))
-        self.blocks = nn.Sequential(*(Block(768, heads=12) for _ in range(12)))
-        self.norm = nn.LayerNorm(768, eps=1e-5)
+        self.wte = nn.Embedding(50_257, width)
+        self.wpe = nn.Parameter(torch.zeros(1024, width))
+        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width, eps=1e-5)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.wte(x) + self.wpe[: x.shape[1]]

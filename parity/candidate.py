@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from xbench import models
 from xbench.converters.artifact import Artifact
 from xbench.parity.verdict import STEPS
 from xbench.runtimes import Runtime, Trainer
@@ -12,6 +13,18 @@ from xbench.runtimes import Runtime, Trainer
 def inputs_of(reference: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     count = sum(name.startswith("input/") for name in reference)
     return [reference[f"input/{index}"] for index in range(count)]
+
+
+def sample(artifact: Artifact, batch: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Seeded inputs in the order of the graph, and labels; the same on every machine."""
+    info = artifact.info
+    inputs = [
+        models.draw(i["name"], models.resolve(tuple(i["shape"]), batch), i["dtype"], i["low"], i["high"], seed)
+        for i in info["inputs"]
+    ]
+    return inputs, models.draw(
+        "labels", models.resolve(tuple(info["labels"]), batch), "int64", 0, info["classes"], seed
+    )
 
 
 def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -22,7 +22,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from xbench import models
 from xbench.converters.artifact import Artifact
 from xbench.converters.torch import cross_entropy
 from xbench.parity.verdict import STEPS, distance, join
@@ -38,18 +37,6 @@ RUNS = (  # batch reversed, oneDNN, seed of the moved weights
     (False, True, 0),
     (False, True, 1),
 )
-
-
-def sample(artifact: Artifact, batch: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Seeded inputs in the order of the graph, and labels; the same on every machine."""
-    info = artifact.info
-    inputs = [
-        models.draw(i["name"], models.resolve(tuple(i["shape"]), batch), i["dtype"], i["low"], i["high"], seed)
-        for i in info["inputs"]
-    ]
-    return inputs, models.draw(
-        "labels", models.resolve(tuple(info["labels"]), batch), "int64", 0, info["classes"], seed
-    )
 
 
 def write(artifact: Artifact, path: Path, mode: str, inputs: Sequence[np.ndarray], labels: np.ndarray) -> None:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,20 @@ class Runtime(ABC):
     def get(self, outputs: Any) -> list[np.ndarray]:
         """Copies the outputs of `forward` to the host, in the order of the ONNX graph."""
 
+    def held(self) -> Mapping[str, np.ndarray] | None:
+        """The parameters it holds, by ONNX name and in ONNX's layout; None where the runtime does not tell.
+
+        Called after `prepare`.
+        """
+        return None
+
+    def save(self, folder: Path, name: str) -> tuple[str, ...]:
+        """Writes the model in the runtime's own form, to be used without xbench, and returns the names of the files.
+
+        Called after `prepare`; nothing is written by a runtime that has no such form.
+        """
+        return ()
+
 
 class Trainer(Runtime):
     """A runtime that trains. A runtime that cannot train lacks these methods rather than raising from them."""
@@ -90,6 +105,9 @@ class Trainer(Runtime):
     @abstractmethod
     def weights(self) -> dict[str, np.ndarray]:
         """Parameters and running statistics by name, on the host."""
+
+    def held(self) -> dict[str, np.ndarray] | None:
+        return self.weights()
 
     @abstractmethod
     def reset(self) -> None:

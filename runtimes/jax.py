@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from xbench.converters import jax as ops
+from xbench.converters import standalone
 from xbench.converters.artifact import Artifact
 from xbench.converters.optimizer import Functions, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
@@ -96,6 +98,9 @@ class Jax(Trainer):
     def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
         loss, grads = result
         return float(loss), {name: np.asarray(g) for name, g in grads.items()}
+
+    def save(self, folder: Path, name: str) -> tuple[str, ...]:
+        return standalone.write(self.program, "jax", name, folder)
 
     def weights(self) -> dict[str, np.ndarray]:
         return {name: np.asarray(value) for name, value in {**self.params, **self.state}.items()}

@@ -1,10 +1,14 @@
 """ONNX Runtime: its CPU or CUDA provider, all graph optimisations, intra-op threads as told."""
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
+from onnx import numpy_helper
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime, Unavailable
@@ -54,3 +58,38 @@ class OnnxRuntime(Runtime):
 
     def get(self, outputs: Any) -> list[np.ndarray]:
         return outputs if self.options.device == "cpu" else outputs.copy_outputs_to_cpu()
+
+    def held(self) -> Mapping[str, np.ndarray]:
+        """The initializers of the file the session was made from: a session does not give its own back."""
+        return Initializers(Path(self.path))
+
+    def save(self, folder: Path, name: str) -> tuple[str, ...]:
+        """The ONNX file, and where they are too large for it the weights beside it."""
+        files = {self.path: f"{name}.onnx"}
+        tensors = onnx.load(self.path, load_external_data=False).graph.initializer
+        outside = {location for tensor in tensors for location in _file(tensor)}
+        files |= {str(Path(self.path).with_name(location)): location for location in outside}
+        for source, target in files.items():
+            shutil.copyfile(source, folder / target)
+        return tuple(files.values())
+
+
+class Initializers(Mapping[str, np.ndarray]):
+    """The initializers of an ONNX file by name, each read when it is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder, graph = str(path.parent), onnx.load(path, load_external_data=False).graph
+        self.tensors = {tensor.name: tensor for tensor in graph.initializer}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return numpy_helper.to_array(self.tensors[name], self.folder)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+
+def _file(tensor: onnx.TensorProto) -> list[str]:
+    return [entry.value for entry in tensor.external_data if entry.key == "location"]

@@ -1,6 +1,7 @@
 """OpenVINO on the CPU, in float32 (its default on CPUs with bfloat16 is bfloat16), tuned for latency."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,18 @@ class OpenVino(Runtime):
         if options.device != "cpu":
             raise Unavailable("openvino has no CUDA device")
         self.core, self.threads = openvino.Core(), options.threads
-        self.model = self.core.read_model(str(artifact.onnx))
+        self.model = self.core.read_model(artifact.onnx)
         self.names = [item["name"] for item in artifact.info["inputs"]]
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        self.model.reshape({name: list(array.shape) for name, array in zip(self.names, inputs, strict=True)})
+        model = self.model.clone()  # the weights are not copied
+        model.reshape({name: list(array.shape) for name, array in zip(self.names, inputs, strict=True)})
         settings = {
             "INFERENCE_PRECISION_HINT": "f32",
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": self.threads,
         }
-        self.request = self.core.compile_model(self.model, "CPU", settings).create_infer_request()
+        self.request = self.core.compile_model(model, "CPU", settings).create_infer_request()
         return True
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
@@ -42,3 +44,12 @@ class OpenVino(Runtime):
 
     def get(self, outputs: Any) -> list[np.ndarray]:
         return [tensor.data.copy() for tensor in outputs]
+
+    def held(self) -> dict[str, np.ndarray]:
+        constants = [node for node in self.model.get_ops() if node.get_type_name() == "Constant"]
+        return {node.get_friendly_name(): node.get_data() for node in constants}
+
+    def save(self, folder: Path, name: str) -> tuple[str, ...]:
+        """OpenVINO's intermediate representation, in float32 and for any batch."""
+        openvino.save_model(self.model, str(folder / f"{name}.xml"), compress_to_fp16=False)
+        return f"{name}.xml", f"{name}.bin"

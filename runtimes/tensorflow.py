@@ -1,11 +1,13 @@
 """TensorFlow: the printed program as a `tf.function` with fixed shapes; `tensorflow:xla` compiles it with XLA."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from xbench.converters import standalone
 from xbench.converters import tensorflow as ops
 from xbench.converters.artifact import Artifact
 from xbench.converters.optimizer import Functions, slots, update
@@ -24,7 +26,8 @@ class TensorFlow(Trainer):
         for gpu in tf.config.list_physical_devices("GPU"):
             tf.config.experimental.set_memory_growth(gpu, True)
         self.device = "/GPU:0" if options.device == "cuda" else "/CPU:0"
-        self.options, self.rule, self.program = options, artifact.info["optimizer"], artifact.program()
+        self.artifact, self.options, self.program = artifact, options, artifact.program()
+        self.rule = artifact.info["optimizer"]
         self.apply = self.program.bind(ops.TABLE)
         trains, step = options.trains, options.mode == "step"
         with tf.device(self.device):
@@ -44,7 +47,7 @@ class TensorFlow(Trainer):
         self.count.assign(0.0)
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        self.dropout = dropout
+        self.dropout, self.batches = dropout, (inputs[0].shape[0],)
         body = {"forward": self._forward, "gradient": self._gradients, "step": self._step}[self.options.mode]
         arrays = [*inputs] if self.options.mode == "forward" else [*inputs, labels]
         signature = [tf.TensorSpec(array.shape, array.dtype) for array in arrays]
@@ -116,6 +119,27 @@ class TensorFlow(Trainer):
     def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
         loss, grads = result
         return float(loss), {name: g.numpy() for name, g in grads.items()}
+
+    def save(self, folder: Path, name: str) -> tuple[str, ...]:
+        """A Python file with its weights, and a SavedModel, for any batch where the model allows it."""
+        files = standalone.write(self.program, "tensorflow", name, folder)
+        module = tf.Module(name)
+        module.params, module.state = list(self.params.values()), list(self.state.values())
+        inputs = self.artifact.info["inputs"]
+        for batch in (None, *self.batches):
+            shapes = [[batch if n == "batch" else n for n in item["shape"]] for item in inputs]
+            signature = [tf.TensorSpec(s, i["dtype"], i["name"]) for s, i in zip(shapes, inputs, strict=True)]
+            module.forward = tf.function(self._named, signature, autograph=False)
+            try:
+                module.forward.get_concrete_function()
+                break
+            except (TypeError, ValueError, NotImplementedError):  # a shape that must be known is not
+                continue
+        tf.saved_model.save(module, str(folder / "saved_model"), signatures=module.forward)
+        return (*files, "saved_model")
+
+    def _named(self, *inputs):
+        return dict(zip(self.artifact.info["outputs"], self._forward(*inputs), strict=True))
 
     def weights(self) -> dict[str, np.ndarray]:
         return {name: variable.numpy() for name, variable in {**self.params, **self.state}.items()}

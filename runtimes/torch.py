@@ -1,6 +1,7 @@
 """PyTorch, eager: the network's own `nn.Module`, or for an ONNX file the printed program as a module."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from torch import nn
 
 from xbench import models
+from xbench.converters import standalone
 from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Trainer, Unavailable
@@ -35,10 +37,21 @@ class ProgramModule(nn.Module):
 
 
 def module_of(artifact: Artifact) -> nn.Module:
-    """The network as PyTorch runs it: the zoo's module with its seeded weights, or the ONNX file's program."""
+    """The network as PyTorch runs it: the zoo's or the user's module, or the ONNX file's program.
+
+    A user's module is made anew and given the weights it was exported with: a factory need not make the same twice.
+    """
     if artifact.info["origin"] == "zoo":
         return models.build(models.find(artifact.name), artifact.info["seed"])
-    return ProgramModule(artifact)
+    if artifact.info["origin"] != "module":
+        return ProgramModule(artifact)
+    module, program = models.make(artifact.name.partition("@")[0]), artifact.program()
+    arrays = {**program.state, **program.params}
+    with torch.no_grad():
+        for name, value in (*module.named_parameters(), *module.named_buffers()):
+            if name in arrays:
+                value.copy_(torch.from_numpy(arrays[name]))
+    return module
 
 
 def named_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
@@ -77,6 +90,7 @@ class Torch(Trainer):
         torch.backends.cuda.matmul.allow_tf32 = False
         self.device, self.options = torch.device(options.device), options
         self.transform, self.rule = transform or (lambda function: function), artifact.info["optimizer"]
+        self.artifact = artifact
         self.module = module_of(artifact).to(self.device).train(options.trains)
         self.initial = {name: value.detach().clone() for name, value in named_tensors(self.module).items()}
         self.named = {name: p for name, p in named_tensors(self.module).items() if isinstance(p, nn.Parameter)}
@@ -134,6 +148,9 @@ class Torch(Trainer):
     def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
         grads = {name: p.grad.cpu().numpy() for name, p in self.named.items() if p.grad is not None}
         return float(result[0]), grads
+
+    def save(self, folder: Path, name: str) -> tuple[str, ...]:
+        return standalone.write(self.artifact.program(), "torch", name, folder)
 
     def weights(self) -> dict[str, np.ndarray]:
         return {name: value.detach().cpu().numpy().copy() for name, value in named_tensors(self.module).items()}

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,12 @@ class Tvm(Runtime):
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         module = from_onnx(_fixed(self.model, inputs), keep_params_in_input=True)
         module = relax.transform.DecomposeOpsForInference()(module)
+        names = [variable.name for variable in module["main"].params][len(self.names) :]
         module, params = detach_params(module)
-        self.vm = relax.VirtualMachine(tvm.compile(module, target=self._target()), self.device)
+        self.library = tvm.compile(module, target=self._target())
+        self.vm = relax.VirtualMachine(self.library, self.device)
         self.params = [tvm.runtime.tensor(p.numpy(), self.device) for p in params["main"]]
+        self.params_by_name = dict(zip(names, self.params, strict=True))
         self.main = self.vm["main"]
         return True
 
@@ -57,6 +61,16 @@ class Tvm(Runtime):
     def get(self, outputs: Any) -> list[np.ndarray]:
         single = isinstance(outputs, tvm.runtime.Tensor)
         return [value.numpy() for value in ([outputs] if single else outputs)]
+
+    def held(self) -> dict[str, np.ndarray]:
+        return {name: value.numpy() for name, value in self.params_by_name.items()}
+
+    def save(self, folder: Path, name: str) -> tuple[str, ...]:
+        """A library whose `main` takes the inputs and then the parameters `p0`, `p1`, ... of the `.params` file."""
+        self.library.export_library(str(folder / f"{name}.so"))
+        params = {f"p{i}": value for i, value in enumerate(self.params)}
+        tvm.runtime.save_param_dict_to_file(params, str(folder / f"{name}.params"))
+        return f"{name}.so", f"{name}.params"
 
 
 def _fixed(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> onnx.ModelProto:

@@ -4,7 +4,6 @@ Inputs that an operator needs when it is compiled (`STATIC_INPUTS`) become const
 others its inputs. Spatial sizes differ from each other, so that a swapped height and width shows.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,44 +118,6 @@ def reduced(x: np.ndarray = X) -> list[Row]:
     ]
 
 
-def pooled(**attributes: Any) -> list[Row]:
-    def pool(x: np.ndarray, kernel: Sequence[int], **rest: Any) -> Row:
-        return row(x, kernel_shape=kernel, **rest, **attributes)
-
-    return [
-        pool(IMAGE, [2, 3], strides=[2, 2]),
-        pool(IMAGE, [3, 2]),
-        pool(IMAGE, [3, 3], strides=[2, 2], pads=[1, 0, 1, 1]),
-        pool(IMAGE, [3, 3], strides=[2, 3], ceil_mode=1),
-        pool(IMAGE, [3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1, referee="onnxruntime"),
-        pool(IMAGE, [2, 2], strides=[2, 2], auto_pad="SAME_UPPER", referee="onnxruntime"),
-        pool(IMAGE, [2, 2], strides=[2, 2], auto_pad="SAME_LOWER", referee="onnxruntime"),
-        pool(real(2, 3, 11), [3], strides=[2]),
-        pool(real(1, 2, 5, 6, 7), [2, 2, 3]),
-    ]
-
-
-def convolved() -> list[Row]:
-    w, b = real(6, 4, 3, 2, seed=2), real(6, seed=3)
-    return [
-        row(IMAGE, w, b),
-        row(IMAGE, w, strides=[2, 1], pads=[1, 0, 2, 1]),
-        row(IMAGE, w, b, dilations=[2, 3], pads=[1, 1, 1, 1]),
-        row(IMAGE, w, strides=[2, 2], dilations=[1, 2]),
-        row(IMAGE, real(6, 2, 3, 2, seed=2), b, group=2, pads=[1, 1, 1, 1]),
-        row(IMAGE, real(4, 1, 3, 3, seed=2), real(4, seed=3), group=4, strides=[2, 2]),
-        row(IMAGE, real(8, 1, 3, 3, seed=2), group=4, pads=[1, 1, 1, 1]),
-        row(IMAGE, real(4, 1, 3, 3, seed=2), group=4, dilations=[2, 1]),
-        row(IMAGE, real(4, 1, 3, 2, seed=2), group=4, strides=[1, 2]),
-        row(IMAGE, w, strides=[2, 2], auto_pad="SAME_UPPER"),
-        row(IMAGE, w, strides=[2, 2], auto_pad="SAME_LOWER"),
-        row(IMAGE, w, auto_pad="VALID"),
-        row(real(2, 4, 11), real(6, 4, 3, seed=2), b, strides=[2], pads=[1, 2]),
-        row(real(2, 4, 11), real(4, 1, 3, seed=2), group=4, pads=[1, 1]),
-        row(real(1, 2, 5, 6, 7), real(3, 2, 2, 3, 2, seed=2), real(3, seed=3), pads=[1, 0, 1, 1, 0, 1]),
-    ]
-
-
 def normalised() -> list[Row]:
     def batch_norm(x: np.ndarray, **rest: Any) -> Row:
         n = x.shape[1]
@@ -207,7 +168,6 @@ CASES: dict[str, list[Row]] = {
     "Add": [*binary(), row(whole(3, 4), whole(4))],
     "And": [row(truth(3, 4), truth(4, seed=1))],
     "ArgMax": [row(X, axis=1), row(X, axis=-1, keepdims=0), row(X)],
-    "AveragePool": [*pooled(), *pooled(count_include_pad=1)],
     "BatchNormalization": normalised(),
     "Cast": [
         row(X * 3, to=INT64),
@@ -232,7 +192,6 @@ CASES: dict[str, list[Row]] = {
         row(ints(4), value=numpy_helper.from_array(np.array([True]))),
     ],
     "Constant": [row(value_ints=[3, 1, 2])],
-    "Conv": convolved(),
     "Div": [*binary(positive(2, 3, 4), positive(3, 1, seed=1)), row(whole(3, 4, low=-9, high=9), ints(-4, 2, 3, -1))],
     "Dropout": [row(X), row(X, scalar(0.25), np.array(False), constants=(1, 2))],
     "Einsum": [row(X, real(2, 4, 5), equation="bij,bjk->bik"), row(real(3, 4), real(4), equation="ij,j->i")],
@@ -260,8 +219,6 @@ CASES: dict[str, list[Row]] = {
         row(real(2, 3), real(3, 4), real(1), beta=1.0),
         row(real(2, 3), real(3, 4), np.array(0.5, np.float32)),
     ],
-    "GlobalAveragePool": [row(IMAGE), row(real(2, 3, 5)), row(real(1, 2, 3, 4, 5))],
-    "GlobalMaxPool": [row(x, referee="onnxruntime") for x in (IMAGE, real(2, 3, 5), real(1, 2, 3, 4, 5))],
     "Greater": compared(),
     "GreaterOrEqual": [*compared(), row(whole(3, 4), whole(3, 4))],
     "HardSigmoid": [row(X * 3), row(X * 3, alpha=0.5, beta=0.25)],
@@ -283,7 +240,6 @@ CASES: dict[str, list[Row]] = {
         row(real(3), real(3, seed=1)),
     ],
     "Max": [*binary(), row(X, real(4), real(3, 1)), row(X, scalar(0.25), constants=(1,)), row(X)],
-    "MaxPool": [*pooled(), row(IMAGE, kernel_shape=[2, 2], dilations=[2, 3], referee="onnxruntime")],
     "Min": [*binary(), row(X, real(4), real(3, 1)), row(scalar(0.25), X, constants=(0,))],
     "Mul": [*binary(), row(X, scalar(0.5), constants=(1,)), row(whole(3), whole(3))],
     "Neg": unary(),
@@ -343,3 +299,9 @@ CASES: dict[str, list[Row]] = {
         row(truth(3, 1), scalar(1.0), real(3, 4), constants=(1,)),
     ],
 }
+
+from cases_control import CASES_CONTROL  # noqa: E402 - which need the names above
+from cases_image import CASES_IMAGE  # noqa: E402
+from cases_numeric import CASES_NUMERIC  # noqa: E402
+
+CASES |= CASES_CONTROL | CASES_IMAGE | CASES_NUMERIC

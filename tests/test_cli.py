@@ -11,8 +11,8 @@ import pytest
 from fault_kit import only_line, records, write_two_outputs
 
 from xbench import models
-from xbench.bench import XBenchError, machine
-from xbench.bench.convert import _canonical
+from xbench.bench import machine
+from xbench.converters.reader import InvalidModel, read
 
 ROW = {
     *("model", "runtime", "mode", "batch", "device", "threads", "status", "class", "autodiff"),
@@ -107,8 +107,8 @@ def test_a_file_cut_anywhere_is_no_model(tmp_path):
     whole = write_two_outputs(tmp_path / "whole.onnx").read_bytes()
     for length in range(len(whole)):
         (tmp_path / "cut.onnx").write_bytes(whole[:length])
-        with pytest.raises(XBenchError) as error:
-            _canonical(tmp_path / "cut.onnx")
+        with pytest.raises(InvalidModel) as error:
+            read(tmp_path / "cut.onnx")
         assert "\n" not in str(error.value), length
 
 

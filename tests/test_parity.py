@@ -10,8 +10,10 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from xbench.bench import convert
+from xbench.bench.source import parse
 from xbench.converters.artifact import Artifact
 from xbench.parity import oracle, verdict
+from xbench.parity.candidate import sample
 from xbench.parity.verdict import LIMITS, classify, distance, judge, relative_error
 from xbench.runtimes.torch import module_of
 
@@ -165,7 +167,7 @@ def references(artifact):
     made = {}
     for mode in ("forward", "gradient", "step"):
         path = artifact.folder / f"{mode}.npz"
-        oracle.write(artifact, path, mode, *oracle.sample(artifact, 4, 0))
+        oracle.write(artifact, path, mode, *sample(artifact, 4, 0))
         made[mode] = verdict.read(path)
     return made
 
@@ -233,7 +235,7 @@ def test_a_reference_holds_every_parameter_and_a_floor_for_every_tensor(artifact
 
 def test_a_reference_is_the_same_every_time(artifact, references):
     path = artifact.folder / "again.npz"
-    oracle.write(artifact, path, "gradient", *oracle.sample(artifact, 4, 0))
+    oracle.write(artifact, path, "gradient", *sample(artifact, 4, 0))
     again = verdict.read(path)
     assert again.keys() == references["gradient"].keys()
     for name, value in references["gradient"].items():
@@ -242,8 +244,8 @@ def test_a_reference_is_the_same_every_time(artifact, references):
 
 
 def test_another_seed_is_another_sample(artifact):
-    (first,), labels = oracle.sample(artifact, 4, 0)
-    (second,), others = oracle.sample(artifact, 4, 1)
+    (first,), labels = sample(artifact, 4, 0)
+    (second,), others = sample(artifact, 4, 1)
     assert not np.array_equal(first, second)
     assert not np.array_equal(labels, others)
 
@@ -254,9 +256,9 @@ def test_an_onnx_file_has_its_oracle_in_the_operator_table(tmp_path):
     made = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5])
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [given], [made], [weight])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "m.onnx")
-    convert.export_file(str(tmp_path / "m.onnx"), tmp_path)
+    convert.export_file(parse(str(tmp_path / "m.onnx")), tmp_path / "m.onnx", tmp_path)
     artifact = Artifact.read(tmp_path)
-    oracle.write(artifact, tmp_path / "r.npz", "forward", *oracle.sample(artifact, 2, 0))
+    oracle.write(artifact, tmp_path / "r.npz", "forward", *sample(artifact, 2, 0))
     reference = verdict.read(tmp_path / "r.npz")
     truth = reference["input/0"].astype(np.float64) @ numpy_helper.to_array(weight).astype(np.float64)
     np.testing.assert_allclose(reference["output/y"], truth, rtol=1e-14)

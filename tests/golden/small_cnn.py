@@ -1,9 +1,9 @@
 def apply(params, state, x, *, training=False, rng=None):
-    conv2d = Conv(x, params['conv.weight'], dilations=(1, 1), kernel_shape=(3, 3), pads=(1, 1, 1, 1), strides=(2, 2))
+    conv2d = Conv(x, params['conv.weight'], pads=(1, 1, 1, 1), strides=(2, 2))
     getitem, getitem_mean, getitem_var = BatchNormalization(conv2d, params['norm.weight'], params['norm.bias'], state['norm.running_mean'], state['norm.running_var'], momentum=0.7, training_mode=training, unbiased=1)
     relu = Relu(getitem)
-    max_pool2d = MaxPool(relu, ceil_mode=1, dilations=(1, 1), kernel_shape=(2, 2), pads=(0, 0, 0, 0), strides=(2, 2))
-    conv2d_1 = Conv(max_pool2d, params['depthwise.weight'], params['depthwise.bias'], dilations=(1, 1), group=4, kernel_shape=(3, 3), pads=(0, 0, 0, 0), strides=(1, 1))
+    max_pool2d = MaxPool(relu, ceil_mode=1, kernel_shape=(2, 2), strides=(2, 2))
+    conv2d_1 = Conv(max_pool2d, params['depthwise.weight'], params['depthwise.bias'], group=4)
     gelu = Gelu(conv2d_1, approximate='tanh')
     mul_15 = Mul(gelu, 2.5)
     view = Reshape(mul_15, (-1, 24), allowzero=1)

@@ -1,0 +1,260 @@
+"""Prints an ONNX graph as a Python function in ONNX's own operator names, and knows how each operator is written."""
+
+import keyword
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+# Inputs, by position, whose values decide shapes or the form of the computation. Frameworks want them at compile time.
+STATIC_INPUTS: dict[str, tuple[int, ...]] = {
+    "AffineGrid": (1,),
+    "BlackmanWindow": (0,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "Compress": (1,),
+    "ConstantOfShape": (0,),
+    "CumSum": (1,),
+    "DFT": (1, 2),
+    "Dropout": (1, 2),
+    "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
+    "NonMaxSuppression": (2, 3, 4),
+    "OneHot": (1,),
+    "Pad": (1, 3),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "STFT": (1, 3),
+    "SequenceAt": (1,),
+    "SequenceErase": (1,),
+    "SequenceInsert": (2,),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "SplitToSequence": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Trilu": (1,),
+    "Unsqueeze": (1,),
+    "Upsample": (1,),
+    **{
+        f"Reduce{kind}": (1,)
+        for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+    },
+}
+
+# Operators that return a tuple of this length whoever reads it; all others as many as the node has outputs.
+OUTPUTS = {"BatchNormalization": 3, "DynamicQuantizeLinear": 3, "GRU": 2, "LSTM": 3, "RNN": 2, "TopK": 2, "Unique": 4}
+# Operators whose further outputs cost something: they are told how many are read, by the keyword `outputs`.
+OPTIONAL_OUTPUTS = {"Dropout", "LayerNormalization", "MaxPool", "SoftmaxCrossEntropyLoss"}
+# Operators that return a tuple even of one.
+SEQUENCES = {"If", "Loop", "Scan", "SequenceMap", "Split"}
+
+
+def constant(value: ir.Value | None) -> np.ndarray | None:
+    """The array of an initializer or Constant node, or None where the value is computed or given."""
+    if value is None:
+        return None
+    if value.const_value is not None:
+        return value.const_value.numpy()
+    producer = value.producer()
+    if producer is None or producer.op_type != "Constant" or producer.domain:
+        return None
+    ((name, attribute),) = producer.attributes.items()
+    if name == "value":
+        return attribute.as_tensor().numpy()
+    kind = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
+    return np.asarray(attribute.value, kind[name]) if name in kind else None
+
+
+class Printer:
+    """Prints a graph as a Python function; remembers which initializers the text reads as state."""
+
+    def __init__(self, trainable: set[str], unbiased: bool) -> None:
+        self.trainable = trainable
+        self.unbiased = unbiased
+        self.state: dict[str, np.ndarray] = {}
+        self.updates: dict[str, str] = {}
+        self.dropouts = 0
+        self._names: dict[ir.Value, str] = {}
+        self._taken = {"params", "state", "training", "rng", "apply"}
+
+    def function(self, graph: ir.Graph) -> str:
+        given = [value for value in graph.inputs if value.name not in graph.initializers]
+        arguments = "".join(f"{self.name(value)}, " for value in given)
+        lines = self.block(graph)
+        outputs = "".join(f"{self.value(value)}, " for value in graph.outputs)
+        updates = ", ".join(f"{name!r}: {new}" for name, new in self.updates.items())
+        head = f"def apply(params, state, {arguments}*, training=False, rng=None):"
+        return "\n".join([head, *lines, f"    return ({outputs.rstrip()}), {{{updates}}}", ""])
+
+    def block(self, graph: ir.Graph) -> list[str]:
+        """The statements of a graph, indented; a subgraph (of If, Loop, Scan) is a function defined before its node."""
+        lines = []
+        for node in graph:
+            if node.op_type == "Constant" and constant(node.outputs[0]) is not None:
+                continue
+            bodies = {name: a.as_graph() for name, a in node.attributes.items() if a.type == ir.AttributeType.GRAPH}
+            functions = {name: self._unused(f"{node.op_type}_{name}".lower()) for name in bodies}
+            for name, body in bodies.items():
+                lines += self.subgraph(functions[name], body)
+            lines.append(self.statement(node, functions))
+        return [f"    {line}" for line in lines]
+
+    def subgraph(self, function: str, graph: ir.Graph) -> list[str]:
+        arguments = ", ".join(self.name(value) for value in graph.inputs)
+        lines = self.block(graph)
+        outputs = "".join(f"{self.value(value)}, " for value in graph.outputs)
+        return [f"def {function}({arguments}):", *lines, f"    return ({outputs.rstrip()})"]
+
+    def _unused(self, word: str) -> str:
+        while word in self._taken:
+            word += "_"
+        self._taken.add(word)
+        return word
+
+    def name(self, value: ir.Value) -> str:
+        """A Python identifier for a tensor, close to its ONNX name."""
+        if value not in self._names:
+            word = re.sub(r"\W", "_", str(value.name), flags=re.ASCII) or "value"
+            word = f"v_{word}" if word[0].isdigit() or keyword.iskeyword(word) or word[0].isupper() else word
+            self._names[value] = self._unused(word)
+        return self._names[value]
+
+    def value(self, value: ir.Value | None, static: bool = False) -> str:
+        """How a tensor is written where it is read."""
+        if value is None:
+            return "None"
+        if value.name in self.trainable:
+            return f"params[{value.name!r}]"
+        array = constant(value)
+        if array is None:
+            return self.name(value)
+        if static or (array.ndim == 0 and array.dtype.name in ("float32", "int64", "bool")):
+            return _literal(array)
+        if array.ndim == 1 and array.dtype == np.int64 and array.size <= 64:
+            return f"Constant(value_ints={_literal(array)})"
+        self.state[str(value.name)] = array
+        return f"state[{value.name!r}]"
+
+    def statement(self, node: ir.Node, functions: Mapping[str, str]) -> str:
+        """A node as a call; `functions` names the functions of its subgraphs by attribute."""
+        static = STATIC_INPUTS.get(node.op_type, ())
+        inputs = [self.value(value, index in static) for index, value in enumerate(node.inputs)]
+        attributes = [f"{name}={functions.get(name) or _attribute(value)}" for name, value in _stated(node)]
+        outputs = [self.name(value) if _is_read(value) else "_" for value in node.outputs]
+        if node.op_type == "BatchNormalization":
+            attributes, outputs = self.statistics(node, attributes, outputs)
+        elif node.op_type == "Dropout":
+            self.dropouts += 1
+            inputs = [inputs[0], *(inputs[1:2] or ["0.5"]), "training"]
+            attributes = [f"seed={self.dropouts}", "rng=rng"]
+        if node.op_type in OPTIONAL_OUTPUTS:
+            outputs = outputs[: 1 + max((i for i, name in enumerate(outputs) if name != "_"), default=0)]
+            attributes += [f"outputs={len(outputs)}"] * (len(outputs) > 1)
+        outputs += ["_"] * (OUTPUTS.get(node.op_type, 1) - len(outputs))
+        call = f"{node.op_type}({', '.join([*inputs, *attributes])})"
+        if len(outputs) == 1 and node.op_type in SEQUENCES:
+            return f"({outputs[0]},) = {call}"
+        return f"{', '.join(outputs)} = {call}"
+
+    def statistics(self, node: ir.Node, attributes: list[str], outputs: list[str]) -> tuple[list[str], list[str]]:
+        """BatchNormalization's: it trains when `apply` does, and its new statistics are updates of the state.
+
+        A file that says training_mode=1 itself means it always, and gives the new statistics as outputs.
+        """
+        if node.attributes.get_int("training_mode", 0):
+            return [*attributes, "training_mode=1"], outputs
+        attributes = [*attributes, "training_mode=training", *["unbiased=1"] * self.unbiased]
+        named = [*outputs[1:], "_", "_"]
+        defaults = (f"{outputs[0]}_mean", f"{outputs[0]}_var")
+        outputs = [outputs[0], *(d if name == "_" else name for name, d in zip(named, defaults))]
+        self.updates |= {
+            str(value.name): name
+            for value, name in zip(node.inputs[3:], outputs[1:], strict=True)
+            if value is not None and value.is_initializer()
+        }
+        return attributes, outputs
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.name) and (bool(value.uses()) or value.is_graph_output())
+
+
+def _stated(node: ir.Node) -> list[tuple[str, ir.Attr]]:
+    """Attributes whose value is not ONNX's default, by name."""
+    import onnx
+
+    try:
+        known = onnx.defs.get_schema(node.op_type, node.version or 20, node.domain).attributes
+    except onnx.defs.SchemaError:
+        known = {}
+    defaults = {name: attribute.default_value for name, attribute in known.items()}
+    return [
+        (name, value)
+        for name, value in sorted(node.attributes.items())
+        if name != "training_mode"
+        and _attribute(value) != _default(defaults.get(name))
+        and not _is_implied(node, name, value)
+    ]
+
+
+def _is_implied(node: ir.Node, name: str, value: ir.Attr) -> bool:
+    """Whether an attribute says what its absence says, in words: ONNX's schemas hold no defaults for these."""
+    if name in ("dilations", "strides") and value.type == ir.AttributeType.INTS:
+        return set(value.as_ints()) == {1}
+    if name == "pads" and value.type == ir.AttributeType.INTS:
+        return set(value.as_ints()) == {0} and node.attributes.get_string("auto_pad", "NOTSET") == "NOTSET"
+    if value.type == ir.AttributeType.TYPE_PROTO:  # of an empty Optional, which is None
+        return True
+    return name == "kernel_shape" and node.op_type in ("Conv", "ConvTranspose")
+
+
+def _default(proto: Any) -> str | None:
+    """A schema's default printed as `_attribute` prints a value; None where there is none."""
+    import onnx
+
+    if proto is None or not proto.type:
+        return None
+    return _python(onnx.helper.get_attribute_value(proto))
+
+
+def _attribute(attribute: ir.Attr) -> str:
+    if attribute.type == ir.AttributeType.TENSOR:
+        return _literal(attribute.as_tensor().numpy())
+    return _python(attribute.value)
+
+
+def _python(value: Any) -> str:
+    if isinstance(value, bytes):
+        return repr(value.decode())
+    if isinstance(value, float | np.floating):
+        return _number(np.float32(value))  # an attribute is a float32: 1e-5 must not read 9.999999747e-06
+    if isinstance(value, list | tuple) or (hasattr(value, "__len__") and not isinstance(value, str)):
+        return (
+            "(" + "".join(f"{_python(item)}, " for item in value).removesuffix(" " if len(value) == 1 else ", ") + ")"
+        )
+    return repr(int(value) if isinstance(value, np.integer | bool) else value)
+
+
+def _number(value: np.floating) -> str:
+    return repr(float(str(value))) if math.isfinite(value) else f"float('{value}')"
+
+
+def _literal(array: np.ndarray) -> str:
+    """A constant as Python text; floats by their shortest decimal that gives the same number back."""
+    if array.ndim == 0:
+        item = array[()]
+        return _number(item) if isinstance(item, np.floating) else repr(item.item())
+    return (
+        "("
+        + "".join(f"{_literal(item)}, " for item in np.asarray(array)).removesuffix(" " if len(array) == 1 else ", ")
+        + ")"
+    )

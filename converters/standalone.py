@@ -1,0 +1,148 @@
+"""A converted model as one Python file that needs its framework, numpy and safetensors, and not xbench.
+
+The file holds the operators that the model uses, then the text of the program, then the loading of its weights. The
+operators are copied from the tables of this package: what a function needs comes with it, the vocabulary `xp` becomes
+the framework's own names, and an operator that the program applies to nothing but shapes is copied in NumPy as well.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from xbench.converters import Program
+from xbench.converters._copier import HERE, Copier, Symbol, read
+
+KNOWN = {"Constant", "ConstantOfShape", "Range", "Shape", "Size"}  # operators whose results are known while tracing
+LOAD = {
+    "jax": "jnp.asarray(a)",
+    "tensorflow": "tf.Variable(a, trainable=name in PARAMETERS, name=name)",
+    "torch": "torch.from_numpy(a.copy()).requires_grad_(name in PARAMETERS)",
+}
+
+
+def _operators(path: str) -> dict[str, str]:
+    """The operators of a file -> the file."""
+    return {n: path for n, d in read(path).definitions.items() if n[0].isupper() and not _is_constant(n, d)}
+
+
+def _is_constant(name: str, node: ast.stmt) -> bool:
+    return not isinstance(node, ast.FunctionDef) and name == name.upper()
+
+
+def _generic() -> dict[str, str]:
+    files = sorted(path.name for path in (HERE / "generic").glob("[a-z]*.py"))
+    return {name: path for file in files for name, path in _operators(f"generic/{file}").items()}
+
+
+def _renamed() -> dict[str, str]:
+    node = read("generic/elementwise.py").definitions["RENAMED"]
+    assert isinstance(node, ast.Assign)
+    return ast.literal_eval(node.value)
+
+
+def _shape_calls(tree: ast.AST) -> Iterator[ast.Call]:
+    """Calls of operators on nothing but what is known while the framework traces: shapes, and numbers made of them."""
+    known: set[str] = set()
+
+    def is_known(node: ast.expr) -> bool:
+        if isinstance(node, ast.Call):
+            return isinstance(node.func, ast.Name) and (node.func.id in KNOWN or all(map(is_known, node.args)))
+        if isinstance(node, ast.Name):
+            return node.id in known
+        return isinstance(node, ast.Constant | ast.Tuple)
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and is_known(node.value):
+            known |= {n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+            if isinstance(node.value.func, ast.Name) and node.value.func.id not in KNOWN:
+                yield node.value
+
+
+def _program(program: Program, framework: str, copier: Copier) -> str:
+    """Copies the operators of a program and returns its text, in which those on shapes have names of their own."""
+    tree, renamed, generic = ast.parse(program.source), _renamed(), _generic()
+    homes = generic | _operators(f"{framework}.py")
+    on_shapes = {id(call) for call in _shape_calls(tree)}
+    symbols: dict[str, Symbol] = {}
+    for call in [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]:
+        assert isinstance(call.func, ast.Name)
+        name, space = call.func.id, "numpy" if id(call) in on_shapes else framework
+        if not name[0].isupper():  # float('-inf'), or a subgraph
+            continue
+        call.func.id = f"{name}_numpy" if space == "numpy" else name
+        if name in renamed and (space == "numpy" or name not in homes):
+            symbols[call.func.id] = (f"arrays/{space}.py", renamed[name], "")
+        else:
+            home = generic[name] if space == "numpy" else homes[name]
+            symbols[call.func.id] = (home, name, space if home.startswith("generic/") else "")
+            copier.name(symbols[call.func.id])  # the program's own names go first
+    aliases = [(name, copier.need(symbol)) for name, symbol in sorted(symbols.items())]
+    copier.parts.append("\n".join(f"{name} = {written}" for name, written in aliases if name != written))
+    return ast.unparse(tree) + "\n" if on_shapes else program.source
+
+
+def source(program: Program, framework: str, name: str) -> str:
+    """The text of the file; `name` is that of the `.safetensors` file beside it."""
+    copier = Copier(framework)
+    text = _program(program, framework, copier)
+    copier.need((f"{framework}.py", "cross_entropy", ""))
+    operators = "\n\n\n".join(part for part in copier.parts if part)
+    return TEMPLATE.format(
+        name=name,
+        framework=framework,
+        imports="\n".join(sorted(copier.imports | {"import numpy as np"})),
+        parameters=tuple(program.params),
+        operators=operators,
+        program=text,
+        load=LOAD[framework],
+    )
+
+
+def write(program: Program, framework: str, name: str, folder: Path) -> tuple[str, ...]:
+    """Writes `<name>.py` and `<name>.safetensors` into a folder and returns their names."""
+    files = (f"{name}.py", f"{name}.safetensors")
+    (folder / files[0]).write_text(source(program, framework, name))
+    arrays = {key: np.ascontiguousarray(a) for key, a in {**program.params, **program.state}.items()}
+    save_file(arrays, folder / files[1])
+    return files
+
+
+TEMPLATE = '''"""{name} in {framework}, written by xbench from an ONNX graph. Needs {framework}, numpy and safetensors.
+
+    params, state = load()
+    outputs, _ = apply(params, state, *inputs)                              # evaluation
+    outputs, changed = apply(params, state, *inputs, training=True)         # training: `changed` is the new state
+
+`params` holds the trainable arrays by their PyTorch names, `state` all others.
+"""
+
+from pathlib import Path
+
+{imports}
+from safetensors.numpy import load_file
+
+PARAMETERS = {parameters}
+
+# ***** operators, named as ONNX names them *****
+
+
+{operators}
+
+
+# ***** the network *****
+
+
+{program}
+
+# ***** weights *****
+
+
+def load(path=Path(__file__).with_name("{name}.safetensors")):
+    """Parameters and state by name."""
+    arrays = {{name: {load} for name, a in load_file(path).items()}}
+    params = {{name: arrays[name] for name in PARAMETERS}}
+    return params, {{name: a for name, a in arrays.items() if name not in params}}
+'''

@@ -1,0 +1,75 @@
+"""The weights of an artifact on disk: what was written comes back, mapped, and nothing can be written through it."""
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from xbench import models
+from xbench.converters import macs
+from xbench.converters.artifact import ALIGNED, PAGE, WEIGHTS, Artifact, read_weights, write_weights
+
+ARRAYS = {
+    "matrix": np.arange(2000, dtype=np.float32).reshape(40, 50),
+    "turned": np.arange(12, dtype=np.int64).reshape(3, 4).T,
+    "scalar": np.array(2.5, np.float64),
+    "empty": np.zeros((0, 3), np.float32),
+    "bool": np.array([True, False, True]),
+    "brain": np.array([1.5, -2], ml_dtypes.bfloat16),
+    "words": np.array(["a", "bcd"]),
+    "complex": np.array([1 + 2j]),
+}
+
+
+def test_arrays_of_every_kind_come_back(tmp_path):
+    offsets = write_weights(tmp_path, {"params": ARRAYS, "state": {}})
+    found = read_weights(tmp_path)
+    assert found["state"] == {}
+    assert list(found["params"]) == list(ARRAYS)
+    for name, array in ARRAYS.items():
+        assert found["params"][name].dtype == array.dtype
+        np.testing.assert_array_equal(found["params"][name], array)
+        assert offsets[name] % (PAGE if array.nbytes >= PAGE else ALIGNED) == 0
+
+
+def test_each_parameter_is_the_same_as_all_at_once(tmp_path):
+    write_weights(tmp_path, {"params": ARRAYS, "state": {"more": np.ones(3)}})
+    each = dict(Artifact(tmp_path, {}).each_parameter())
+    assert list(each) == list(ARRAYS)
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(each[name], array)
+
+
+def test_writing_to_an_array_leaves_the_file(tmp_path):
+    write_weights(tmp_path, {"params": ARRAYS})
+    before = (tmp_path / WEIGHTS).read_bytes()
+    read_weights(tmp_path)["params"]["matrix"][:] = 0
+    assert (tmp_path / WEIGHTS).read_bytes() == before
+
+
+def test_no_arrays_are_an_empty_file(tmp_path):
+    write_weights(tmp_path, {"params": {}, "state": {}})
+    assert read_weights(tmp_path) == {"params": {}, "state": {}}
+
+
+def test_objects_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="w holds objects"):
+        write_weights(tmp_path, {"params": {"w": np.array([{}])}})
+
+
+def test_a_file_that_is_too_short_is_an_error(tmp_path):
+    write_weights(tmp_path, {"params": ARRAYS})
+    data = (tmp_path / WEIGHTS).read_bytes()
+    (tmp_path / WEIGHTS).write_bytes(data[:100])
+    with pytest.raises(ValueError):
+        read_weights(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["lenet", "imdb_gru"])
+def test_macs_are_the_same_where_shapes_must_be_inferred(exporter, name):
+    model = ir.load(exporter.artifact(name).folder / "model.onnx")
+    assert macs.count(model) == models.find(name).macs
+    for node in model.graph:
+        for value in node.outputs:
+            value.shape = None
+    assert macs.count(model) == models.find(name).macs

@@ -1,0 +1,56 @@
+"""Random draws: ONNX fixes their shape, type and distribution, and not one value."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from cases_random import CASES_RANDOM, Drawn
+
+from xbench.converters import convert
+
+SIGMAS = 5
+
+
+def torch_runner(program: Any) -> Callable[..., Any]:
+    from xbench.converters.torch import TABLE, arrays
+
+    return functools.partial(run, program.bind(TABLE), arrays)
+
+
+def jax_runner(program: Any) -> Callable[..., Any]:
+    pytest.importorskip("jax")
+    from xbench.converters.jax import TABLE, arrays
+
+    return functools.partial(run, program.bind(TABLE), arrays)
+
+
+def tensorflow_runner(program: Any) -> Callable[..., Any]:
+    pytest.importorskip("tensorflow")
+    from xbench.converters.tensorflow import TABLE, arrays
+
+    return functools.partial(run, program.bind(TABLE), arrays)
+
+
+def run(apply: Callable[..., Any], arrays: Any, *inputs: np.ndarray) -> np.ndarray:
+    ((y,), _) = apply({}, {}, *map(arrays.asarray, inputs))
+    return np.asarray(y)
+
+
+@pytest.mark.parametrize(
+    ("op", "drawn"), [pytest.param(*case, id=f"{case[0]}-{i}") for i, case in enumerate(CASES_RANDOM)]
+)
+@pytest.mark.parametrize("runner", [torch_runner, jax_runner, tensorflow_runner])
+def test_draws_have_their_distribution(runner: Callable[..., Any], op: str, drawn: Drawn) -> None:
+    model = drawn.row.model(op)
+    call = runner(convert(ir.from_proto(model), []))
+    found, again = call(*drawn.row.given(op)), call(*drawn.row.given(op))
+    np.testing.assert_array_equal(found, again)
+    kind = model.graph.output[0].type.tensor_type
+    assert found.shape == tuple(d.dim_value for d in kind.shape.dim)
+    assert found.dtype == ir.DataType(kind.elem_type).numpy()
+    error = drawn.deviation / found.size**0.5
+    assert abs(found.mean() - drawn.mean) < SIGMAS * error
+    assert abs(found.std() - drawn.deviation) < SIGMAS * error * 3

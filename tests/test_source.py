@@ -1,0 +1,181 @@
+"""Words for models: what they mean, and what is said where they mean nothing."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from test_cli import refused
+
+from xbench.bench import XBenchError
+from xbench.bench.source import parse, with_options
+from xbench.models import UnknownModel
+
+NETWORK = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = torch.nn.BatchNorm2d(8)
+        self.last = torch.nn.Linear(8 * 8 * 6, 5)
+
+    def forward(self, x):
+        return self.last(torch.relu(self.norm(self.conv(x))).flatten(1))
+
+def raises():
+    raise ValueError("no weights here")
+
+def number():
+    return 3
+"""
+
+
+@pytest.fixture
+def dynamic(shell):
+    """A file with two dynamic axes."""
+    weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((4, 5)).astype("f4"), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Softmax", ["h"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "time", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", "time", 5])],
+        [weight],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), shell.folder / "d.onnx"
+    )
+    return "d.onnx"
+
+
+@pytest.fixture
+def network(shell):
+    (shell.folder / "mynet.py").write_text(NETWORK)
+    return "mynet:Net"
+
+
+def test_a_word_says_all_there_is_to_know(tmp_path):
+    file = tmp_path / "m@1.onnx"
+    file.write_bytes(b"")
+    assert parse("lenet").kind == "zoo"
+    assert parse(str(file)).place == str(file)
+    found = parse(f"{file}@time=7;x=batch,7,4")
+    assert (found.kind, found.place, found.shapes) == ("onnx", str(file), {"time": (7,), "x": ("batch", 7, 4)})
+    made = parse("package.net:make@x:float32:batch,3,8;ids:int64:batch,5")
+    assert (made.kind, made.place) == ("module", "package.net:make")
+    assert [(i.name, i.shape, i.dtype) for i in made.inputs] == [
+        ("x", ("batch", 3, 8), "float32"),
+        ("ids", ("batch", 5), "int64"),
+    ]
+
+
+def test_options_go_behind_the_word(tmp_path):
+    assert with_options("lenet", ["a=1"], []) == "lenet"
+    assert with_options("m.onnx", ["a=1", "b=2"], []) == "m.onnx@a=1;b=2"
+    assert with_options("m.onnx@a=1", ["b=2"], []) == "m.onnx@a=1;b=2"
+    assert with_options("net:make", [], ["x:float32:batch,3"]) == "net:make@x:float32:batch,3"
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("net:make", "name its inputs in order"),
+        ("net:make@x:flot32:batch,3", "did you mean float32?"),
+        ("net:make@x:float32:3,batch", "the first size, and no other, is the word batch"),
+        ("net:make@x:float32", "the first size, and no other"),
+        ("net:make@x", "write name:type:sizes"),
+        ("net:make@x:float32:batch,3;a=1", "--shape is for files"),
+        ("nothing.onnx", "no such file: nothing.onnx"),
+        ("nothing.keras", "no such file: nothing.keras"),
+    ],
+)
+def test_a_word_that_cannot_be_read_is_one_line(word, line):
+    with pytest.raises(XBenchError, match=line.replace("?", "[?]")):
+        parse(word)
+
+
+def test_an_unknown_word_gets_the_nearest_network():
+    with pytest.raises(UnknownModel, match="did you mean lenet"):
+        parse("lenett")
+
+
+def checked(shell, *words):
+    answer = shell.run("check", *words, "--json")
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+def test_dynamic_axes_are_asked_for_and_given(shell, dynamic):
+    line = refused(shell, "check", dynamic, "--runtime", "onnxruntime")
+    assert line == "xbench: d.onnx: axis 1 of input x is dynamic; give its size: --shape time=SIZE"
+    for option in ("time=7", "x=batch,7,4", "x=3,7,4"):
+        rows = checked(shell, dynamic, "--runtime", "onnxruntime", "--runtime", "jax", "--shape", option)
+        assert [row["status"] for row in rows] == ["PASS", "PASS"]
+        assert [row["model"] for row in rows] == [f"d.onnx@{option}"] * 2
+
+
+@pytest.mark.parametrize("option", ["other=3", "x=batch,7,9", "time=0", "time=-1", "x=1"])
+def test_a_size_that_does_not_fit_is_one_line(shell, dynamic, option):
+    refused(shell, "check", dynamic, "--runtime", "onnxruntime", "--shape", option)
+
+
+def test_a_factory_is_checked_and_trained(shell, network):
+    rows = checked(shell, network, "--input", "x:float32:batch,3,8,6", "--runtime", "torch", "--runtime", "jax")
+    assert [(row["mode"], row["status"]) for row in rows] == [
+        *[("forward", "PASS")] * 2,
+        *[("gradient", "PASS")] * 2,
+    ]
+    assert all(row["certificate"]["equal"] and row["certificate"]["dead_nodes"] == 0 for row in rows)
+    names = [p["name"] for p in rows[0]["certificate"]["parameters"]]
+    assert names == ["conv.weight", "conv.bias", "norm.weight", "norm.bias", "last.weight", "last.bias"]
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("mynet:raises", "mynet:raises raises ValueError: no weights here"),
+        ("mynet:nothing", "mynet:nothing raises AttributeError"),
+        ("mynet:number", "makes a int, not a torch.nn.Module"),
+        ("nomodule:make", "raises ModuleNotFoundError"),
+    ],
+)
+def test_a_factory_that_makes_no_network_is_one_line(shell, network, word, line):
+    assert line in refused(shell, "check", word, "--input", "x:float32:batch,3,8,6", "--runtime", "torch")
+
+
+def test_a_module_that_does_not_take_its_inputs_is_one_line(shell, network):
+    line = refused(shell, "check", network, "--input", "x:float32:batch,4,8,6", "--runtime", "torch")
+    assert "mynet:Net cannot be exported" in line
+
+
+@pytest.fixture
+def keras(shell):
+    """A small Keras model with other than zero biases, as a .keras file and as a SavedModel."""
+    tf = pytest.importorskip("tensorflow")
+    layers = tf.keras.layers
+    model = tf.keras.Sequential(
+        [
+            tf.keras.Input((12, 10, 3)),
+            layers.Conv2D(8, 3, padding="same", activation="relu", bias_initializer="random_normal"),
+            layers.MaxPool2D(),
+            layers.Flatten(),
+            layers.Dense(4, bias_initializer="random_normal"),
+        ]
+    )
+    model.save(shell.folder / "m.keras")
+    model.export(shell.folder / "saved", verbose=False)
+    return shell
+
+
+@pytest.mark.parametrize("word", ["m.keras", "saved"])
+def test_a_tensorflow_model_comes_in_through_tf2onnx(keras, word):
+    rows = checked(keras, word, "--runtime", "onnxruntime", "--runtime", "tensorflow")
+    assert [row["status"] for row in rows] == ["PASS", "PASS"]
+    assert len(rows[0]["certificate"]["parameters"]) == 4
+
+
+def test_a_broken_keras_file_is_one_line(shell):
+    (shell.folder / "m.keras").write_bytes(b"not a zip archive")
+    assert "m.keras cannot be read as a TensorFlow model" in refused(shell, "check", "m.keras", "--runtime", "jax")

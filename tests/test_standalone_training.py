@@ -1,0 +1,128 @@
+"""Standalone files train: ten steps where xbench cannot be imported, and the loss curve is PyTorch's."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xbench import models
+from xbench.bench.convert import export_zoo
+from xbench.converters import standalone
+from xbench.converters.artifact import Artifact
+
+STEPS, RATE = 10, 0.01
+
+HEAD = """
+import json, sys
+sys.modules["xbench"] = None
+sys.path.insert(0, {folder!r})
+import numpy as np
+import net
+given = np.load({data!r})
+params, state = net.load()
+losses = []
+"""
+LOOPS = {
+    "jax": """
+import jax
+@jax.jit
+def step(params, state, x, labels):
+    def loss(params):
+        outputs, changed = net.apply(params, state, x, training=True)
+        return net.cross_entropy(outputs[0], labels), changed
+    (value, changed), grads = jax.value_and_grad(loss, has_aux=True)(params)
+    return value, jax.tree.map(lambda p, g: p - RATE * g, params, grads), {**state, **changed}
+for _ in range(STEPS):
+    value, params, state = step(params, state, given["x"], given["labels"])
+    losses.append(float(value))
+""",
+    "tensorflow": """
+import tensorflow as tf
+optimizer = tf.keras.optimizers.SGD(RATE)
+optimizer.build(list(params.values()))
+@tf.function(autograph=False)
+def step(x, labels):
+    with tf.GradientTape() as tape:
+        outputs, changed = net.apply(params, state, x, training=True)
+        value = net.cross_entropy(outputs[0], labels)
+    optimizer.apply_gradients(zip(tape.gradient(value, list(params.values())), params.values()))
+    for name, new in changed.items():
+        state[name].assign(new)
+    return value
+for _ in range(STEPS):
+    losses.append(float(step(given["x"], given["labels"])))
+""",
+    "torch": """
+import torch
+x, labels = torch.from_numpy(given["x"]), torch.from_numpy(given["labels"])
+optimizer = torch.optim.SGD(params.values(), RATE)
+for _ in range(STEPS):
+    optimizer.zero_grad()
+    outputs, changed = net.apply(params, state, x, training=True)
+    value = net.cross_entropy(outputs[0], labels)
+    value.backward()
+    optimizer.step()
+    state |= {name: new.detach() for name, new in changed.items()}
+    losses.append(float(value.detach()))
+""",
+}
+
+
+def pytorch_losses(name: str, x: np.ndarray, labels: np.ndarray) -> list[float]:
+    import torch
+
+    network = models.build(models.find(name), 0).train()
+    for layer in network.modules():
+        if isinstance(layer, torch.nn.Dropout):
+            layer.p = 0.0
+    optimizer, losses = torch.optim.SGD(network.parameters(), RATE), []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        value = torch.nn.functional.cross_entropy(network(torch.from_numpy(x)), torch.from_numpy(labels))
+        value.backward()
+        optimizer.step()
+        losses.append(float(value.detach()))
+    return losses
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A network's artifact, made once."""
+    made: dict[str, Artifact] = {}
+
+    def export(name: str) -> Artifact:
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name)
+            export_zoo(name, 0, folder)
+            made[name] = Artifact.read(folder)
+        return made[name]
+
+    return export
+
+
+@pytest.mark.parametrize("name", ["lenet", "resnet56_cifar"])
+@pytest.mark.parametrize("framework", LOOPS)
+def test_a_standalone_file_trains_as_pytorch_does(framework: str, name: str, exported, tmp_path: Path) -> None:
+    pytest.importorskip(framework)
+    standalone.write(exported(name).program(), framework, "net", tmp_path)
+    inputs, labels = models.sample(models.find(name), 16)
+    (x,) = inputs.values()
+    np.savez(tmp_path / "data.npz", x=x, labels=labels)
+    head = HEAD.format(folder=str(tmp_path), data=str(tmp_path / "data.npz"))
+    loop = LOOPS[framework].replace("RATE", str(RATE)).replace("STEPS", str(STEPS))
+    script = f"{head}{loop}\nprint(json.dumps(losses))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    losses, right = json.loads(done.stdout.splitlines()[-1]), pytorch_losses(name, x, labels)
+    assert right[-1] < right[0]
+    np.testing.assert_allclose(losses, right, rtol=2e-3)
+    np.testing.assert_allclose(losses[0], right[0], rtol=1e-5)
+
+
+def test_a_file_refers_to_nothing_of_ours(exported, tmp_path: Path) -> None:
+    standalone.write(exported("lenet").program(), "jax", "net", tmp_path)
+    code = (tmp_path / "net.py").read_text().split('"""', 2)[2]
+    assert "xbench" not in code
