@@ -85,7 +85,7 @@ def distance(a: np.ndarray, b: np.ndarray, least: float = 0.0) -> float:
 
 
 def disagreement(mode: str, network: Any, mine: Any, runtime: Trainer, theirs: Any) -> dict[str, Any]:
-    """The worst distance and where it is; the tensor is None where all agree."""
+    """The worst distance, the tensor it is in, and whether it is within the bound."""
     if mode == "forward":
         logits = np.asarray(mine[0] if isinstance(mine, tuple) else mine)
         found, bound = {"logits": distance(logits, runtime.get(theirs)[0])}, LOGITS

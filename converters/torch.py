@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from xbench.converters import geometry
 from xbench.converters.arrays import torch as arrays
-from xbench.converters.generic import normalize, operators, pool, recurrent
+from xbench.converters.generic import elementwise, normalize, operators, pool, recurrent
 
 # ***** elementwise *****
 
@@ -41,6 +41,13 @@ def Softmax(x, *, axis=-1):
 
 def LogSoftmax(x, *, axis=-1):
     return torch.log_softmax(x, axis)
+
+
+def Clip(x, low=None, high=None):
+    """ReLU6 and its like as one kernel: a minimum of a maximum made MobileNetV2's gradient 1.8 times slower."""
+    if isinstance(low, float) and isinstance(high, float) and arrays.is_array(x) and x.is_floating_point():
+        return F.hardtanh(x, low, high)
+    return elementwise.Clip(arrays, x, low, high)
 
 
 def Dropout(x, ratio=0.5, training=False, *, seed=0, rng=None, outputs=1):

@@ -90,6 +90,7 @@ class Torch(Trainer):
         torch.backends.cuda.matmul.allow_tf32 = False
         self.device, self.options = torch.device(options.device), options
         self.transform, self.rule = transform or (lambda function: function), artifact.info["optimizer"]
+        self.compiled = transform is not None
         self.artifact = artifact
         self.module = module_of(artifact).to(self.device).train(options.trains)
         self.initial = {name: value.detach().clone() for name, value in named_tensors(self.module).items()}
@@ -106,11 +107,16 @@ class Torch(Trainer):
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         set_dropout(self.module, dropout)
+        self.traced = self.module
+        # Dynamo takes the NumPy arrays that shapes are computed in for tensors; of what export traces none are left.
+        exported = self.compiled and isinstance(self.module, ProgramModule) and not self.options.trains
+        if exported:
+            self.traced = torch.export.export(self.module, self.put(inputs), strict=False).module()
         self.call = self.transform(self._loss if self.options.trains else self._outputs)
-        return False
+        return exported
 
     def _outputs(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        outputs = self.module(*inputs)
+        outputs = self.traced(*inputs)
         return outputs if isinstance(outputs, tuple) else (outputs,)
 
     def _loss(self, inputs: Sequence[torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
