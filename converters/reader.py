@@ -129,6 +129,8 @@ def canonical(proto: onnx.ModelProto, folder: Path | None = None) -> ir.Model:
         if bare.functions:  # before the version is converted, which knows no functions
             bare = ir.to_proto(common.InlinePass()(ir.from_proto(bare)).model)
         opset = next((each.version for each in bare.opset_import if each.domain in ("", "ai.onnx")), 0)
+        if opset < 9 and any(node.op_type == "Scan" for node in bare.graph.node):
+            raise InvalidModel("it has a Scan of opset 8, whose batch axis ONNX's version converter leaves in place")
         if opset < OPSET:
             bare = onnx.version_converter.convert_version(bare, OPSET)
         bare = onnx.shape_inference.infer_shapes(bare, data_prop=True)

@@ -20,7 +20,7 @@ class ProgramModule(nn.Module):
 
     def __init__(self, artifact: Artifact) -> None:
         super().__init__()
-        program = artifact.program()
+        program, self.dropout = artifact.program(), True
         self.apply_program = program.bind(ops.TABLE)
         self.arrays = nn.ParameterList(torch.from_numpy(a.copy()) for a in program.params.values())
         self.names, self.state_names = list(program.params), list(program.state)
@@ -30,7 +30,8 @@ class ProgramModule(nn.Module):
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         params = dict(zip(self.names, self.arrays, strict=True))
         state = {name: getattr(self, f"state{index}") for index, name in enumerate(self.state_names)}
-        outputs, changed = self.apply_program(params, state, *inputs, training=self.training, rng=self.training or None)
+        rng = 1 if self.training and self.dropout else None
+        outputs, changed = self.apply_program(params, state, *inputs, training=self.training, rng=rng)
         for name, value in changed.items():
             state[name].copy_(value)
         return outputs
@@ -65,6 +66,8 @@ def named_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
 def set_dropout(module: nn.Module, active: bool) -> None:
     """Switches dropout off by rate, or back to the rate of the definition."""
     for layer in module.modules():
+        if isinstance(layer, ProgramModule):
+            layer.dropout = active
         if isinstance(layer, nn.Dropout):
             layer.defined = getattr(layer, "defined", layer.p)
             layer.p = layer.defined if active else 0.0

@@ -523,3 +523,11 @@ def test_two_thousand_mutations_are_read_or_refused(whole_files):
     assert all(row["answer"].isprintable() for row in rows)
     read_anyway = sum(row["answer"] == "read" for row in rows)
     assert MUTATIONS // 10 < read_anyway < MUTATIONS  # mutations that are all refused at once would test little
+
+
+def test_an_operator_that_the_version_converter_breaks_is_refused():
+    from onnx.backend.test.loader import load_model_tests
+
+    model = next(test.model for test in load_model_tests(kind="node") if test.name == "test_scan_sum")
+    with pytest.raises(InvalidModel, match="Scan of opset 8"):
+        canonical(model)
