@@ -5,6 +5,7 @@ import re
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fault_kit import only_line, records, workers
 
@@ -94,18 +95,20 @@ def test_a_slow_step_is_recorded_though_its_budget_is_too_small(shell, lenet):
     assert 0.3 <= record["times"]["median_s"] < 0.5
 
 
-def test_twice_the_time_is_a_ratio_of_two_from_common_rounds(shell, lenet):
-    for out in ("first", "second", "third"):  # a neighbour on the same machine may spoil one run
-        assert time(shell, FAST, SLOW, options=("--budget", "0.3", *QUICK[2:]), out=out).returncode == 0
-        rows = {row["runtime"]: row for row in json.loads(shell.run("show", "--out", out, "--json").stdout)}
-        if abs(rows[SLOW]["ratio"] - 2) < 0.04:
-            break
-    found = by_runtime(shell, out)
-    rounds = [{block["round"] for block in found[runtime]["times"]["blocks"]} for runtime in (FAST, SLOW)]
-    assert len(rounds[0] & rounds[1]) >= 3
+def test_a_ratio_is_the_median_over_the_common_rounds(shell, lenet):
+    assert time(shell, FAST, SLOW, options=("--budget", "0.3", *QUICK[2:])).returncode == 0
+    rows = {row["runtime"]: row for row in json.loads(shell.run("show", "--out", "out", "--json").stdout)}
+    found = by_runtime(shell, "out")
+    fast, slow = (
+        {block["round"]: float(np.median(block["samples"])) for block in found[runtime]["times"]["blocks"]}
+        for runtime in (FAST, SLOW)
+    )
+    common = fast.keys() & slow.keys()
+    assert len(common) >= 3
     assert found[FAST]["session"] == found[SLOW]["session"]
     assert rows[SLOW]["paired"]
-    assert rows[SLOW]["ratio"] == pytest.approx(2, rel=0.02)
+    ratio = float(np.median([slow[number] / fast[number] for number in common]))
+    assert rows[SLOW]["ratio"] == pytest.approx(ratio, rel=1e-9)  # how near 2 it is, is the machine's affair
 
 
 def test_a_finished_run_times_nothing_again_and_starts_no_worker(shell, lenet):
