@@ -16,7 +16,8 @@ from xbench.bench import XBenchError
 from xbench.bench.memory import at_most, uncollected
 from xbench.bench.source import BATCH, Source
 from xbench.converters import PARAMETERS, STATIC_INPUTS, convert, count_operators, macs
-from xbench.converters.artifact import INDEX, WEIGHTS, Artifact, write_weights
+from xbench.converters.artifact import INDEX, TEXTS, WEIGHTS, Artifact, write_weights
+from xbench.converters.layout import channels_last
 from xbench.converters.reader import InvalidModel, canonical, plain, read, stored
 
 EXTERNAL = 2**30  # bytes of weights from which on they lie beside the graph: protobuf ends at 2 GB
@@ -187,7 +188,10 @@ def _vocabulary(value: ir.Value) -> int:
 def _write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
     trainable = json.loads(model.metadata_props.get(PARAMETERS, "[]"))
     program = convert(model, trainable)
-    (folder / "program.py").write_text(program.source)
+    (folder / TEXTS["nchw"]).write_text(program.source)
+    other = convert(channels_last(model), trainable)
+    if other.source != program.source:
+        (folder / TEXTS["nhwc"]).write_text(other.source)
     arrays = {"params": program.params, "state": program.state}
     if _weights(model) > EXTERNAL:
         _place_outside(model, folder, arrays)
@@ -243,9 +247,11 @@ def _weights(model: ir.Model) -> int:
 
 
 def _content(folder: Path) -> str:
-    """A digest of the text and the weights: what a parity proof is tied to."""
+    """A digest of the texts and the weights: what a parity proof is tied to."""
     total = hashlib.sha256()
-    for name in ("program.py", INDEX, WEIGHTS):
+    for name in (*TEXTS.values(), INDEX, WEIGHTS):
+        if not (folder / name).exists():  # a model without images has one text
+            continue
         with (folder / name).open("rb") as file:
             while data := file.read(1 << 20):
                 total.update(data)

@@ -7,14 +7,14 @@ runtime made ready, the references it is proved on, the steps to time.
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from xbench.bench import XBenchError, timing
+from xbench.bench import AUTO, XBenchError, timing
 from xbench.bench.export_jobs import EXPORT_JOBS
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
@@ -38,10 +38,10 @@ class Cell:
 _CELL: list[Cell] = []
 
 
-def first_wrong(artifact: str, runtime: str, device: str, threads: int, reference: str) -> str | None:
+def first_wrong(artifact: str, runtime: str, device: str, threads: int, layout: str, reference: str) -> str | None:
     """The first tensor, in the order of the graph, that a runtime computes wrongly; None where all are right."""
     model, expected = Artifact.read(artifact), _expected(reference)
-    ready = load(runtime, model, Options("forward", device, threads))
+    ready = load(runtime, model, Options("forward", device, threads, layout=layout))
     ready.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
     return verdict.judge(candidate.run(ready, model, "forward", expected), expected).first_wrong
 
@@ -55,29 +55,53 @@ def convertible(artifact: str, runtime: str, device: str) -> dict[str, Any]:
 
 
 def open_cell(
-    artifact: str, runtime: str, mode: str, device: str, threads: int, references: list[str], batch: int
+    artifact: str, runtime: str, mode: str, device: str, threads: int, layout: str, references: list[str]
 ) -> dict[str, Any]:
+    """Makes a cell ready to be checked and timed; the layout `auto` is the one that is faster in it."""
+    packages = table()[parse(runtime)[0]].packages
+    options, arrays = Options(mode, device, threads, layout=layout), [_expected(path) for path in references]
+    cell, times, chosen = _chosen(Artifact.read(artifact), runtime, options, arrays)
+    _CELL[:] = [cell]
+    return {"times": times, "layout": chosen, "versions": versions((*packages, "numpy"))}
+
+
+def _chosen(
+    model: Artifact, runtime: str, options: Options, arrays: list[dict[str, np.ndarray]]
+) -> tuple[Cell, dict[str, float | None], dict[str, Any] | None]:
+    """An open cell, the times of its opening and, where its layout was to be chosen, what was measured of each."""
+    if options.layout != AUTO:
+        return *_opened(model, runtime, options, arrays), None
+    known = [layout for layout in table()[parse(runtime)[0]].layouts if layout in model.layouts]
+    if len(known) < 2:
+        return *_opened(model, runtime, replace(options, layout=known[0]), arrays), None
+    opened = {}
+    for layout in known:
+        try:
+            opened[layout] = _opened(model, runtime, replace(options, layout=layout), arrays)
+        except Exception:  # such as a module that calls `view` on what is channels last in memory
+            if layout == known[-1] and not opened:
+                raise
+    medians = dict(zip(opened, timing.race([cell.steps for cell, _ in opened.values()]), strict=True))
+    chosen = min(medians, key=lambda layout: medians[layout])
+    return *opened[chosen], {"chosen": chosen, "median_s": dict.fromkeys(known) | medians}
+
+
+def _opened(
+    model: Artifact, runtime: str, options: Options, arrays: list[dict[str, np.ndarray]]
+) -> tuple[Cell, dict[str, float | None]]:
     """Loads, compiles and makes the first call, each timed by itself."""
-    model = Artifact.read(artifact)
-    name, _ = parse(runtime)
-    arrays = [_expected(path) for path in references]
     start = time.perf_counter()
-    ready = load(runtime, model, Options(mode, device, threads))
+    ready = load(runtime, model, options)
     loaded = time.perf_counter()
     compiled = ready.prepare(candidate.inputs_of(arrays[0]), arrays[0]["labels"], dropout=False)
     prepared = time.perf_counter()
-    cell = Cell(model, ready, mode, arrays)
+    cell = Cell(model, ready, options.mode, arrays)
     cell.steps = _steps(cell, "resident")
     before = time.perf_counter()
     cell.steps[0]()
     first = time.perf_counter() - before
-    _CELL[:] = [cell]
-    return {
-        "load_s": loaded - start,
-        "compile_s": prepared - loaded if compiled else None,
-        "first_s": first,
-        "versions": versions((*table()[name].packages, "numpy")),
-    }
+    compile_s = prepared - loaded if compiled else None
+    return cell, {"load_s": loaded - start, "compile_s": compile_s, "first_s": first}
 
 
 def certify() -> dict[str, Any]:
@@ -86,12 +110,14 @@ def certify() -> dict[str, Any]:
     return certificate.certify(cell.artifact, cell.runtime.held())
 
 
-def save(artifact: str, runtime: str, device: str, batch: int, folder: str, name: str) -> dict[str, Any]:
+def save(
+    artifact: str, runtime: str, device: str, layout: str, batch: int, folder: str, name: str
+) -> dict[str, Any]:
     """Writes a model in a runtime's own form, with its certificate; returns the names of the files."""
     model = Artifact.read(artifact)
-    ready = load(runtime, model, Options("forward", device, 1))
     inputs, labels = candidate.sample(model, batch, 0)
-    ready.prepare(inputs, labels, dropout=False)
+    arrays = {f"input/{index}": array for index, array in enumerate(inputs)} | {"labels": labels}
+    ready = _chosen(model, runtime, Options("forward", device, 1, layout=layout), [arrays])[0].runtime
     files = ready.save(Path(folder), name)
     if files:
         (Path(folder) / "certificate.json").write_text(json.dumps(certificate.certify(model, ready.held()), indent=1))

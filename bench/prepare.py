@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import XBenchError, cache, digest
+from xbench.bench import Case, XBenchError, cache, digest
 from xbench.bench.machine import cpus
 from xbench.bench.source import Source, parse
 from xbench.bench.worker import Worker, WorkerFailure
@@ -103,9 +103,9 @@ class Exporter:
         return path
 
     def first_wrong(
-        self, artifact: Artifact, runtime: str, device: str, threads: int, batch: int, timeout: float
+        self, artifact: Artifact, case: Case, layout: str, timeout: float
     ) -> str | None:
-        """Names the first wrong tensor of a runtime, on prefixes of the graph where the whole does not even run."""
+        """Names the first wrong tensor of a cell, on prefixes of the graph where the whole does not even run."""
         with tempfile.TemporaryDirectory(prefix="xbench-locate-") as place:
 
             def attempt(nodes: int | None) -> tuple[str | None, dict[str, Any]]:
@@ -113,13 +113,12 @@ class Exporter:
                 facts = self.call("prefix", artifact=str(artifact.folder), nodes=nodes, folder=str(folder))
                 if not facts["outputs"]:
                     return None, facts
-                path = self.reference(Artifact.read(folder), "forward", batch, 0, "synthetic")
-                worker = Worker(self.logs / "locate.log", device, threads)
+                path = self.reference(Artifact.read(folder), "forward", case.batch, 0, "synthetic")
+                worker = Worker(self.logs / "locate.log", case.device, case.threads)
                 try:
                     where = {"artifact": str(folder), "reference": str(path)}
-                    wrong = worker.call(
-                        "first_wrong", timeout, runtime=runtime, device=device, threads=threads, **where
-                    )
+                    told = {"runtime": case.runtime, "device": case.device, "threads": case.threads}
+                    wrong = worker.call("first_wrong", timeout, layout=layout, **told, **where)
                     return wrong, facts
                 finally:
                     worker.stop()

@@ -5,7 +5,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from xbench.bench import Case, digest, machine
+from xbench.bench import AUTO, Case, digest, machine
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import parse, table, version
 
@@ -33,6 +33,7 @@ def base(case: Case, artifact: Artifact, session: str) -> Record:
         "note": row.note,
         "autodiff": row.autodiff if case.mode != "forward" else None,
         "dropout": artifact.has_dropout and case.mode != "forward",
+        "layout": None,
         "parity": None,
         "times": None,
         "session": session,
@@ -52,6 +53,7 @@ def command(case: Case) -> str:
         f" --{name} {value}"
         for name, value, usual in (
             ("device", case.device, "cpu"),
+            ("layout", case.layout, "nchw"),
             ("plane", case.plane, "resident"),
             ("data", case.data, "synthetic"),
         )
@@ -60,9 +62,18 @@ def command(case: Case) -> str:
     return f"xbench time {shlex.quote(case.model)} {options}{rest} --rerun"
 
 
+def no_layout(runtime: str, layout: str) -> str | None:
+    """Why a runtime cannot be told to compute in a layout."""
+    if layout in (AUTO, *table()[parse(runtime)[0]].layouts):
+        return None
+    return f"{runtime} cannot be told {layout}: it takes ONNX's order, nchw, and computes in the one it likes"
+
+
 def impossible(case: Case, artifact: Artifact) -> str | None:
     """Why a cell cannot exist, known before anything is started."""
     row = table()[parse(case.runtime)[0]]
+    if reason := no_layout(case.runtime, case.layout):
+        return reason
     if case.mode != "forward" and row.autodiff is None:
         return f"{case.runtime} cannot train: it has no {case.mode}"
     if case.mode != "forward" and not artifact.info["classes"]:

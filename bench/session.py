@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, XBenchError, digest, machine
+from xbench.bench import AUTO, Case, XBenchError, digest, machine
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.statistics import median_interval, relative_half_width
@@ -83,9 +83,16 @@ def run(
 
 
 def prove(
-    case: Case, artifact: Artifact, exporter: Exporter, worker: Worker, timeout: float, batches: Sequence[int]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Opens the cell in a worker and compares it with the oracle on several seeds; returns the opening and the verdict.
+    record: Record,
+    case: Case,
+    artifact: Artifact,
+    exporter: Exporter,
+    worker: Worker,
+    timeout: float,
+    batches: Sequence[int],
+) -> tuple[Record, dict[str, Any]]:
+    """Opens the cell in a worker and compares it with the oracle on several seeds; returns the record with the verdict,
+    and the times of the opening.
 
     A verdict is the worst of two seeds. Where they disagree in training a third decides: rounding that carries the
     input of a ReLU across its kink changes a gradient visibly, but not on two seeds out of three; a wrong network is
@@ -103,8 +110,8 @@ def prove(
         mode=case.mode,
         device=case.device,
         threads=case.threads,
+        layout=case.layout,
         references=paths,
-        batch=case.batch,
     )
     verdicts = [worker.call("check", timeout, index=index) for index in range(len(paths))]
     ratios = [v["ratio"] for v in verdicts]
@@ -116,7 +123,12 @@ def prove(
         ratios.append(verdicts[-1]["ratio"])
         verdicts = passed if len(passed) == 2 else verdicts
     worst = max(verdicts, key=lambda v: (v["status"] != "PASS", v["ratio"] is None, v["ratio"] or 0.0))
-    return opening, worst | {"seeds": ratios}
+    found = {"status": worst["status"], "message": worst["message"], "parity": worst | {"seeds": ratios}}
+    chosen = opening["layout"]
+    if chosen:  # shown beside the runtime's name
+        found["note"] = ", ".join(filter(None, (record["note"], chosen["chosen"])))
+    found |= {"layout": chosen, "versions": record["versions"] | opening["versions"]}
+    return record | found, opening["times"]
 
 
 def _open(
@@ -127,10 +139,9 @@ def _open(
         return record | {"status": "UNSUPPORTED", "message": reason}
     worker = Worker(logs / f"{digest(case.runtime, case.mode)}.log", case.device, case.threads)
     try:
-        opening, found = prove(case, artifact, exporter, worker, protocol.timeout, [case.batch, case.batch])
-        record = record | {"status": found["status"], "message": found["message"], "parity": found}
-        record["versions"] = record["versions"] | opening.pop("versions")
-        if found["status"] == "PASS":
+        batches = [case.batch, case.batch]
+        record, opening = prove(record, case, artifact, exporter, worker, protocol.timeout, batches)
+        if record["status"] == "PASS":
             warmup = worker.call("warm", protocol.timeout, plane=case.plane, seconds=protocol.budget)
             worker.pause()
             return Open(case, record | {"times": opening | {"warmup": warmup}}, worker)
@@ -156,10 +167,9 @@ def verify(case: Case, artifact: Artifact, exporter: Exporter, protocol: Protoco
     worker = Worker(logs / f"{digest(case.runtime, case.mode)}.log", case.device, case.threads)
     batches = [case.batch, case.batch + (case.mode == "forward")]
     try:
-        _, found = prove(case, artifact, exporter, worker, protocol.timeout, batches)
-        record = record | {"status": found["status"], "message": found["message"], "parity": found}
+        record, _ = prove(record, case, artifact, exporter, worker, protocol.timeout, batches)
         record["certificate"] = certificate = worker.call("certify", protocol.timeout)
-        if found["status"] == "PASS" and certificate["different"]:
+        if record["status"] == "PASS" and certificate["different"]:
             message = f"{len(certificate['different'])} parameters differ, the first {certificate['different'][0]}"
             record |= {"status": "FAIL", "message": message}
     except WorkerFailure as failure:
@@ -181,8 +191,9 @@ def _outcome(failure: WorkerFailure) -> Record:
 
 def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
     """Adds the first wrong ONNX tensor, and says it in the message."""
+    layout = (record.get("layout") or {}).get("chosen", "nchw" if case.layout == AUTO else case.layout)
     try:
-        tensor = exporter.first_wrong(artifact, case.runtime, case.device, case.threads, case.batch, timeout)
+        tensor = exporter.first_wrong(artifact, case, layout, timeout)
     except (WorkerFailure, XBenchError):
         tensor = None
     parity = dict(record["parity"] or {})

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench import MODES, XBenchError
+from xbench.bench import LAYOUTS, MODES, XBenchError
 
 ALL = "all"
 # Options that several commands have.
@@ -32,6 +32,13 @@ ShapeWords = Annotated[
 InputWords = Annotated[
     list[str] | None,
     typer.Option("--input", help="An input of module:factory, in its order: name:float32:batch,3,224,224."),
+]
+LayoutWord = Annotated[
+    str,
+    typer.Option(
+        "--layout",
+        help="Order of an image's axes inside the runtime: nchw, nhwc, or auto, the faster one in each mode, measured.",
+    ),
 ]
 DeviceWord = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
 
@@ -151,6 +158,12 @@ def choose_device(word: str) -> str:
         raise XBenchError(f"unknown device {word!r}: the devices are cpu, cuda")
     if word == "cuda" and not machine.has_cuda():
         raise XBenchError("--device cuda: this machine has no NVIDIA GPU (no /dev/nvidia0)")
+    return word
+
+
+def choose_layout(word: str) -> str:
+    if word not in LAYOUTS:
+        raise XBenchError(f"unknown layout {word!r}: the layouts are {', '.join(LAYOUTS)}")
     return word
 
 

@@ -19,6 +19,7 @@ def check(
     batch: Annotated[int, typer.Option(help="Batch size; forward is also checked on one more.", min=1)] = 2,
     threads: Annotated[int | None, typer.Option(help="CPU threads. Default: all.")] = None,
     device: choose.DeviceWord = "cpu",
+    layout: choose.LayoutWord = "nchw",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
     timeout: Annotated[float, typer.Option(help="Seconds one job of a worker may take.")] = 900,
@@ -38,6 +39,7 @@ def check(
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "gradient"))
     cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
+    cell["layout"] = choose.choose_layout(layout)
     choose.need_torch()
     broken: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
@@ -104,6 +106,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "first_wrong": parity.get("first_wrong"),
         "tensors": parity.get("tensors"),
         "certificate": record.get("certificate"),
+        "layout": (record["layout"] or {}).get("chosen", case["layout"]),
         "message": record["message"],
     }
 

@@ -30,6 +30,7 @@ def convert(
     ] = Path("xbench-models"),
     batch: Annotated[int, typer.Option(help="Batch size of forms that fix it (TVM).", min=1)] = 1,
     device: choose.DeviceWord = "cpu",
+    layout: choose.LayoutWord = "nchw",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
@@ -49,10 +50,11 @@ def convert(
     forms = choose.choose_runtimes(to) if to else []
     targets = list(dict.fromkeys([*choose.choose_runtimes(runtime or forms), *forms]))
     choose.choose_device(device)
+    choose.choose_layout(layout)
     choose.need_torch()
     broken: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs, Bar(len(names) * len(targets), "convert") as bar:
-        where = {"device": device, "batch": batch, "output": output, "logs": Path(logs)}
+        where = {"device": device, "layout": layout, "batch": batch, "output": output, "logs": Path(logs)}
         rows = list(_rows(names, targets, forms, where, bar, broken))
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
@@ -126,11 +128,16 @@ def _outcome(artifact: Any, runtime: str, device: str, logs: Path) -> dict[str, 
     return {"status": "CONVERTED", "operators": {}, "message": None}
 
 
-def _save(artifact: Any, model: str, runtime: str, device: str, batch: int, output: Path, logs: Path) -> dict[str, Any]:
+def _save(
+    artifact: Any, model: str, runtime: str, device: str, layout: str, batch: int, output: Path, logs: Path
+) -> dict[str, Any]:
     """Writes a model in a runtime's own form, in one piece; returns what changes in its row."""
     from xbench.bench import XBenchError
+    from xbench.bench.record import no_layout
     from xbench.bench.worker import Worker, WorkerFailure
 
+    if reason := no_layout(runtime, layout):
+        return {"status": "UNSUPPORTED", "message": reason, "files": []}
     name = re.sub(r"\W", "_", Path(model).stem)
     target = output / name / re.sub(r"\W", "_", runtime)
     try:
@@ -140,7 +147,7 @@ def _save(artifact: Any, model: str, runtime: str, device: str, batch: int, outp
         raise XBenchError(f"cannot write to {target.parent}: {error.strerror}") from error
     worker = Worker(logs / "save.log", device)
     try:
-        where = {"artifact": str(artifact.folder), "runtime": runtime, "device": device}
+        where = {"artifact": str(artifact.folder), "runtime": runtime, "device": device, "layout": layout}
         found = worker.call("save", 1800, batch=batch, folder=place, name=name, **where)
         if not found["files"]:
             return {"message": f"{runtime} has no form of its own", "files": []}

@@ -41,6 +41,7 @@ def time(
     batch: Batches = None,
     threads: Threads = None,
     device: choose.DeviceWord = "cpu",
+    layout: choose.LayoutWord = "nchw",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
     plane: Plane = "resident",
@@ -72,6 +73,7 @@ def time(
         if word not in known:
             raise XBenchError(f"{option} must be one of {', '.join(known)}, not {word!r}")
     cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
+    cell["layout"] = choose.choose_layout(layout)
     choose.need_torch()
     store = open_store(out)
     cases = _cells(names, targets, modes, batches, {**cell, "plane": plane, "data": data})

@@ -4,6 +4,7 @@ model.json        what it is: inputs, labels, optimizer, parameter names, operat
 model.onnx        training form: BatchNormalization and Dropout in place, weights by PyTorch name
 inference.onnx    the same without Dropout, for runtimes that read ONNX themselves
 program.py        the text of `xbench.converters.source`
+program.nhwc.py   the same with images channels last (`converters/layout.py`), where the model has any
 weights.bin       all arrays, one behind the other; both graphs name it as their external data where they are large
 weights.json      where each array lies in it: `params`, the trainable ones, `state`, all others the text reads, and
                   `graph`, large ones that only the graphs hold; name -> type, shape, offset
@@ -62,11 +63,19 @@ class Artifact:
         """The file for runtimes that read ONNX themselves."""
         return self.folder / "inference.onnx"
 
-    def program(self) -> Program:
-        """The text and its arrays, which may be written to: the file stays as it is."""
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """The orders of axes that its text was written for: one where the model has no images."""
+        return tuple(layout for layout, file in TEXTS.items() if (self.folder / file).exists())
+
+    def program(self, layout: str = "nchw") -> Program:
+        """The text and its arrays, which may be written to: the file stays as it is.
+
+        A model without images has the same text in every layout.
+        """
         info, arrays = self.info, read_weights(self.folder)
         return Program(
-            source=(self.folder / "program.py").read_text(),
+            source=(self.folder / TEXTS[layout if layout in self.layouts else "nchw"]).read_text(),
             params=arrays["params"],
             state=arrays["state"],
             inputs=tuple(item["name"] for item in info["inputs"]),
@@ -82,6 +91,7 @@ class Artifact:
                 yield name, np.frombuffer(file.read(math.prod(shape) * np.dtype(dtype).itemsize), dtype).reshape(shape)
 
 
+TEXTS = {"nchw": "program.py", "nhwc": "program.nhwc.py"}  # layout -> the file of its text
 WEIGHTS, INDEX = "weights.bin", "weights.json"
 ALIGNED, PAGE = 64, 4096  # the widest vector; from a page on, arrays begin on one, as ONNX wants of external data
 Arrays = Mapping[str, Mapping[str, np.ndarray]]

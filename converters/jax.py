@@ -43,18 +43,47 @@ def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
 # ***** convolution and pooling *****
 
 
-def _layout(n):
-    return "NCHWD"[: n + 2], "OIHWD"[: n + 2], "NCHWD"[: n + 2]
+def _layout(n, channels_last):
+    image = "NHWD"[: n + 1] + "C" if channels_last else "NCHWD"[: n + 2]
+    return image, "OIHWD"[: n + 2], image
 
 
-def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_shape=None, pads=None, strides=None):
+def _spatial(x, channels_last):
+    """The lengths of an image's spatial axes."""
+    return x.shape[1:-1] if channels_last else x.shape[2:]
+
+
+def _in_layout(channels_last, other, spatial):
+    """What is known of every axis of an image, in their order; `other` is that of the batch and of the channels."""
+    return (other, *spatial, other) if channels_last else (other, other, *spatial)
+
+
+def _column(v, x, channels_last):
+    """One number a channel, to be broadcast with an image x."""
+    return v if channels_last else v.reshape(-1, *(1,) * (x.ndim - 2))
+
+
+def Conv(
+    x,
+    w,
+    b=None,
+    *,
+    auto_pad="NOTSET",
+    channels_last=0,
+    dilations=None,
+    group=1,
+    kernel_shape=None,
+    pads=None,
+    strides=None,
+):
     n = x.ndim - 2
     strides, dilations = strides or (1,) * n, dilations or (1,) * n
-    padding = geometry.conv_pads(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
+    padding = geometry.conv_pads(_spatial(x, channels_last), w.shape[2:], strides, dilations, pads, auto_pad)
+    layout = _layout(n, channels_last)
     y = lax.conv_general_dilated(
-        x, w, strides, padding, rhs_dilation=dilations, dimension_numbers=_layout(n), feature_group_count=group
+        x, w, strides, padding, rhs_dilation=dilations, dimension_numbers=layout, feature_group_count=group
     )
-    return y if b is None else y + b.reshape(-1, *(1,) * n)
+    return y if b is None else y + _column(b, y, channels_last)
 
 
 def ConvTranspose(
@@ -63,6 +92,7 @@ def ConvTranspose(
     b=None,
     *,
     auto_pad="NOTSET",
+    channels_last=0,
     dilations=None,
     group=1,
     kernel_shape=None,
@@ -75,21 +105,23 @@ def ConvTranspose(
     n = x.ndim - 2
     strides, dilations = strides or (1,) * n, dilations or (1,) * n
     crops = geometry.transpose_crops(
-        x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad, output_padding, output_shape
+        _spatial(x, channels_last), w.shape[2:], strides, dilations, pads, auto_pad, output_padding, output_shape
     )
     reach = [d * (k - 1) for k, d in zip(w.shape[2:], dilations, strict=True)]
     padding = [(r - low, r - high) for r, (low, high) in zip(reach, crops, strict=True)]
     grouped = w.reshape(group, w.shape[0] // group, *w.shape[1:]).swapaxes(1, 2)
     kernel = jnp.flip(grouped.reshape(-1, w.shape[0] // group, *w.shape[2:]), tuple(range(2, n + 2)))
+    layout = _layout(n, channels_last)
     y = lax.conv_general_dilated(
-        x, kernel, (1,) * n, padding, strides, dilations, _layout(n), feature_group_count=group
+        x, kernel, (1,) * n, padding, strides, dilations, layout, feature_group_count=group
     )
-    return y if b is None else y + b.reshape(-1, *(1,) * n)
+    return y if b is None else y + _column(b, y, channels_last)
 
 
-def _reduce_window(x, start, function, kernel, strides, dilations, padding):
-    whole = [(0, 0), (0, 0), *padding]
-    return lax.reduce_window(x, start, function, (1, 1, *kernel), (1, 1, *strides), whole, None, (1, 1, *dilations))
+def _reduce_window(x, start, function, kernel, strides, dilations, padding, channels_last):
+    window, steps, gaps = (_in_layout(channels_last, 1, each) for each in (kernel, strides, dilations))
+    pads = _in_layout(channels_last, (0, 0), padding)
+    return lax.reduce_window(x, start, function, window, steps, pads, None, gaps)
 
 
 def MaxPool(x, *, outputs=1, **attributes):
@@ -99,36 +131,54 @@ def MaxPool(x, *, outputs=1, **attributes):
 
 
 def _max_pool(
-    x, kernel_shape, auto_pad="NOTSET", ceil_mode=0, dilations=None, pads=None, storage_order=0, strides=None
+    x,
+    kernel_shape,
+    auto_pad="NOTSET",
+    ceil_mode=0,
+    channels_last=0,
+    dilations=None,
+    pads=None,
+    storage_order=0,
+    strides=None,
 ):
     strides, dilations, _, padding = geometry.window(
-        x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+        _spatial(x, channels_last), kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
     )
-    return _reduce_window(x, -jnp.inf, lax.max, kernel_shape, strides, dilations, padding)
+    return _reduce_window(x, -jnp.inf, lax.max, kernel_shape, strides, dilations, padding, channels_last)
 
 
 def AveragePool(
-    x, *, kernel_shape, auto_pad="NOTSET", ceil_mode=0, count_include_pad=0, dilations=None, pads=None, strides=None
+    x,
+    *,
+    kernel_shape,
+    auto_pad="NOTSET",
+    ceil_mode=0,
+    channels_last=0,
+    count_include_pad=0,
+    dilations=None,
+    pads=None,
+    strides=None,
 ):
+    spatial = _spatial(x, channels_last)
     strides, dilations, given, padding = geometry.window(
-        x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+        spatial, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
     )
     counted = given if count_include_pad else [(0, 0)] * len(kernel_shape)
-    counts = geometry.window_counts(x.shape[2:], kernel_shape, strides, dilations, padding, counted)
-    return _reduce_window(x, 0.0, lax.add, kernel_shape, strides, dilations, padding) / counts.astype(x.dtype)
+    counts = geometry.window_counts(spatial, kernel_shape, strides, dilations, padding, counted)
+    total = _reduce_window(x, 0.0, lax.add, kernel_shape, strides, dilations, padding, channels_last)
+    return total / (counts[..., None] if channels_last else counts).astype(x.dtype)
 
 
 # ***** normalisation *****
 
 
-def _column(v, x):
-    return v.reshape(1, -1, *(1,) * (x.ndim - 2))
-
-
-def BatchNormalization(x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9, training_mode=0, unbiased=0):
+def BatchNormalization(
+    x, scale, bias, mean, var, *, channels_last=0, epsilon=1e-5, momentum=0.9, training_mode=0, unbiased=0
+):
     """Returns y and the running mean and variance, which change in training. ONNX's momentum is 1 - PyTorch's."""
     if training_mode:
-        axes, n = (0, *range(2, x.ndim)), x.size // x.shape[1]
+        channel = x.ndim - 1 if channels_last else 1
+        axes, n = tuple(a for a in range(x.ndim) if a != channel), x.size // x.shape[channel]
         batch_mean, batch_var = x.mean(axes), x.var(axes)
         kept = lax.stop_gradient(batch_var) * (n / (n - 1) if unbiased and n > 1 else 1)
         running = (
@@ -138,7 +188,8 @@ def BatchNormalization(x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9,
     else:
         batch_mean, batch_var, running = mean, var, (mean, var)
     factor = scale * lax.rsqrt(batch_var + epsilon)
-    return (x - _column(batch_mean, x)) * _column(factor, x) + _column(bias, x), *running
+    mean, factor, bias = (_column(v, x, channels_last) for v in (batch_mean, factor, bias))
+    return (x - mean) * factor + bias, *running
 
 
 def LayerNormalization(x, scale, bias=None, *, outputs=1, **attributes):

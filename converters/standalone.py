@@ -14,6 +14,7 @@ from safetensors.numpy import save_file
 
 from xbench.converters import Program
 from xbench.converters._copier import HERE, Copier, Symbol, read
+from xbench.converters.layout import inverse, kernel_orders
 
 KNOWN = {"Constant", "ConstantOfShape", "Range", "Shape", "Size"}  # operators whose results are known while tracing
 LOAD = {
@@ -21,6 +22,7 @@ LOAD = {
     "tensorflow": "tf.Variable(a, trainable=name in PARAMETERS, name=name)",
     "torch": "torch.from_numpy(a.copy()).requires_grad_(name in PARAMETERS)",
 }
+TRANSPOSE = {"jax": "jnp.transpose", "tensorflow": "tf.transpose"}  # of frameworks with an order of their own for kernels
 
 
 def _operators(path: str) -> dict[str, str]:
@@ -90,6 +92,13 @@ def source(program: Program, framework: str, name: str) -> str:
     text = _program(program, framework, copier)
     copier.need((f"{framework}.py", "cross_entropy", ""))
     operators = "\n\n\n".join(part for part in copier.parts if part)
+    orders = kernel_orders(program) if framework in TRANSPOSE else {}
+    if orders:
+        text = text.replace("def apply(", "def network(", 1) + TURNED.format(
+            framework=framework,
+            orders="".join(f"    {name!r}: {order},\n" for name, order in inverse(orders).items()),
+            transpose=TRANSPOSE[framework],
+        )
     return TEMPLATE.format(
         name=name,
         framework=framework,
@@ -98,6 +107,7 @@ def source(program: Program, framework: str, name: str) -> str:
         operators=operators,
         program=text,
         load=LOAD[framework],
+        turn=TURN if orders else "",
     )
 
 
@@ -142,7 +152,28 @@ PARAMETERS = {parameters}
 
 def load(path=Path(__file__).with_name("{name}.safetensors")):
     """Parameters and state by name."""
-    arrays = {{name: {load} for name, a in load_file(path).items()}}
+    arrays = load_file(path)
+{turn}    arrays = {{name: {load} for name, a in arrays.items()}}
     params = {{name: arrays[name] for name in PARAMETERS}}
     return params, {{name: a for name, a in arrays.items() if name not in params}}
+'''
+
+TURN = """    for name, order in KERNELS.items():
+        arrays[name] = np.ascontiguousarray(arrays[name].transpose(np.argsort(order)))
+"""
+
+TURNED = '''
+
+# Kernels of convolutions are kept in the order of axes that {framework} computes with; this is ONNX's and PyTorch's.
+KERNELS = {{
+{orders}}}
+
+
+def in_onnx_order(params):
+    """The parameters as ONNX and PyTorch have them."""
+    return {{name: {transpose}(p, KERNELS[name]) if name in KERNELS else p for name, p in params.items()}}
+
+
+def apply(params, state, *inputs, training=False, rng=None):
+    return network(in_onnx_order(params), state, *inputs, training=training, rng=rng)
 '''

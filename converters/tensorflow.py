@@ -1,8 +1,9 @@
 """ONNX operators in TensorFlow: its own kernels, and for all others those of `converters/generic/` in its arrays.
 
-Arrays stay in ONNX's NCHW layout, which TensorFlow runs on GPUs and, through oneDNN, on CPUs; without oneDNN they are
-transposed around every convolution and pooling. Convolutions pad with `tf.pad`: with explicit padding their backward
-pass takes a kernel 1.5 times slower on CPUs.
+Images are in ONNX's NCHW layout, which TensorFlow runs on GPUs and, through oneDNN, on CPUs (without oneDNN they are
+transposed around every convolution and pooling), or, where the text says `channels_last`, in TensorFlow's own. What is
+not TensorFlow's SAME padding is done by `tf.pad`: with explicit padding a convolution's backward pass takes a kernel
+1.5 times slower on CPUs.
 """
 
 import functools
@@ -78,67 +79,105 @@ def _channels_first():
     return True
 
 
-def _laid_out(kernel, x):
-    """`kernel(x, layout)` for x (N, C, *spatial), in the layout that TensorFlow has it for."""
+def _laid_out(kernel, x, channels_last):
+    """`kernel(x, layout)` for an image x, in the layout that TensorFlow has it for."""
     n = len(x.shape) - 2
+    if channels_last:
+        return kernel(x, LAST[n])
     if _channels_first():
-        return kernel(x, ("NCW", "NCHW", "NCDHW")[n - 1])
-    y = kernel(tf.transpose(x, [0, *range(2, n + 2), 1]), ("NWC", "NHWC", "NDHWC")[n - 1])
+        return kernel(x, FIRST[n])
+    y = kernel(tf.transpose(x, [0, *range(2, n + 2), 1]), LAST[n])
     return tf.transpose(y, [0, n + 1, *range(1, n + 1)])
 
 
-def _in_layout(layout, channels, spatial, batch=1):
-    """What a kernel wants to know of every axis, in the order of a layout."""
-    return [batch, channels, *spatial] if layout[1] == "C" else [batch, *spatial, channels]
+FIRST, LAST = ("", "NCW", "NCHW", "NCDHW"), ("", "NWC", "NHWC", "NDHWC")
 
 
-def _padded(x, pads, value=0):
+def _in_layout(channels_last, channels, spatial, batch=1):
+    """What is known of every axis of an image, in the order of its axes."""
+    return [batch, *spatial, channels] if channels_last else [batch, channels, *spatial]
+
+
+def _spatial(x, channels_last):
+    """The lengths of an image's spatial axes."""
+    return x.shape[1:-1] if channels_last else x.shape[2:]
+
+
+def _channels(x, channels_last):
+    return x.shape[-1] if channels_last else x.shape[1]
+
+
+def _padded(x, pads, channels_last, value=0):
     """Pads the spatial axes or, where negative, crops them; returns the array as it is where there is nothing to do."""
-    return arrays.pad(x, [(0, 0), (0, 0), *pads], value) if any(map(any, pads)) else x
+    return arrays.pad(x, _in_layout(channels_last, (0, 0), pads, (0, 0)), value) if any(map(any, pads)) else x
 
 
-def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_shape=None, pads=None, strides=None):
+def _biased(y, b, channels_last):
+    return y if b is None else tf.nn.bias_add(y, b, None if channels_last else "NCHW")
+
+
+def Conv(
+    x,
+    w,
+    b=None,
+    *,
+    auto_pad="NOTSET",
+    channels_last=0,
+    dilations=None,
+    group=1,
+    kernel_shape=None,
+    pads=None,
+    strides=None,
+):
     """One, two or three spatial axes; depthwise convolutions take TensorFlow's own kernel."""
-    n = len(x.shape) - 2
+    n, spatial = len(x.shape) - 2, _spatial(x, channels_last)
     strides, dilations = list(strides or (1,) * n), list(dilations or (1,) * n)
-    x = _padded(x, geometry.conv_pads(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad))
-    depthwise = n == 2 and group == x.shape[1] and group > 1
+    depthwise = n == 2 and group == _channels(x, channels_last) and group > 1
     # TensorFlow's kernels know either strides or dilations, and the depthwise one no strides that differ.
     sliced = max(strides) > 1 < max(dilations) or (depthwise and len(set(strides)) > 1)
     steps = [1] * n if sliced else strides
+    padding = geometry.conv_pads(spatial, w.shape[2:], strides, dilations, pads, auto_pad)
+    same = padding == geometry.conv_pads(spatial, w.shape[2:], steps, dilations, None, "SAME_UPPER")
+    x = x if same else _padded(x, padding, channels_last)
+    form = {"strides": steps, "dilations": dilations, "padding": "SAME" if same else "VALID"}
     if depthwise:
-        y = _depthwise(x, w, steps, dilations)
+        y = _depthwise(x, w, channels_last=channels_last, **form)
     else:
-        y = _by_group(lambda x, w, _: _convolved(x, w, steps, dilations), x, w, group)
-    y = y[(..., *(slice(None, None, s) for s in strides))] if sliced else y
-    return y if b is None else tf.nn.bias_add(y, b, "NCHW")
+        y = _by_group(functools.partial(_convolved, **form), x, w, group, channels_last)
+    taken = _in_layout(channels_last, slice(None), [slice(None, None, s) for s in strides], slice(None))
+    return _biased(y[tuple(taken)] if sliced else y, b, channels_last)
 
 
 def _kernel(w, n):
     return tf.transpose(w, [*range(2, n + 2), 1, 0])
 
 
-def _convolved(x, w, strides, dilations):
+def _convolved(x, w, group, *, strides, dilations, padding, channels_last):
     kernel = _kernel(w, len(strides))
-    return _laid_out(lambda x, layout: tf.nn.convolution(x, kernel, strides, "VALID", layout, dilations), x)
+    return _laid_out(
+        lambda x, layout: tf.nn.convolution(x, kernel, strides, padding, layout, dilations), x, channels_last
+    )
 
 
-def _by_group(convolve, x, w, group):
+def _by_group(convolve, x, w, group, channels_last):
     """`convolve(x, w, group)`, one group at a time where TensorFlow has no kernel or no gradient for groups."""
+    convolve = functools.partial(convolve, channels_last=channels_last)
     if group == 1 or (len(x.shape) < 5 and _channels_first()):
         return convolve(x, w, group)
-    parts = zip(tf.split(x, group, 1), tf.split(w, group), strict=True)
-    return tf.concat([convolve(*part, 1) for part in parts], 1)
+    axis = -1 if channels_last else 1
+    parts = zip(tf.split(x, group, axis), tf.split(w, group), strict=True)
+    return tf.concat([convolve(*part, 1) for part in parts], axis)
 
 
-def _depthwise(x, w, strides, dilations):
-    channels, (multiplier, height, width) = x.shape[1], (w.shape[0] // x.shape[1], *w.shape[2:])
-    kernel = tf.reshape(tf.transpose(w, [2, 3, 0, 1]), [height, width, channels, multiplier])
+def _depthwise(x, w, *, strides, dilations, padding, channels_last):
+    channels, height, width = _channels(x, channels_last), *w.shape[2:]
+    kernel = tf.reshape(tf.transpose(w, [2, 3, 0, 1]), [height, width, channels, w.shape[0] // channels])
 
     def convolve(x, layout):
-        return tf.nn.depthwise_conv2d(x, kernel, _in_layout(layout, 1, strides), "VALID", layout, dilations)
+        steps = _in_layout(layout == "NHWC", 1, strides)
+        return tf.nn.depthwise_conv2d(x, kernel, steps, padding, layout, dilations)
 
-    return _laid_out(convolve, x)
+    return _laid_out(convolve, x, channels_last)
 
 
 def ConvTranspose(
@@ -147,6 +186,7 @@ def ConvTranspose(
     b=None,
     *,
     auto_pad="NOTSET",
+    channels_last=0,
     dilations=None,
     group=1,
     kernel_shape=None,
@@ -159,13 +199,14 @@ def ConvTranspose(
     n = len(x.shape) - 2
     strides, dilations = list(strides or (1,) * n), list(dilations or (1,) * n)
     crops = geometry.transpose_crops(
-        x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad, output_padding, output_shape
+        _spatial(x, channels_last), w.shape[2:], strides, dilations, pads, auto_pad, output_padding, output_shape
     )
+    height = 1 if channels_last else 2  # the axis of length one
     if n == 1:
-        x, w, strides, dilations = x[:, :, None], w[:, :, None], [1, *strides], [1, *dilations]
-    y = _by_group(lambda x, w, group: _transposed(x, _spread(w, dilations), strides, group), x, w, group)
-    y = _padded(y[:, :, 0] if n == 1 else y, [(-low, -high) for low, high in crops])
-    return y if b is None else tf.nn.bias_add(y, b, "NCHW")
+        x, w, strides, dilations = tf.expand_dims(x, height), w[:, :, None], [1, *strides], [1, *dilations]
+    y = _by_group(functools.partial(_transposed, strides=strides), x, _spread(w, dilations), group, channels_last)
+    y = _padded(tf.squeeze(y, height) if n == 1 else y, [(-low, -high) for low, high in crops], channels_last)
+    return _biased(y, b, channels_last)
 
 
 def _spread(w, dilations):
@@ -178,27 +219,29 @@ def _spread(w, dilations):
     return w
 
 
-def _transposed(x, w, strides, group):
-    spatial = [(n - 1) * s + k for n, k, s in zip(x.shape[2:], w.shape[2:], strides, strict=True)]
+def _transposed(x, w, group, *, strides, channels_last):
+    whole = zip(_spatial(x, channels_last), w.shape[2:], strides, strict=True)
+    spatial = [(n - 1) * s + k for n, k, s in whole]
     function = tf.raw_ops.Conv2DBackpropInput if len(strides) == 2 else tf.raw_ops.Conv3DBackpropInputV2
     kernel, batch, channels = _kernel(w, len(strides)), x.shape[0], w.shape[1] * group
 
     def convolve(x, layout):
+        order = layout[-1] == "C"
         return function(
-            input_sizes=_in_layout(layout, channels, spatial, batch),
+            input_sizes=_in_layout(order, channels, spatial, batch),
             filter=kernel,
             out_backprop=x,
-            strides=_in_layout(layout, 1, strides),
+            strides=_in_layout(order, 1, strides),
             padding="VALID",
             data_format=layout,
         )
 
-    return _laid_out(convolve, x)
+    return _laid_out(convolve, x, channels_last)
 
 
-def _pool(x, kind, kernel, strides):
+def _pool(x, kind, kernel, strides, channels_last):
     function = tf.nn.max_pool if kind == "MAX" else tf.nn.avg_pool
-    return _laid_out(lambda x, layout: function(x, list(kernel), strides, "VALID", layout), x)
+    return _laid_out(lambda x, layout: function(x, list(kernel), strides, "VALID", layout), x, channels_last)
 
 
 def MaxPool(x, *, outputs=1, **attributes):
@@ -208,12 +251,20 @@ def MaxPool(x, *, outputs=1, **attributes):
 
 
 def _max_pool(
-    x, kernel_shape, auto_pad="NOTSET", ceil_mode=0, dilations=None, pads=None, storage_order=0, strides=None
+    x,
+    kernel_shape,
+    auto_pad="NOTSET",
+    ceil_mode=0,
+    channels_last=0,
+    dilations=None,
+    pads=None,
+    storage_order=0,
+    strides=None,
 ):
     strides, dilations, _, padding = geometry.window(
-        x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+        _spatial(x, channels_last), kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
     )
-    return _pool(_padded(x, padding, x.dtype.min), "MAX", kernel_shape, strides)
+    return _pool(_padded(x, padding, channels_last, x.dtype.min), "MAX", kernel_shape, strides, channels_last)
 
 
 def AveragePool(x, **attributes):
@@ -223,50 +274,61 @@ def AveragePool(x, **attributes):
 
 
 def _average_pool(
-    x, kernel_shape, auto_pad="NOTSET", ceil_mode=0, count_include_pad=0, dilations=None, pads=None, strides=None
+    x,
+    kernel_shape,
+    auto_pad="NOTSET",
+    ceil_mode=0,
+    channels_last=0,
+    count_include_pad=0,
+    dilations=None,
+    pads=None,
+    strides=None,
 ):
+    spatial = _spatial(x, channels_last)
     strides, dilations, given, padding = geometry.window(
-        x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+        spatial, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
     )
     counted = given if count_include_pad else [(0, 0)] * len(kernel_shape)
-    counts = geometry.window_counts(x.shape[2:], kernel_shape, strides, dilations, padding, counted)
-    y, scale = _pool(_padded(x, padding), "AVG", kernel_shape, strides), np.prod(kernel_shape) / counts
+    counts = geometry.window_counts(spatial, kernel_shape, strides, dilations, padding, counted)
+    y = _pool(_padded(x, padding, channels_last), "AVG", kernel_shape, strides, channels_last)
+    scale = np.prod(kernel_shape) / (counts[..., None] if channels_last else counts)
     return y if (scale == 1).all() else y * tf.constant(scale, x.dtype)
 
 
 # ***** normalisation *****
 
 
-def _column(v, x):
-    return tf.reshape(v, [1, -1, *[1] * (len(x.shape) - 2)])
-
-
-def BatchNormalization(x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9, training_mode=0, unbiased=0):
+def BatchNormalization(
+    x, scale, bias, mean, var, *, channels_last=0, epsilon=1e-5, momentum=0.9, training_mode=0, unbiased=0
+):
     """Returns y and the running mean and variance, which change in training. ONNX's momentum is 1 - PyTorch's.
 
     With four axes it is TensorFlow's fused kernel, which returns the Bessel-corrected variance of the batch.
     """
+    n = int(np.prod(x.shape)) // _channels(x, channels_last)
     if len(x.shape) == 4:
         given = {} if training_mode else {"mean": mean, "variance": var}
+        layout = "NHWC" if channels_last else "NCHW"
         y, batch_mean, batch_var = tf.compat.v1.nn.fused_batch_norm(
-            x, scale, bias, epsilon=epsilon, data_format="NCHW", is_training=bool(training_mode), **given
+            x, scale, bias, epsilon=epsilon, data_format=layout, is_training=bool(training_mode), **given
         )
-        n = int(np.prod(x.shape)) // x.shape[1]
         batch_var = batch_var if unbiased else batch_var * ((n - 1) / n)
     elif training_mode:
-        axes, n = [0, *range(2, len(x.shape))], int(np.prod(x.shape)) // x.shape[1]
+        axes = [axis for axis in range(len(x.shape)) if axis != (len(x.shape) - 1 if channels_last else 1)]
         batch_mean, biased = tf.nn.moments(x, axes)
         batch_var = biased * (n / (n - 1)) if unbiased and n > 1 else biased
-        y = _normalised(x, batch_mean, biased, scale, bias, epsilon)
+        y = _normalised(x, batch_mean, biased, scale, bias, epsilon, channels_last)
     else:
-        y = _normalised(x, mean, var, scale, bias, epsilon)
+        y = _normalised(x, mean, var, scale, bias, epsilon, channels_last)
     if not training_mode:
         return y, mean, var
     return y, mean * momentum + batch_mean * (1 - momentum), var * momentum + batch_var * (1 - momentum)
 
 
-def _normalised(x, mean, var, scale, bias, epsilon):
-    return (x - _column(mean, x)) * _column(scale * tf.math.rsqrt(var + epsilon), x) + _column(bias, x)
+def _normalised(x, mean, var, scale, bias, epsilon, channels_last):
+    shape = [-1] if channels_last else [1, -1, *[1] * (len(x.shape) - 2)]
+    mean, factor, bias = (tf.reshape(v, shape) for v in (mean, scale * tf.math.rsqrt(var + epsilon), bias))
+    return (x - mean) * factor + bias
 
 
 def LayerNormalization(x, scale, bias=None, *, outputs=1, **attributes):

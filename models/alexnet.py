@@ -21,4 +21,4 @@ class AlexNetCifar(nn.Module):
         x = F.relu(F.max_pool2d(self.conv1(x), 3, stride=2))
         x = F.max_pool2d(F.relu(self.conv2(x)), 3, stride=2)
         x = F.avg_pool2d(F.relu(self.conv3(x)), 3, stride=2)
-        return self.fc(x.view(-1, 576))
+        return self.fc(x.flatten(1))

@@ -17,5 +17,5 @@ class LeNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = F.max_pool2d(self.conv1(x), 2).tanh()
         x = F.max_pool2d(self.conv2(x), 2).tanh()
-        x = F.relu(self.fc1(x.view(-1, 800)))
+        x = F.relu(self.fc1(x.flatten(1)))
         return self.fc2(x)

@@ -27,5 +27,5 @@ class CifarVGG(nn.Module):
         x = self.dropout1(F.relu(F.max_pool2d(x, 2)))
         x = self.conv4(F.relu(self.conv3(x)))
         x = self.dropout2(F.relu(F.max_pool2d(x, 2)))
-        x = self.dropout3(F.relu(self.fc1(x.view(-1, 6400))))
+        x = self.dropout3(F.relu(self.fc1(x.flatten(1))))
         return self.fc2(x)

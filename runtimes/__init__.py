@@ -5,6 +5,7 @@ then any number of `forward`, `gradients` or `step`. Every other file of the fol
 you type. Third parties add rows through the entry-point group `xbench.runtimes` (see CONTRIBUTING.md).
 """
 
+import dataclasses
 import importlib
 import warnings
 from abc import ABC, abstractmethod
@@ -26,12 +27,13 @@ class Unavailable(Exception):
 @dataclass(frozen=True)
 class Options:
     """How a runtime is to run: `mode` forward, gradient or step; `device` cpu or cuda; `extra` is what followed the
-    colon of the runtime's name (`tensorflow:xla` gives {"xla": "1"})."""
+    colon of the runtime's name (`tensorflow:xla` gives {"xla": "1"}); `layout` is one of the row's."""
 
     mode: str = "forward"
     device: str = "cpu"
     threads: int = 1
     extra: Mapping[str, str] = field(default_factory=dict)
+    layout: str = "nchw"
 
     @property
     def trains(self) -> bool:
@@ -118,7 +120,9 @@ class Trainer(Runtime):
 class Row:
     """One runtime of the table: where its class is, what it needs installed, what it can do.
 
-    `operators` names the operator table (a file of `converters/`) that the runtime runs our text in, if any.
+    `operators` names the operator table (a file of `converters/`) that the runtime runs our text in, if any; `layouts`
+    are the orders of an image's axes that it can be told to compute in. Arrays go in and out in ONNX's order, nchw, in
+    all of them.
     """
 
     entry: str
@@ -127,13 +131,21 @@ class Row:
     autodiff: str | None = None
     note: str | None = None
     operators: str | None = None
+    layouts: tuple[str, ...] = ("nchw",)
     hidden: bool = False
 
 
+LAYOUTS = ("nchw", "nhwc")  # of an image: ONNX's, and channels last
+
 RUNTIMES: dict[str, Row] = {
-    "torch": Row("xbench.runtimes.torch:Torch", ("torch",), "torch", "native", operators="torch"),
+    "torch": Row("xbench.runtimes.torch:Torch", ("torch",), "torch", "native", operators="torch", layouts=LAYOUTS),
     "torch_compile": Row(
-        "xbench.runtimes.torch_compile:torch_compile", ("torch",), "torch", "native", operators="torch"
+        "xbench.runtimes.torch_compile:torch_compile",
+        ("torch",),
+        "torch",
+        "native",
+        operators="torch",
+        layouts=LAYOUTS,
     ),
     "onnxruntime": Row("xbench.runtimes.onnxruntime:OnnxRuntime", ("onnxruntime", "onnxruntime-gpu"), "onnxruntime"),
     "openvino": Row("xbench.runtimes.openvino:OpenVino", ("openvino",), "openvino"),
@@ -143,8 +155,9 @@ RUNTIMES: dict[str, Row] = {
         "tensorflow",
         "native",
         operators="tensorflow",
+        layouts=LAYOUTS,
     ),
-    "jax": Row("xbench.runtimes.jax:Jax", ("jax",), "jax", "native", operators="jax"),
+    "jax": Row("xbench.runtimes.jax:Jax", ("jax",), "jax", "native", operators="jax", layouts=LAYOUTS),
     "tvm": Row("xbench.runtimes.tvm:Tvm", ("apache-tvm",), "tvm", note="untuned"),
     "null": Row("xbench.runtimes.null:Null", ("onnx",), "torch", note="test", hidden=True),
 }
@@ -183,4 +196,4 @@ def load(word: str, artifact: Artifact, options: Options) -> Runtime:
     name, extra = parse(word)
     module, _, attribute = table()[name].entry.partition(":")
     make = getattr(importlib.import_module(module), attribute)
-    return make(artifact, Options(options.mode, options.device, options.threads, extra))
+    return make(artifact, dataclasses.replace(options, extra=extra))

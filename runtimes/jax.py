@@ -12,6 +12,7 @@ import numpy as np
 from xbench.converters import jax as ops
 from xbench.converters import standalone
 from xbench.converters.artifact import Artifact
+from xbench.converters.layout import inverse, kernel_orders, reordered
 from xbench.converters.optimizer import Functions, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
 
@@ -32,13 +33,17 @@ class Jax(Trainer):
         )  # the default is TF32 or bfloat16 where there is one
         self.device = _device("cuda" if options.device == "cuda" else "cpu")
         self.options, self.rule = options, artifact.info["optimizer"]
-        self.program = artifact.program()
+        self.program = artifact.program(options.layout)
         self.apply = self.program.bind(ops.TABLE)
+        self.orders = kernel_orders(self.program)
+        self.undone = inverse(self.orders)
         self.reset()
 
     def reset(self) -> None:
         # A step donates its arrays, so they must not share memory with the NumPy originals.
-        self.params = jax.device_put(self.program.params, self.device, may_alias=False)
+        # Kernels of convolutions are kept in XLA's order of axes.
+        kept = reordered(self.program.params, self.orders)
+        self.params = jax.device_put(kept, self.device, may_alias=False)
         self.state = jax.device_put(self.program.state, self.device, may_alias=False)
         self.memory: Any = {}
         if self.options.mode == "step":
@@ -59,11 +64,15 @@ class Jax(Trainer):
             self.call = step.lower(*arguments).compile()
         return True
 
+    def _as_onnx(self, params):
+        """Kernels in ONNX's order, as the text reads them; XLA moves no data for it."""
+        return reordered(params, self.undone, jnp.transpose)
+
     def _forward(self, params, state, *inputs):
-        return self.apply(params, state, *inputs)[0]
+        return self.apply(self._as_onnx(params), state, *inputs)[0]
 
     def _loss(self, dropout, params, state, key, inputs, labels):
-        outputs, changed = self.apply(params, state, *inputs, training=True, rng=key if dropout else None)
+        outputs, changed = self.apply(self._as_onnx(params), state, *inputs, training=True, rng=key if dropout else None)
         return ops.cross_entropy(outputs[0], labels), changed
 
     def _step(self, dropout, params, state, memory, count, key, inputs, labels):
@@ -97,10 +106,14 @@ class Jax(Trainer):
 
     def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
         loss, grads = result
-        return float(loss), {name: np.asarray(g) for name, g in grads.items()}
+        return float(loss), self._named_as_onnx(grads)
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         return standalone.write(self.program, "jax", name, folder)
 
     def weights(self) -> dict[str, np.ndarray]:
-        return {name: np.asarray(value) for name, value in {**self.params, **self.state}.items()}
+        return self._named_as_onnx({**self.params, **self.state})
+
+    def _named_as_onnx(self, arrays) -> dict[str, np.ndarray]:
+        """Parameters, or what has their shape, on the host in ONNX's order."""
+        return reordered({name: np.asarray(a) for name, a in arrays.items()}, self.undone)

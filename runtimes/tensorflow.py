@@ -10,6 +10,7 @@ import tensorflow as tf
 from xbench.converters import standalone
 from xbench.converters import tensorflow as ops
 from xbench.converters.artifact import Artifact
+from xbench.converters.layout import inverse, kernel_orders, reordered
 from xbench.converters.optimizer import Functions, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
 
@@ -26,22 +27,29 @@ class TensorFlow(Trainer):
         for gpu in tf.config.list_physical_devices("GPU"):
             tf.config.experimental.set_memory_growth(gpu, True)
         self.device = "/GPU:0" if options.device == "cuda" else "/CPU:0"
-        self.artifact, self.options, self.program = artifact, options, artifact.program()
+        self.artifact, self.options, self.program = artifact, options, artifact.program(options.layout)
         self.rule = artifact.info["optimizer"]
         self.apply = self.program.bind(ops.TABLE)
+        self.orders = kernel_orders(self.program)
+        self.undone = inverse(self.orders)
         trains, step = options.trains, options.mode == "step"
         with tf.device(self.device):
-            self.params = {name: tf.Variable(a, trainable=trains) for name, a in self.program.params.items()}
+            self.params = {name: tf.Variable(a, trainable=trains) for name, a in self._initial().items()}
             self.state = {name: tf.Variable(a, trainable=False) for name, a in self.program.state.items()}
             self.memory: dict[str, dict[str, Any]] = {
-                slot: {name: tf.Variable(np.zeros_like(a), trainable=False) for name, a in self.program.params.items()}
+                slot: {name: tf.Variable(tf.zeros_like(v), trainable=False) for name, v in self.params.items()}
                 for slot in (slots(self.rule) if step else ())
             }
             self.count = tf.Variable(0.0, trainable=False)
 
+    def _initial(self) -> dict[str, np.ndarray]:
+        """The parameters, kernels of convolutions in TensorFlow's order of axes, in which they are kept."""
+        return reordered(self.program.params, self.orders)
+
     def reset(self) -> None:
+        initial = {**self._initial(), **self.program.state}
         for name, variable in {**self.params, **self.state}.items():
-            variable.assign({**self.program.params, **self.program.state}[name])
+            variable.assign(initial[name])
         for variable in (v for slot in self.memory.values() for v in slot.values()):
             variable.assign(tf.zeros_like(variable))
         self.count.assign(0.0)
@@ -62,8 +70,13 @@ class TensorFlow(Trainer):
         read = {name: tf.convert_to_tensor(v) for name, v in {**self.params, **self.state}.items()}
         return {name: read[name] for name in self.params}, {name: read[name] for name in self.state}
 
+    def _as_onnx(self, params):
+        """Kernels in ONNX's order, as the text reads them; the operators turn them back, and TensorFlow cancels both."""
+        return reordered(params, self.undone, tf.transpose)
+
     def _forward(self, *inputs):
-        return self.apply(*self._values(), *inputs)[0]
+        params, state = self._values()
+        return self.apply(self._as_onnx(params), state, *inputs)[0]
 
     def _gradients(self, *arrays):
         params, state = self._values()
@@ -75,7 +88,7 @@ class TensorFlow(Trainer):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(params)
             rng = 1 if self.dropout else None
-            outputs, changed = self.apply(params, state, *inputs, training=True, rng=rng)
+            outputs, changed = self.apply(self._as_onnx(params), state, *inputs, training=True, rng=rng)
             loss = ops.cross_entropy(outputs[0], labels)
         grads = tape.gradient(loss, params, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         # The gradient of a lookup is a list of rows; an optimizer that keeps momentum needs all of them.
@@ -118,7 +131,7 @@ class TensorFlow(Trainer):
 
     def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
         loss, grads = result
-        return float(loss), {name: g.numpy() for name, g in grads.items()}
+        return float(loss), self._named_as_onnx(grads)
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """A Python file with its weights, and a SavedModel, for any batch where the model allows it."""
@@ -142,4 +155,8 @@ class TensorFlow(Trainer):
         return dict(zip(self.artifact.info["outputs"], self._forward(*inputs), strict=True))
 
     def weights(self) -> dict[str, np.ndarray]:
-        return {name: variable.numpy() for name, variable in {**self.params, **self.state}.items()}
+        return self._named_as_onnx({**self.params, **self.state})
+
+    def _named_as_onnx(self, tensors) -> dict[str, np.ndarray]:
+        """Parameters, or what has their shape, on the host in ONNX's order."""
+        return reordered({name: t.numpy() for name, t in tensors.items()}, self.undone)

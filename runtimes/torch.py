@@ -95,7 +95,10 @@ class Torch(Trainer):
         self.transform, self.rule = transform or (lambda function: function), artifact.info["optimizer"]
         self.compiled = transform is not None
         self.artifact = artifact
+        self.memory = torch.channels_last if options.layout == "nhwc" else torch.contiguous_format
         self.module = module_of(artifact).to(self.device).train(options.trains)
+        if options.layout == "nhwc":
+            self.module = self.module.to(memory_format=self.memory)
         self.initial = {name: value.detach().clone() for name, value in named_tensors(self.module).items()}
         self.named = {name: p for name, p in named_tensors(self.module).items() if isinstance(p, nn.Parameter)}
         self.parameters = list(self.named.values())
@@ -119,6 +122,8 @@ class Torch(Trainer):
         return exported
 
     def _outputs(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if self.memory is torch.channels_last:
+            inputs = tuple(x.contiguous(memory_format=self.memory) if x.ndim == 4 else x for x in inputs)
         outputs = self.traced(*inputs)
         return outputs if isinstance(outputs, tuple) else (outputs,)
 

@@ -1,5 +1,6 @@
 import os
 import shutil
+import signal
 import tempfile
 
 import fault_kit
@@ -10,6 +11,8 @@ OWN_CACHE = pytest.StashKey[str]()
 
 
 def pytest_configure(config):
+    # A shell's background jobs are started deaf to Ctrl-C, and so would be all that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Set here and not in a fixture: pytest-xdist's workers inherit it, so the whole session exports each network once.
     if CACHE not in os.environ:
         config.stash[OWN_CACHE] = os.environ[CACHE] = tempfile.mkdtemp(prefix="xbench-tests-")
@@ -74,3 +77,13 @@ def own_cache(lenet, tmp_path):
     """A copy of the cache with LeNet in it, to be damaged."""
     shutil.copytree(lenet.folder, tmp_path / "cache/models" / lenet.folder.name)
     return tmp_path / "cache"
+
+
+@pytest.fixture
+def float64():
+    """ONNX's float is PyTorch's default type."""
+    import torch
+
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)

@@ -227,16 +227,6 @@ def refused(op: str, index: int, framework: str) -> bool:
     return REFUSED.get(framework, {}).get(op, lambda row: False)(CASES[op][index])
 
 
-@pytest.fixture
-def float64():
-    """ONNX's float is PyTorch's default type."""
-    import torch
-
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_no_table_has_an_operator_without_a_row(framework):
     assert sorted(set(table(framework)) - set(CASES) - {op for op, _ in CASES_RANDOM}) == []
