@@ -20,8 +20,9 @@ class Case:
     `runtime` is the word the user typed, with its options (`tensorflow:xla`). `mode` is `forward`, `gradient` (forward,
     loss and all parameter gradients, no update) or `step` (gradient, optimizer update and new statistics). `plane` says
     where the clock starts and stops: `resident` (inputs already on the device, results complete on the device) or
-    `host` (NumPy arrays in, NumPy arrays out). `layout` is the order of an image's axes that the runtime computes in, or
-    `auto`, the faster one of those it has; arrays go in and out in ONNX's, nchw, always. `threads` is the number of CPU threads every runtime is told to use.
+    `host` (NumPy arrays in, NumPy arrays out). `layout` is the order of an image's axes that the runtime computes in,
+    or `auto`, the faster one of those it has; arrays go in and out in ONNX's, nchw, always. `threads` is the number of
+    CPU threads every runtime is told to use.
     """
 
     model: str

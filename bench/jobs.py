@@ -110,9 +110,7 @@ def certify() -> dict[str, Any]:
     return certificate.certify(cell.artifact, cell.runtime.held())
 
 
-def save(
-    artifact: str, runtime: str, device: str, layout: str, batch: int, folder: str, name: str
-) -> dict[str, Any]:
+def save(artifact: str, runtime: str, device: str, layout: str, batch: int, folder: str, name: str) -> dict[str, Any]:
     """Writes a model in a runtime's own form, with its certificate; returns the names of the files."""
     model = Artifact.read(artifact)
     inputs, labels = candidate.sample(model, batch, 0)

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,20 +26,25 @@ FACTS = {"name", "digest", "inputs", "outputs", "operators", "program_operators"
 
 @dataclass
 class Exporter:
-    """PyTorch's worker, started when it is first needed and kept: importing PyTorch takes seconds."""
+    """PyTorch's worker, started when it is first needed and kept: importing PyTorch takes seconds.
+
+    Several threads may ask; what they ask for is made once, one after the other.
+    """
 
     logs: Path
     _worker: list[Worker] = field(default_factory=list)
     _modules: dict[str, Artifact] = field(default_factory=dict)
+    _turn: threading.RLock = field(default_factory=threading.RLock)
 
     def call(self, job: str, timeout: float = EXPORT_TIMEOUT, /, **arguments: Any) -> Any:
-        if not self._worker:
-            self._worker.append(Worker(self.logs / "torch-exporter.log", threads=cpus()))
-        try:
-            return self._worker[0].call(job, timeout, **arguments)
-        except WorkerFailure:
-            self.close()
-            raise
+        with self._turn:
+            if not self._worker:
+                self._worker.append(Worker(self.logs / "torch-exporter.log", threads=cpus()))
+            try:
+                return self._worker[0].call(job, timeout, **arguments)
+            except WorkerFailure:
+                self.close()
+                raise
 
     def close(self) -> None:
         while self._worker:
@@ -96,17 +102,17 @@ class Exporter:
     def reference(self, artifact: Artifact, mode: str, batch: int, seed: int, data: str) -> Path:
         """The oracle's results for one batch, from the cache or computed now."""
         path = artifact.folder / f"reference-{mode}-{data}-b{batch}-s{seed}-v{ORACLE}.npz"
-        if not path.exists():
+        with self._turn:
+            if path.exists():
+                return path
             where = {"artifact": str(artifact.folder), "path": str(path)}
             with _clear(f"cannot compute the float64 reference of {artifact.name}"):
                 self.call("reference", mode=mode, batch=batch, seed=seed, data=data, **where)
         return path
 
-    def first_wrong(
-        self, artifact: Artifact, case: Case, layout: str, timeout: float
-    ) -> str | None:
+    def first_wrong(self, artifact: Artifact, case: Case, layout: str, timeout: float) -> str | None:
         """Names the first wrong tensor of a cell, on prefixes of the graph where the whole does not even run."""
-        with tempfile.TemporaryDirectory(prefix="xbench-locate-") as place:
+        with self._turn, tempfile.TemporaryDirectory(prefix="xbench-locate-") as place:
 
             def attempt(nodes: int | None) -> tuple[str | None, dict[str, Any]]:
                 folder = Path(tempfile.mkdtemp(dir=place))

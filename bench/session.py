@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import AUTO, Case, XBenchError, digest, machine
+from xbench.bench import Case, XBenchError, digest, machine
 from xbench.bench.prepare import Exporter
+from xbench.bench.proof import located, outcome, prove
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.statistics import median_interval, relative_half_width
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
-
-SEEDS = (0, 1, 2)  # the third decides where the first two disagree
 
 
 @dataclass(frozen=True)
@@ -82,55 +81,6 @@ def run(
                 cell.worker.stop()
 
 
-def prove(
-    record: Record,
-    case: Case,
-    artifact: Artifact,
-    exporter: Exporter,
-    worker: Worker,
-    timeout: float,
-    batches: Sequence[int],
-) -> tuple[Record, dict[str, Any]]:
-    """Opens the cell in a worker and compares it with the oracle on several seeds; returns the record with the verdict,
-    and the times of the opening.
-
-    A verdict is the worst of two seeds. Where they disagree in training a third decides: rounding that carries the
-    input of a ReLU across its kink changes a gradient visibly, but not on two seeds out of three; a wrong network is
-    wrong on all. The ratios of all seeds are in the verdict.
-    """
-    paths = [
-        str(exporter.reference(artifact, case.mode, batch, seed, case.data))
-        for seed, batch in zip(SEEDS[:2], batches, strict=True)
-    ]
-    opening = worker.call(
-        "open_cell",
-        timeout,
-        artifact=str(artifact.folder),
-        runtime=case.runtime,
-        mode=case.mode,
-        device=case.device,
-        threads=case.threads,
-        layout=case.layout,
-        references=paths,
-    )
-    verdicts = [worker.call("check", timeout, index=index) for index in range(len(paths))]
-    ratios = [v["ratio"] for v in verdicts]
-    passed = [v for v in verdicts if v["status"] == "PASS"]
-    if case.mode != "forward" and len(passed) == 1 and all(v["ratio"] is not None for v in verdicts):
-        path = str(exporter.reference(artifact, case.mode, batches[0], SEEDS[2], case.data))
-        verdicts.append(worker.call("check_more", timeout, path=path))
-        passed = [v for v in verdicts if v["status"] == "PASS"]
-        ratios.append(verdicts[-1]["ratio"])
-        verdicts = passed if len(passed) == 2 else verdicts
-    worst = max(verdicts, key=lambda v: (v["status"] != "PASS", v["ratio"] is None, v["ratio"] or 0.0))
-    found = {"status": worst["status"], "message": worst["message"], "parity": worst | {"seeds": ratios}}
-    chosen = opening["layout"]
-    if chosen:  # shown beside the runtime's name
-        found["note"] = ", ".join(filter(None, (record["note"], chosen["chosen"])))
-    found |= {"layout": chosen, "versions": record["versions"] | opening["versions"]}
-    return record | found, opening["times"]
-
-
 def _open(
     case: Case, record: Record, artifact: Artifact, exporter: Exporter, protocol: Protocol, logs: Path
 ) -> Open | Record:
@@ -149,7 +99,7 @@ def _open(
         return located(record, case, artifact, exporter, protocol.timeout)
     except WorkerFailure as failure:
         worker.stop()
-        failed = record | _outcome(failure)
+        failed = record | outcome(failure)
         return located(failed, case, artifact, exporter, protocol.timeout) if failure.status == "CRASH" else failed
     except XBenchError as error:
         worker.stop()
@@ -157,53 +107,6 @@ def _open(
     except BaseException:
         worker.stop()
         raise
-
-
-def verify(case: Case, artifact: Artifact, exporter: Exporter, protocol: Protocol, logs: Path) -> Record:
-    """The record of a parity check without times; forward is compared on two batch sizes."""
-    record = base(case, artifact, "check")
-    if reason := impossible(case, artifact):
-        return record | {"status": "UNSUPPORTED", "message": reason}
-    worker = Worker(logs / f"{digest(case.runtime, case.mode)}.log", case.device, case.threads)
-    batches = [case.batch, case.batch + (case.mode == "forward")]
-    try:
-        record, _ = prove(record, case, artifact, exporter, worker, protocol.timeout, batches)
-        record["certificate"] = certificate = worker.call("certify", protocol.timeout)
-        if record["status"] == "PASS" and certificate["different"]:
-            message = f"{len(certificate['different'])} parameters differ, the first {certificate['different'][0]}"
-            record |= {"status": "FAIL", "message": message}
-    except WorkerFailure as failure:
-        record = record | _outcome(failure)
-    except XBenchError as error:
-        record = record | {"status": "UNVERIFIED", "message": str(error)}
-    finally:
-        worker.stop()
-    return (
-        located(record, case, artifact, exporter, protocol.timeout) if record["status"] in ("FAIL", "CRASH") else record
-    )
-
-
-def _outcome(failure: WorkerFailure) -> Record:
-    """The status and the line of a failed job; what the user can mend is no fault of the runtime."""
-    status = "UNVERIFIED" if failure.status == "ERROR" else failure.status
-    return {"status": status, "message": failure.message}
-
-
-def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
-    """Adds the first wrong ONNX tensor, and says it in the message."""
-    layout = (record.get("layout") or {}).get("chosen", "nchw" if case.layout == AUTO else case.layout)
-    try:
-        tensor = exporter.first_wrong(artifact, case, layout, timeout)
-    except (WorkerFailure, XBenchError):
-        tensor = None
-    parity = dict(record["parity"] or {})
-    tensor = tensor or parity.get("first_wrong")
-    if not tensor:
-        return record
-    return record | {
-        "parity": parity | {"first_wrong": tensor},
-        "message": f"{record['message']}; first wrong tensor: {tensor}",
-    }
 
 
 def _rounds(alive: list[Open], protocol: Protocol, say: Callable[[str], None]) -> Iterator[Record]:
@@ -219,7 +122,7 @@ def _rounds(alive: list[Open], protocol: Protocol, say: Callable[[str], None]) -
                 _block(cell, number, protocol)
                 final = _finished(cell, protocol)
             except WorkerFailure as failure:
-                final = cell.record | {"times": None} | _outcome(failure)
+                final = cell.record | {"times": None} | outcome(failure)
             if final:
                 alive.remove(cell)
                 cell.worker.stop()

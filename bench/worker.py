@@ -35,6 +35,15 @@ class WorkerFailure(Exception):
 # ***** the parent's half *****
 
 
+ALIVE: set["Worker"] = set()
+
+
+def kill_all() -> None:
+    """Ends the processes of all workers; whoever waits for one, in another thread, is told of its death."""
+    for worker in list(ALIVE):
+        worker.kill()
+
+
 class Worker:
     """One worker process. Any failed call ends it."""
 
@@ -56,6 +65,7 @@ class Worker:
             )
         os.close(requests)
         os.close(answers)
+        ALIVE.add(self)
 
     def call(self, job: str, timeout: float, **arguments: Any) -> Any:
         """Runs one job and returns its result; asleep meanwhile.
@@ -127,12 +137,16 @@ class Worker:
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
     def stop(self) -> None:
         """Ends the worker and everything it started; once, as numbers of files and processes are used again."""
         if self._stopped:
             return
         self._stopped = True
-        self._signal(signal.SIGKILL)
+        ALIVE.discard(self)
+        self.kill()
         self.process.wait()
         os.close(self._requests)
         os.close(self._answers)

@@ -7,7 +7,8 @@ alternate in blocks of random order; a ratio is the median over rounds of conver
 
 Hand-written networks take images in the layout their framework prefers (channels last in Keras and Flax). Converted
 ones take ONNX's and compute in the one that `--layout` names, by default the faster one; what they transpose at their
-borders is in the clock. Arrays are on the device before the clock starts, results complete before it stops. Gradients are dense.
+borders is in the clock. Arrays are on the device before the clock starts, results complete before it stops. Gradients
+are dense.
 
 `--json` writes the figures. Exit code 1 when the geometric mean or a cell is above its bound, or a cell disagrees.
 """
@@ -240,7 +241,10 @@ def main() -> int:
     if options.child:
         return as_child(options)
     rows: list[dict[str, Any]] = []
-    print(f"{'framework':15} {'network':13} {'mode':9} layout {'hand ms':>9} {'conv. ms':>9} {'ratio':>7} [95 % interval] CPU")
+    print(
+        f"{'framework':15} {'network':13} {'mode':9} layout {'hand ms':>9} {'conv. ms':>9} {'ratio':>7} "
+        "[95 % interval] CPU"
+    )
     for network in options.network:
         with tempfile.TemporaryDirectory(prefix="xbench-tax-") as folder:
             if error := child(options, Path(folder), network, "export", "").get("error"):

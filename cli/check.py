@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,7 +33,6 @@ def check(
     UNSUPPORTED, which is no failure.
     """
     from xbench import models
-    from xbench.bench.session import Protocol
     from xbench.cli._progress import Bar
 
     names = choose.choose_models(model, tuple(models.MODELS), shape, inputs)
@@ -44,9 +44,7 @@ def check(
     broken: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
         with Bar(len(names) * len(targets) * len(modes), "check") as bar:
-            rows = _check(
-                names, targets, modes, batch, cell, bool(mode), Protocol(timeout=timeout), Path(logs), bar, broken
-            )
+            rows = _check(names, targets, modes, batch, cell, bool(mode), timeout, Path(logs), bar, broken)
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     elif rows:
@@ -61,36 +59,43 @@ def _check(
     batch: int,
     cell: dict[str, Any],
     strict: bool,
-    protocol: Any,
+    timeout: float,
     logs: Path,
     bar: Any,
     broken: set[str],
 ) -> list[dict[str, Any]]:
     """One row a cell; a cell that cannot exist is a row only where its mode was asked for."""
-    from xbench.bench import Case
+    from xbench.bench import AUTO, Case, machine
     from xbench.bench.prepare import Exporter
+    from xbench.bench.proof import verify_each
     from xbench.bench.record import impossible
-    from xbench.bench.session import verify
 
-    exporter, rows = Exporter(logs), []
-    try:
+    exporter, order = Exporter(logs), list[tuple[str, str, str]]()
+
+    def cells() -> Iterator[tuple[Case, Any]]:
         for name in names:
             bar.say(f"{name}: export to ONNX")
             artifact = choose.exported(exporter, name, broken)
             if artifact is None:
                 continue
-            for mode in modes:
-                for target in targets:
-                    case = Case(name, target, mode, batch, **cell)
-                    if impossible(case, artifact) and not strict:
-                        bar.skip()
-                        continue
-                    bar.say(f"{name}: {target} {mode}")
-                    rows.append(_row(verify(case, artifact, exporter, protocol, logs)))
-                    bar.finish(_line(rows[-1]))
+            for case in (Case(name, target, mode, batch, **cell) for mode in modes for target in targets):
+                if impossible(case, artifact) and not strict:
+                    bar.skip()
+                    continue
+                bar.say(f"{name}: {case.runtime} {case.mode}")
+                order.append((name, case.runtime, case.mode))
+                yield case, artifact
+
+    rows = {}
+    at_once = 1 if cell["layout"] == AUTO else machine.cpus()  # to choose a layout is to time it
+    try:
+        for record in verify_each(cells(), exporter, timeout, logs, at_once):
+            row = _row(record)
+            rows[row["model"], row["runtime"], row["mode"]] = row
+            bar.finish(_line(row))
     finally:
         exporter.close()
-    return rows
+    return [rows[place] for place in order]
 
 
 def _row(record: dict[str, Any]) -> dict[str, Any]:

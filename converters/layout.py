@@ -8,7 +8,6 @@ borders: at inputs, at outputs, and around operators that know ONNX's order only
 The attribute `channels_last=1` is ours and speaks to the operator tables. Weights keep ONNX's order.
 """
 
-import ast
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from xbench.converters import Program, constant
+from xbench.converters import constant
 
 OURS = "xbench.layout"  # metadata_props: a Transpose that was put in here
 
@@ -25,12 +24,17 @@ WANT = {"AveragePool", "Conv", "ConvTranspose", "MaxPool"}
 # Reductions over all spatial axes, and what they are where the axes are named.
 GLOBAL = {"GlobalAveragePool": "ReduceMean", "GlobalMaxPool": "ReduceMax"}
 # Elementwise operators; of several inputs, these are broadcast.
-ELEMENTWISE = set(
-    """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil Celu
-    Clip Cos Cosh Div Dropout Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf
-    IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu
-    Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu Where Xor""".split()
-)
+# fmt: off
+ELEMENTWISE = {
+    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd",
+    "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div", "Dropout",
+    "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish",
+    "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish",
+    "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink",
+    "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Tan", "Tanh",
+    "ThresholdedRelu", "Where", "Xor",
+}
+# fmt: on
 # Operators that name one axis by the attribute `axis`, and its default.
 AXIS = {"ArgMax": 0, "ArgMin": 0, "Concat": 0, "Hardmax": -1, "LogSoftmax": -1, "Softmax": -1, "Split": 0}
 REDUCTIONS = {
@@ -96,7 +100,7 @@ def _is_ours(value: ir.Value | None) -> bool:
 
 def _insert(before: ir.Node, op_type: str, inputs: list[ir.Value], name: str, **attributes: list[int]) -> ir.Value:
     node = ir.node(op_type, inputs, attributes, metadata_props={OURS: ""} if op_type == "Transpose" else None)
-    node.outputs[0].name, node.outputs[0].dtype = name, inputs[0].dtype
+    node.outputs[0].name, node.outputs[0].type = name, inputs[0].type
     assert before.graph is not None
     before.graph.insert_before(before, node)
     return node.outputs[0]
@@ -167,10 +171,12 @@ def _replace(
     if axes is not None:
         place, value = AXES[kind], _axes(node, axes, node.outputs[0].name)
         inputs = [*[*inputs, None, None][:place], value, *inputs[place + 1 :]]
-    new = ir.node(kind, inputs, {**node.attributes, **(attributes or {})}, num_outputs=len(node.outputs), version=node.version)
+    new = ir.node(
+        kind, inputs, {**node.attributes, **(attributes or {})}, num_outputs=len(node.outputs), version=node.version
+    )
     node.graph.insert_before(node, new)
     for index, (old, made) in enumerate(zip(node.outputs, new.outputs, strict=True)):
-        made.name, made.dtype, seen = old.name, old.dtype, made
+        made.name, made.type, seen = old.name, old.type, made
         if turned and (index == 0 or kind == "Split"):
             seen = _insert(node, "Transpose", [made], f"{old.name}_nchw", perm=first(rank))
             if old.is_graph_output():
@@ -182,7 +188,8 @@ def _replace(
 
 def _kernel(node: ir.Node, rank: int) -> dict[str, Any] | None:
     """Operators that the tables tell `channels_last`, in the form that these have a kernel for."""
-    if node.op_type == "MaxPool" and (len(node.outputs) > 1 or node.inputs[0].dtype not in FLOATING):  # type: ignore[union-attr]
+    image = node.inputs[0]
+    if node.op_type == "MaxPool" and (len(node.outputs) > 1 or image is None or image.dtype not in FLOATING):
         return None
     pool_dilated = "Pool" in node.op_type and max(node.attributes.get_ints("dilations", [1])) > 1
     return None if pool_dilated or rank not in (3, 4, 5) else {"images": [0], "attributes": {"channels_last": 1}}
@@ -214,7 +221,7 @@ def _one_axis(node: ir.Node, rank: int) -> dict[str, Any] | None:
 
 def _turned(node: ir.Node, rank: int, lost: Collection[int]) -> bool | None:
     """Whether a node makes images channels last, when it loses these axes; None where what is left has no such name."""
-    if not lost or node.attributes.get_int("keepdims", 1):
+    if not lost or node.attributes.get_int("keepdims", True):
         return True
     left = [first(rank)[axis] for axis in range(rank) if axis not in lost]
     return False if left == sorted(left) else None
@@ -254,36 +261,3 @@ FORMS: dict[str, Callable[[ir.Node, int], dict[str, Any] | None]] = {
     **dict.fromkeys(GLOBAL, _over_space),
     "Resize": _resize,
 }
-
-
-# ***** kernels *****
-
-
-def kernel_orders(program: Program) -> dict[str, tuple[int, ...]]:
-    """Parameter -> the axes of ONNX's order (out, in, *spatial) in that of TensorFlow and XLA (*spatial, in, out).
-
-    Of every parameter that the text reads as the kernel of a convolution. Kept in that order, it is what the framework
-    computes with: a convolution and its gradients on kernels in ONNX's order turn them around at every step.
-    """
-    names = {
-        ast.literal_eval(call.args[1].slice)
-        for call in ast.walk(ast.parse(program.source))
-        if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id in ("Conv", "ConvTranspose")
-        and isinstance(call.args[1], ast.Subscript)
-    }
-    orders = {name: (*range(2, program.params[name].ndim), 1, 0) for name in names & program.params.keys()}
-    # The kernel of a depthwise convolution has one channel in, and the frameworks count its channels in front of it.
-    return {n: (*order[:-2], 0, 1) if program.params[n].shape[1] == 1 else order for n, order in orders.items()}
-
-
-def inverse(orders: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(np.argsort(order).tolist()) for name, order in orders.items()}
-
-
-def reordered(
-    arrays: Mapping[str, Any], orders: Mapping[str, tuple[int, ...]], transpose: Callable[..., Any] = np.transpose
-) -> dict[str, Any]:
-    """The arrays with the axes of those that `orders` names in that order, by a framework's `transpose`."""
-    return {name: transpose(array, orders[name]) if name in orders else array for name, array in arrays.items()}

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from xbench.converters import Program
 from xbench.converters._copier import HERE, Copier, Symbol, read
-from xbench.converters.layout import inverse, kernel_orders
+from xbench.converters.kernels import inverse, kernel_orders
 
 KNOWN = {"Constant", "ConstantOfShape", "Range", "Shape", "Size"}  # operators whose results are known while tracing
 LOAD = {
@@ -22,7 +22,8 @@ LOAD = {
     "tensorflow": "tf.Variable(a, trainable=name in PARAMETERS, name=name)",
     "torch": "torch.from_numpy(a.copy()).requires_grad_(name in PARAMETERS)",
 }
-TRANSPOSE = {"jax": "jnp.transpose", "tensorflow": "tf.transpose"}  # of frameworks with an order of their own for kernels
+# Of the frameworks whose kernels have an order of their own.
+TRANSPOSE = {"jax": "jnp.transpose", "tensorflow": "tf.transpose"}
 
 
 def _operators(path: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ import numpy as np
 from xbench.converters import jax as ops
 from xbench.converters import standalone
 from xbench.converters.artifact import Artifact
-from xbench.converters.layout import inverse, kernel_orders, reordered
+from xbench.converters.kernels import inverse, kernel_orders, reordered
 from xbench.converters.optimizer import Functions, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
 
@@ -72,7 +72,8 @@ class Jax(Trainer):
         return self.apply(self._as_onnx(params), state, *inputs)[0]
 
     def _loss(self, dropout, params, state, key, inputs, labels):
-        outputs, changed = self.apply(self._as_onnx(params), state, *inputs, training=True, rng=key if dropout else None)
+        rng = key if dropout else None
+        outputs, changed = self.apply(self._as_onnx(params), state, *inputs, training=True, rng=rng)
         return ops.cross_entropy(outputs[0], labels), changed
 
     def _step(self, dropout, params, state, memory, count, key, inputs, labels):

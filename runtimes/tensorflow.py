@@ -10,7 +10,7 @@ import tensorflow as tf
 from xbench.converters import standalone
 from xbench.converters import tensorflow as ops
 from xbench.converters.artifact import Artifact
-from xbench.converters.layout import inverse, kernel_orders, reordered
+from xbench.converters.kernels import inverse, kernel_orders, reordered
 from xbench.converters.optimizer import Functions, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
 
@@ -71,7 +71,7 @@ class TensorFlow(Trainer):
         return {name: read[name] for name in self.params}, {name: read[name] for name in self.state}
 
     def _as_onnx(self, params):
-        """Kernels in ONNX's order, as the text reads them; the operators turn them back, and TensorFlow cancels both."""
+        """Kernels in ONNX's order, as the text reads them; operators turn them back, and TensorFlow cancels both."""
         return reordered(params, self.undone, tf.transpose)
 
     def _forward(self, *inputs):

@@ -88,7 +88,7 @@ def verdicts(request, models, tmp_path_factory):
         if name not in made:
             artifact, paths = models(name)
             where = {"artifact": str(artifact.folder), "references": [str(path) for path in paths.values()]}
-            how = {"runtime": request.param, "mode": "forward", "device": "cpu", "threads": 2, "batch": BATCH}
+            how = {"runtime": request.param, "mode": "forward", "device": "cpu", "threads": 2, "layout": "nchw"}
             worker.call("open_cell", 300, **where, **how)
             made[name] = {kind: worker.call("check", 300, index=index) for index, kind in enumerate(paths)}
             made[name]["held"] = worker.call("certify", 300)

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from xbench.bench import Case
 from xbench.bench.data import digits
 from xbench.bench.prepare import Exporter
-from xbench.bench.session import Protocol, verify
+from xbench.bench.proof import verify
 from xbench.runtimes import RUNTIMES, version
 
 INSTALLED = [name for name, row in RUNTIMES.items() if version(row) and not row.hidden]
@@ -38,7 +38,7 @@ def exporter(tmp_path_factory):
 
 def verdict(exporter, model, runtime, mode, tmp_path, batch=2):
     case = Case(model, runtime, mode, batch, threads=2)
-    return verify(case, exporter.artifact(model), exporter, Protocol(timeout=300), tmp_path)
+    return verify(case, exporter.artifact(model), exporter, 300, tmp_path)
 
 
 @pytest.mark.parametrize(("model", "runtime", "mode"), CELLS)

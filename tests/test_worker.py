@@ -35,7 +35,7 @@ def start(tmp_path, faults):
 def cell(artifact, runtime):
     """The arguments of the job `open_cell`."""
     paths = [str(artifact.folder / f"reference-forward-synthetic-b2-s{seed}-v{ORACLE}.npz") for seed in (0, 1)]
-    options = {"mode": "forward", "device": "cpu", "threads": 1, "batch": 2}
+    options = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw"}
     return {"artifact": str(artifact.folder), "runtime": runtime, "references": paths, **options}
 
 

@@ -68,6 +68,7 @@ from jax.numpy import (  # noqa: F401
     where,
 )
 
+PROJECTS_IN_SCAN = True  # on a CPU an LSTM forward takes 0.96 of the time of Flax's so, 1.20 with one product ahead
 det = jnp.linalg.det
 
 

@@ -69,6 +69,7 @@ from numpy import (  # noqa: F401
     where,
 )
 
+PROJECTS_IN_SCAN = False
 quotient, shape = np.divide, np.shape
 det = np.linalg.det
 _error_function = np.vectorize(math.erf, otypes=[np.float64])

@@ -6,6 +6,8 @@ import operator
 import numpy as np
 import tensorflow as tf
 
+PROJECTS_IN_SCAN = False
+
 # ***** arrays *****
 
 

@@ -31,7 +31,7 @@ TYPES = {
 }
 # PyTorch stores these and computes hardly anything in them; modulo 2^n, int64 gives the same.
 UNSIGNED = {torch.uint16: 16, torch.uint32: 32, torch.uint64: 64}
-
+PROJECTS_IN_SCAN = False
 
 # ***** arrays *****
 

@@ -103,7 +103,10 @@ def _masked(xp, step, states, x, alive):
 
 
 def _recurrent(xp, kind, x, w, r, b, lengths, initial, attributes, cell):
-    """What RNN, GRU and LSTM share: layouts, biases, initial states, activations, and x @ w for all steps at once."""
+    """What RNN, GRU and LSTM share: layouts, biases, initial states, activations, and x @ w.
+
+    That product is taken for all steps at once, or in each step where a framework is faster so.
+    """
     layout, direction = attributes.get("layout", 0), attributes.get("direction", "forward")
     if layout:
         x, initial = xp.transpose(x, (1, 0, 2)), [s if s is None else xp.transpose(s, (1, 0, 2)) for s in initial]
@@ -116,10 +119,15 @@ def _recurrent(xp, kind, x, w, r, b, lengths, initial, attributes, cell):
 
     def of(d):
         wb, rb = (None, None) if b is None else xp.split(_row(xp, b, d), [xp.shape(b)[1] // 2] * 2, 0)
-        projected, step = cell(_row(xp, r, d), wb, rb, functions[d], d)
-        rows = xp.matmul(xp.reshape(x, (-1, xp.shape(x)[2])), xp.transpose(_row(xp, w, d)))
-        rows = rows if projected is None else rows + projected
-        return xp.reshape(rows, (*xp.shape(x)[:2], -1)), step
+        bias, step = cell(_row(xp, r, d), wb, rb, functions[d], d)
+        weight = xp.transpose(_row(xp, w, d))
+
+        def project(rows):
+            return xp.matmul(rows, weight) if bias is None else xp.matmul(rows, weight) + bias
+
+        if xp.PROJECTS_IN_SCAN:
+            return x, lambda row, states: step(project(row), states)
+        return xp.reshape(project(xp.reshape(x, (-1, xp.shape(x)[2]))), (*xp.shape(x)[:2], -1)), step
 
     y, *finals = _directions(xp, lengths, direction, states, of)
     if layout:
@@ -133,6 +141,12 @@ def _row(xp, x, index):
 
 def _gates(xp, y, count):
     return xp.split(y, [xp.shape(y)[-1] // count] * count, -1)
+
+
+def _last_gate(xp, y, count):
+    """All gates but the last in one, which take the same activation at once, and the last."""
+    size = xp.shape(y)[-1] // count
+    return xp.split(y, [(count - 1) * size, size], -1)
 
 
 def RNN(xp, x, w, r, b=None, lengths=None, h0=None, *, hidden_size=None, **attributes):
@@ -156,17 +170,16 @@ def GRU(xp, x, w, r, b=None, lengths=None, h0=None, *, hidden_size=None, linear_
 
         def after(row, states):
             (h,) = states
-            xz, xr, xh = _gates(xp, row, 3)
-            hz, hr, hh = _gates(xp, xp.matmul(h, every) + bias, 3)
-            z = f(xz + hz)
-            return ((1 - z) * g(xh + f(xr + hr) * hh) + z * h,)
+            xzr, xh = _last_gate(xp, row, 3)
+            hzr, hh = _last_gate(xp, xp.matmul(h, every) + bias, 3)
+            z, reset = _gates(xp, f(xzr + hzr), 2)
+            return ((1 - z) * g(xh + reset * hh) + z * h,)
 
         def before(row, states):
             (h,) = states
-            xz, xr, xh = _gates(xp, row, 3)
-            hz, hr = _gates(xp, xp.matmul(h, zr) + zrb, 2)
-            z = f(xz + hz)
-            return ((1 - z) * g(xh + xp.matmul(f(xr + hr) * h, inner) + inner_bias) + z * h,)
+            xzr, xh = _last_gate(xp, row, 3)
+            z, reset = _gates(xp, f(xzr + xp.matmul(h, zr) + zrb), 2)
+            return ((1 - z) * g(xh + xp.matmul(reset * h, inner) + inner_bias) + z * h,)
 
         return wb, after if linear_before_reset else before
 
@@ -181,18 +194,22 @@ def LSTM(
     def cell(r, wb, rb, functions, d):
         f, g, h_ = functions
         r, hidden = xp.transpose(r), xp.shape(r)[0] // 4
-        pi, po, pf = (None,) * 3 if p is None else xp.split(_row(xp, p, d), [hidden] * 3, 0)
-
-        def peep(gate, peephole, c):
-            return f(gate if peephole is None else gate + peephole * c)
 
         def step(row, states):
             h, c = states
-            i, o, forget, candidate = _gates(xp, row + xp.matmul(h, r), 4)
-            i = peep(i, pi, c)
-            c = (1 - i if input_forget else peep(forget, pf, c)) * c + i * g(candidate)
-            return peep(o, po, c) * h_(c), c
+            gates, candidate = _last_gate(xp, row + xp.matmul(h, r), 4)
+            i, o, forget = _gates(xp, f(gates), 3)
+            c = (1 - i if input_forget else forget) * c + i * g(candidate)
+            return o * h_(c), c
 
-        return None if wb is None else wb + rb, step
+        def peeping(row, states):
+            h, c = states
+            pi, po, pf = xp.split(_row(xp, p, d), [hidden] * 3, 0)
+            i, o, forget, candidate = _gates(xp, row + xp.matmul(h, r), 4)
+            i = f(i + pi * c)
+            c = (1 - i if input_forget else f(forget + pf * c)) * c + i * g(candidate)
+            return f(o + po * c) * h_(c), c
+
+        return None if wb is None else wb + rb, step if p is None else peeping
 
     return _recurrent(xp, "LSTM", x, w, r, b, lengths, [h0, c0], attributes, cell)

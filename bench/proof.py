@@ -1,0 +1,133 @@
+"""Proofs: a cell is opened in a worker and compared with the float64 oracle, before it is timed or instead."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from pathlib import Path
+from typing import Any
+
+from xbench.bench import AUTO, Case, XBenchError, digest, machine
+from xbench.bench.prepare import Exporter
+from xbench.bench.record import Record, base, impossible
+from xbench.bench.worker import Worker, WorkerFailure, kill_all
+from xbench.converters.artifact import Artifact
+
+SEEDS = (0, 1, 2)  # the third decides where the first two disagree
+MEMORY = 3 * 2**30  # bytes that must be free before another cell is opened beside those that are
+
+
+def prove(
+    record: Record,
+    case: Case,
+    artifact: Artifact,
+    exporter: Exporter,
+    worker: Worker,
+    timeout: float,
+    batches: Sequence[int],
+) -> tuple[Record, dict[str, Any]]:
+    """Opens the cell in a worker and compares it with the oracle on several seeds; returns the record with the verdict,
+    and the times of the opening.
+
+    A verdict is the worst of two seeds. Where they disagree in training a third decides: rounding that carries the
+    input of a ReLU across its kink changes a gradient visibly, but not on two seeds out of three; a wrong network is
+    wrong on all. The ratios of all seeds are in the verdict.
+    """
+    paths = [
+        str(exporter.reference(artifact, case.mode, batch, seed, case.data))
+        for seed, batch in zip(SEEDS[:2], batches, strict=True)
+    ]
+    opening = worker.call(
+        "open_cell",
+        timeout,
+        artifact=str(artifact.folder),
+        runtime=case.runtime,
+        mode=case.mode,
+        device=case.device,
+        threads=case.threads,
+        layout=case.layout,
+        references=paths,
+    )
+    verdicts = [worker.call("check", timeout, index=index) for index in range(len(paths))]
+    ratios = [v["ratio"] for v in verdicts]
+    passed = [v for v in verdicts if v["status"] == "PASS"]
+    if case.mode != "forward" and len(passed) == 1 and all(v["ratio"] is not None for v in verdicts):
+        path = str(exporter.reference(artifact, case.mode, batches[0], SEEDS[2], case.data))
+        verdicts.append(worker.call("check_more", timeout, path=path))
+        passed = [v for v in verdicts if v["status"] == "PASS"]
+        ratios.append(verdicts[-1]["ratio"])
+        verdicts = passed if len(passed) == 2 else verdicts
+    worst = max(verdicts, key=lambda v: (v["status"] != "PASS", v["ratio"] is None, v["ratio"] or 0.0))
+    found = {"status": worst["status"], "message": worst["message"], "parity": worst | {"seeds": ratios}}
+    chosen = opening["layout"]
+    if chosen:  # shown beside the runtime's name
+        found["note"] = ", ".join(filter(None, (record["note"], chosen["chosen"])))
+    found |= {"layout": chosen, "versions": record["versions"] | opening["versions"]}
+    return record | found, opening["times"]
+
+
+def verify(case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path) -> Record:
+    """The record of a parity check without times; forward is compared on two batch sizes."""
+    record = base(case, artifact, "check")
+    if reason := impossible(case, artifact):
+        return record | {"status": "UNSUPPORTED", "message": reason}
+    worker = Worker(logs / f"{digest(case.model, case.runtime, case.mode)}.log", case.device, case.threads)
+    batches = [case.batch, case.batch + (case.mode == "forward")]
+    try:
+        record, _ = prove(record, case, artifact, exporter, worker, timeout, batches)
+        record["certificate"] = certificate = worker.call("certify", timeout)
+        if record["status"] == "PASS" and certificate["different"]:
+            message = f"{len(certificate['different'])} parameters differ, the first {certificate['different'][0]}"
+            record |= {"status": "FAIL", "message": message}
+    except WorkerFailure as failure:
+        record = record | outcome(failure)
+    except XBenchError as error:
+        record = record | {"status": "UNVERIFIED", "message": str(error)}
+    finally:
+        worker.stop()
+    return located(record, case, artifact, exporter, timeout) if record["status"] in ("FAIL", "CRASH") else record
+
+
+def outcome(failure: WorkerFailure) -> Record:
+    """The status and the line of a failed job; what the user can mend is no fault of the runtime."""
+    status = "UNVERIFIED" if failure.status == "ERROR" else failure.status
+    return {"status": status, "message": failure.message}
+
+
+def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
+    """Adds the first wrong ONNX tensor, and says it in the message."""
+    layout = (record.get("layout") or {}).get("chosen", "nchw" if case.layout == AUTO else case.layout)
+    try:
+        tensor = exporter.first_wrong(artifact, case, layout, timeout)
+    except (WorkerFailure, XBenchError):
+        tensor = None
+    parity = dict(record["parity"] or {})
+    tensor = tensor or parity.get("first_wrong")
+    if not tensor:
+        return record
+    return record | {
+        "parity": parity | {"first_wrong": tensor},
+        "message": f"{record['message']}; first wrong tensor: {tensor}",
+    }
+
+
+def verify_each(
+    cells: Iterable[tuple[Case, Artifact]], exporter: Exporter, timeout: float, logs: Path, at_once: int
+) -> Iterator[Record]:
+    """The records of `verify` as they come: nothing is timed, so several cells may share the machine.
+
+    A cell waits for others while memory is short. Whatever ends this, such as Ctrl-C, ends the workers too.
+    """
+    running: set[Future[Record]] = set()
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            for case, artifact in cells:
+                need = MEMORY + 16 * artifact.info["parameter_count"]  # a runtime holds them several times over
+                while running and (len(running) == at_once or machine.available_memory() < need):
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in done)
+                running.add(pool.submit(verify, case, artifact, exporter, timeout, logs))
+            yield from (future.result() for future in as_completed(running))
+        finally:
+            while not all(future.done() for future in running):
+                kill_all()
+                time.sleep(0.05)
