@@ -17,6 +17,7 @@ from xbench.bench.memory import at_most, uncollected
 from xbench.bench.source import BATCH, Source
 from xbench.converters import PARAMETERS, STATIC_INPUTS, convert, count_operators, macs
 from xbench.converters.artifact import INDEX, TEXTS, WEIGHTS, Artifact, write_weights
+from xbench.converters.fusion import fuse_linear
 from xbench.converters.layout import channels_last
 from xbench.converters.reader import InvalidModel, canonical, plain, read, stored
 
@@ -187,9 +188,10 @@ def _vocabulary(value: ir.Value) -> int:
 @uncollected()
 def _write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
     trainable = json.loads(model.metadata_props.get(PARAMETERS, "[]"))
-    program = convert(model, trainable)
+    fused = fuse_linear(model)
+    program = convert(fused, trainable)
     (folder / TEXTS["nchw"]).write_text(program.source)
-    other = convert(channels_last(model), trainable)
+    other = convert(channels_last(fused), trainable)
     if other.source != program.source:
         (folder / TEXTS["nhwc"]).write_text(other.source)
     arrays = {"params": program.params, "state": program.state}

@@ -2,11 +2,13 @@
 
 `source` prints the graph once as a Python function written in ONNX's own operator names, the same text for every
 framework; a framework is the table of functions in which that text runs (`converters/torch.py`, `converters/jax.py`,
-`converters/tensorflow.py`). Inputs are positional, attributes are keywords with ONNX's names and defaults. Three things
+`converters/tensorflow.py`). Inputs are positional, attributes are keywords with ONNX's names and defaults. Some things
 in the text are not ONNX's:
 
 - `training` and `rng`, the keywords of `apply`: BatchNormalization and Dropout are exported once and act by them;
 - `unbiased=1` on BatchNormalization: the running variance is PyTorch's (Bessel-corrected), ONNX's own is not;
+- `channels_last=1` on convolutions, poolings and BatchNormalization (`layout.py`);
+- Gemm of more than two axes (`fusion.py`);
 - an input that must be known when the graph is compiled (axes, shapes, pads, ...) is printed as a Python literal.
 """
 

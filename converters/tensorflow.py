@@ -62,7 +62,7 @@ def MatMul(a, b):
 def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     y = tf.matmul(a, b, transpose_a=bool(transA), transpose_b=bool(transB))
     y = y if alpha == 1 else alpha * y
-    return y if c is None else tf.nn.bias_add(y, c) if beta == 1 and c.shape == y.shape[1:] else y + beta * c
+    return y if c is None else tf.nn.bias_add(y, c) if beta == 1 and c.shape == y.shape[-1:] else y + beta * c
 
 
 # ***** convolution and pooling *****

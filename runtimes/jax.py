@@ -12,7 +12,7 @@ import numpy as np
 from xbench.converters import jax as ops
 from xbench.converters import standalone
 from xbench.converters.artifact import Artifact
-from xbench.converters.kernels import inverse, kernel_orders, reordered
+from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.converters.optimizer import Functions, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
 
@@ -35,13 +35,13 @@ class Jax(Trainer):
         self.options, self.rule = options, artifact.info["optimizer"]
         self.program = artifact.program(options.layout)
         self.apply = self.program.bind(ops.TABLE)
-        self.orders = kernel_orders(self.program)
+        self.orders = kernel_orders(self.program) | ({} if options.trains else linear_orders(self.program))
         self.undone = inverse(self.orders)
         self.reset()
 
     def reset(self) -> None:
         # A step donates its arrays, so they must not share memory with the NumPy originals.
-        # Kernels of convolutions are kept in XLA's order of axes.
+        # Kernels of convolutions, and matrices where nothing is trained, are kept in XLA's order of axes.
         kept = reordered(self.program.params, self.orders)
         self.params = jax.device_put(kept, self.device, may_alias=False)
         self.state = jax.device_put(self.program.state, self.device, may_alias=False)

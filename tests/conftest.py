@@ -7,6 +7,8 @@ import fault_kit
 import pytest
 
 CACHE = "XBENCH_CACHE"
+# Files of few tests that take long go first: one that comes last is worked on alone.
+LONG = ("test_node_suite.py", "test_round_trip.py", "test_runtimes.py", "test_real_models.py", "test_kill.py")
 OWN_CACHE = pytest.StashKey[str]()
 
 
@@ -87,3 +89,7 @@ def float64():
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name not in LONG)

@@ -35,7 +35,8 @@ def __getattr__(name: str) -> Any:
 
 def install(folder: Path) -> Path:
     """Writes this module and its metadata where PYTHONPATH may point."""
-    (folder / "planted.py").write_text(Path(__file__).read_text())
+    for name in ("planted.py", "planted_net.py"):
+        (folder / name).write_text(Path(__file__).with_name(name).read_text())
     info = folder / "planted-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: planted\nVersion: 1.0\n")

@@ -17,6 +17,7 @@ from xbench.converters import convert, macs
 from xbench.converters import onnx as exporter
 from xbench.converters import torch as table
 from xbench.converters.artifact import Artifact
+from xbench.converters.fusion import fuse_linear
 
 GOLDEN = Path(__file__).parent / "golden"
 REWRITE = "XBENCH_REWRITE_GOLDEN"  # set to 1: the golden files are written anew
@@ -348,3 +349,30 @@ def test_the_text_is_the_same_every_time():
 def test_the_operators_read_from_a_tables_source_are_those_the_table_has(framework):
     table = importlib.import_module(f"xbench.converters.{framework}").TABLE
     assert converters.operators_of(framework) == set(table)
+
+
+# ***** linear layers in the text *****
+
+
+class Sequences(nn.Module):
+    """A linear layer on three axes, one whose product is read twice, and a bias that is no row."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(6, 4), nn.Linear(4, 5, bias=False)
+        self.shift, self.grid = (nn.Parameter(torch.from_numpy(array(*shape))) for shape in ((5,), (3, 5)))
+
+    def forward(self, x):
+        y = self.two(self.one(x))
+        return (y + self.shift) * y + (self.two(x[:, :, :4]) + self.grid)
+
+
+def test_a_product_and_a_bias_are_one_gemm_and_compute_the_same():
+    module = seeded(Sequences())
+    model = exporter.export(module, {"x": array(2, 3, 6)})
+    fused = fuse_linear(model)
+    program = convert(fused, [name for name, _ in module.named_parameters()])
+    assert program.source.count("Gemm(") == 1
+    assert "params['one.weight'], params['one.bias'], transB=1)" in program.source
+    assert program.source.count("MatMul(") == 2
+    assert_same_training(module, program, array(2, 3, 6))

@@ -16,7 +16,7 @@ from cases import CASES
 from fault_kit import records
 
 from xbench.converters import Program, convert
-from xbench.converters.kernels import inverse, kernel_orders, reordered
+from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.converters.layout import (
     ELEMENTWISE,
     FORMS,
@@ -198,6 +198,11 @@ def test_kernels_are_kept_in_the_order_of_the_framework_and_given_back_in_onnx_o
     assert shapes[(32, 1, 3, 3)] == (3, 3, 32, 1)  # height, width, channels, multiplier
     back = reordered(kept, inverse(orders))
     assert all(np.array_equal(back[name], array) for name, array in program.params.items())
+
+
+def test_matrices_of_linear_layers_are_turned_where_nothing_else_reads_them(exporter):
+    program = exporter.artifact("imdb_gru").program()
+    assert linear_orders(program) == {"fc.weight": (1, 0)}  # the embedding is looked up, the recurrent are split
 
 
 # ***** choosing *****

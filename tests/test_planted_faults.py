@@ -8,6 +8,8 @@ import sys
 import planted
 import pytest
 
+NORMED = "planted_net:make@x:float32:batch,3,12,16"
+
 # fault: model, mode, honest runtime beside it, first wrong tensor as the ONNX graph calls it
 FAULTS = {
     "stride": ("alexnet_cifar", "forward", "onnxruntime", "conv2d_1"),
@@ -16,8 +18,8 @@ FAULTS = {
     "softmax": ("alexnet_cifar", "forward", "onnxruntime", "linear"),
     "ort_stride": ("alexnet_cifar", "forward", "onnxruntime", "conv2d_2"),
     "no_gradient": ("alexnet_cifar", "gradient", "torch", "gradient/conv2.weight"),
-    "no_norm": ("resnet56_cifar", "forward", "onnxruntime", "getitem_5"),
-    "momentum": ("resnet56_cifar", "step", "torch", "weight/norm1.running_mean"),
+    "no_norm": (NORMED, "forward", "onnxruntime", "getitem_5"),
+    "momentum": (NORMED, "step", "torch", "weight/norm1.running_mean"),
 }
 GROUPS = sorted({place[:3] for place in FAULTS.values()})
 
