@@ -46,7 +46,9 @@ def _transposed(matrix: ir.Value | None) -> ir.Value | None:
 
 
 def _is_linear(x: ir.Value | None, weight: ir.Value | None, bias: ir.Value | None) -> bool:
-    """Whether x has rows, the weight is a matrix and the bias one of its rows."""
+    """Whether x has rows, the weight is a matrix of floating numbers and the bias one of its rows."""
+    if weight is None or weight.dtype is None or not weight.dtype.is_floating_point():
+        return False
     shapes = [value.shape for value in (x, weight, bias) if value is not None and value.shape is not None]
     if [min(len(shape), 2) for shape in shapes] != [2, 2, 1] or len(shapes[1]) != 2:
         return False

@@ -42,7 +42,6 @@ REDUCTIONS = {
 }
 # Operators that name their axes by the input of this position.
 AXES = {"Pad": 3, "Slice": 3, **dict.fromkeys(REDUCTIONS, 1)}
-FLOATING = {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataType.BFLOAT16}
 
 
 def last(rank: int) -> list[int]:
@@ -106,11 +105,11 @@ def _insert(before: ir.Node, op_type: str, inputs: list[ir.Value], name: str, **
     return node.outputs[0]
 
 
-def _axes(node: ir.Node, axes: Iterable[int], name: str | None) -> ir.Value:
-    value = ir.Value(name=f"{name}_axes", const_value=ir.tensor(np.array(list(axes), np.int64)))
-    assert node.graph is not None
-    node.graph.register_initializer(value)
-    return value
+def _axes(before: ir.Node, axes: Iterable[int]) -> ir.Value:
+    node = ir.node("Constant", [], {"value_ints": list(axes)})
+    assert before.graph is not None
+    before.graph.insert_before(before, node)
+    return node.outputs[0]
 
 
 def _as_last(value: ir.Value, rank: int, reader: ir.Node) -> ir.Value:
@@ -122,7 +121,7 @@ def _as_last(value: ir.Value, rank: int, reader: ir.Node) -> ir.Value:
         if OURS in node.metadata_props and _perm(node) == last(rank):
             return node.outputs[0]
     if own is not None and own < rank:
-        value = _insert(reader, "Unsqueeze", [value, _axes(reader, range(rank - own), name)], f"{name}_{rank}d")
+        value = _insert(reader, "Unsqueeze", [value, _axes(reader, range(rank - own))], f"{name}_{rank}d")
     return _insert(reader, "Transpose", [value], f"{name}_nhwc", perm=last(rank))
 
 
@@ -169,7 +168,7 @@ def _replace(
     for index in images:
         inputs[index] = _as_last(inputs[index], rank, node)  # type: ignore[arg-type]
     if axes is not None:
-        place, value = AXES[kind], _axes(node, axes, node.outputs[0].name)
+        place, value = AXES[kind], _axes(node, axes)
         inputs = [*[*inputs, None, None][:place], value, *inputs[place + 1 :]]
     new = ir.node(
         kind, inputs, {**node.attributes, **(attributes or {})}, num_outputs=len(node.outputs), version=node.version
@@ -189,7 +188,8 @@ def _replace(
 def _kernel(node: ir.Node, rank: int) -> dict[str, Any] | None:
     """Operators that the tables tell `channels_last`, in the form that these have a kernel for."""
     image = node.inputs[0]
-    if node.op_type == "MaxPool" and (len(node.outputs) > 1 or image is None or image.dtype not in FLOATING):
+    floating = image is not None and image.dtype is not None and image.dtype.is_floating_point()
+    if node.op_type == "MaxPool" and (len(node.outputs) > 1 or not floating):
         return None
     pool_dilated = "Pool" in node.op_type and max(node.attributes.get_ints("dilations", [1])) > 1
     return None if pool_dilated or rank not in (3, 4, 5) else {"images": [0], "attributes": {"channels_last": 1}}

@@ -166,6 +166,20 @@ def test_what_is_broadcast_is_aligned_with_the_image():
     assert found[2:4] == ["v_4d = Unsqueeze(v, (0,))", "v_nhwc = Transpose(v_4d, perm=(0, 2, 3, 1))"]
 
 
+def test_what_is_broadcast_may_be_read_twice_and_be_called_as_the_pass_would_call_it():
+    found = lines("""(float[2, 4, 5, 6] x, float[4, 4, 1, 1] w, float[4, 1, 1] v) => (float[2, 4, 5, 6] y)
+        <int64[2] c_axes = {2, 3}, float[4, 1, 1] x_nhwc = {1, 2, 3, 4}> {
+        c = Conv (x, w)
+        m = Mul (v, c)
+        r = ReduceSum (m, c_axes)
+        a = Add (r, v)
+        y = Add (a, x_nhwc)
+    }""")
+    assert sum(line.startswith("y") for line in found) == 2  # y and its transpose
+    names = [line.split(" = ")[0] for line in found if " = " in line]
+    assert len(set(names)) == len(names)
+
+
 def test_a_transpose_of_two_axes_is_not_taken_for_one_of_channels():
     """With three axes the two are the same permutation; attention has it in every layer."""
     found = lines("""(float[2, 3, 4] x) => (float[2, 4, 3] y) {
