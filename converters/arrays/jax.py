@@ -167,7 +167,7 @@ def argmin(x, axis):
 
 
 def cumsum(x, axis):
-    return jnp.cumsum(x, axis, dtype=x.dtype)
+    return jnp.cumsum(x, axis=axis, dtype=x.dtype)
 
 
 def concatenate(arrays, axis=0):
