@@ -7,19 +7,19 @@ runtime made ready, the references it is proved on, the steps to time.
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from xbench.bench import AUTO, XBenchError, timing
+from xbench.bench import XBenchError, timing
 from xbench.bench.export_jobs import EXPORT_JOBS
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
-from xbench.runtimes import Options, Runtime, Trainer, load, parse, table
+from xbench.runtimes import Options, Runtime, Trainer, layouts, load, parse, table
 
 
 @dataclass
@@ -57,39 +57,17 @@ def convertible(artifact: str, runtime: str, device: str) -> dict[str, Any]:
 def open_cell(
     artifact: str, runtime: str, mode: str, device: str, threads: int, layout: str, references: list[str]
 ) -> dict[str, Any]:
-    """Makes a cell ready to be checked and timed; the layout `auto` is the one that is faster in it."""
+    """Loads, compiles and makes the first call, each timed by itself."""
     packages = table()[parse(runtime)[0]].packages
     options, arrays = Options(mode, device, threads, layout=layout), [_expected(path) for path in references]
-    cell, times, chosen = _chosen(Artifact.read(artifact), runtime, options, arrays)
+    cell, times = _opened(Artifact.read(artifact), runtime, options, arrays)
     _CELL[:] = [cell]
-    return {"times": times, "layout": chosen, "versions": versions((*packages, "numpy"))}
-
-
-def _chosen(
-    model: Artifact, runtime: str, options: Options, arrays: list[dict[str, np.ndarray]]
-) -> tuple[Cell, dict[str, float | None], dict[str, Any] | None]:
-    """An open cell, the times of its opening and, where its layout was to be chosen, what was measured of each."""
-    if options.layout != AUTO:
-        return *_opened(model, runtime, options, arrays), None
-    known = [layout for layout in table()[parse(runtime)[0]].layouts if layout in model.layouts]
-    if len(known) < 2:
-        return *_opened(model, runtime, replace(options, layout=known[0]), arrays), None
-    opened = {}
-    for layout in known:
-        try:
-            opened[layout] = _opened(model, runtime, replace(options, layout=layout), arrays)
-        except Exception:  # such as a module that calls `view` on what is channels last in memory
-            if layout == known[-1] and not opened:
-                raise
-    medians = dict(zip(opened, timing.race([cell.steps for cell, _ in opened.values()]), strict=True))
-    chosen = min(medians, key=lambda layout: medians[layout])
-    return *opened[chosen], {"chosen": chosen, "median_s": dict.fromkeys(known) | medians}
+    return {"times": times, "versions": versions((*packages, "numpy"))}
 
 
 def _opened(
     model: Artifact, runtime: str, options: Options, arrays: list[dict[str, np.ndarray]]
 ) -> tuple[Cell, dict[str, float | None]]:
-    """Loads, compiles and makes the first call, each timed by itself."""
     start = time.perf_counter()
     ready = load(runtime, model, options)
     loaded = time.perf_counter()
@@ -104,6 +82,24 @@ def _opened(
     return cell, {"load_s": loaded - start, "compile_s": compile_s, "first_s": first}
 
 
+def race_layouts(
+    artifact: str, runtime: str, mode: str, device: str, threads: int, references: list[str]
+) -> dict[str, Any]:
+    """The layout whose step is fastest, and the median step of each; null for one that cannot be opened."""
+    model, arrays = Artifact.read(artifact), [_expected(path) for path in references]
+    known = layouts(runtime, model)
+    opened = {}
+    for layout in known:
+        try:
+            opened[layout], _ = _opened(model, runtime, Options(mode, device, threads, layout=layout), arrays)
+        except Exception:  # such as a module that calls `view` on what is channels last in memory
+            if layout == known[-1] and not opened:
+                raise
+    medians = dict(zip(opened, timing.race([cell.steps for cell in opened.values()]), strict=True))
+    chosen = min(medians, key=lambda layout: medians[layout])
+    return {"chosen": chosen, "median_s": dict.fromkeys(known) | medians}
+
+
 def certify() -> dict[str, Any]:
     """What the runtime holds of the model."""
     (cell,) = _CELL
@@ -113,9 +109,9 @@ def certify() -> dict[str, Any]:
 def save(artifact: str, runtime: str, device: str, layout: str, batch: int, folder: str, name: str) -> dict[str, Any]:
     """Writes a model in a runtime's own form, with its certificate; returns the names of the files."""
     model = Artifact.read(artifact)
+    ready = load(runtime, model, Options("forward", device, 1, layout=layout))
     inputs, labels = candidate.sample(model, batch, 0)
-    arrays = {f"input/{index}": array for index, array in enumerate(inputs)} | {"labels": labels}
-    ready = _chosen(model, runtime, Options("forward", device, 1, layout=layout), [arrays])[0].runtime
+    ready.prepare(inputs, labels, dropout=False)
     files = ready.save(Path(folder), name)
     if files:
         (Path(folder) / "certificate.json").write_text(json.dumps(certificate.certify(model, ready.held()), indent=1))
@@ -259,5 +255,5 @@ def _training_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) 
     return resident
 
 
-RUNTIME_JOBS = (first_wrong, convertible, open_cell, check, check_more, certify, save, warm, block)
+RUNTIME_JOBS = (first_wrong, convertible, race_layouts, open_cell, check, check_more, certify, save, warm, block)
 JOBS: dict[str, Callable[..., Any]] = {job.__name__: job for job in (*EXPORT_JOBS, *RUNTIME_JOBS)}

@@ -102,11 +102,11 @@ class Exporter:
     def reference(self, artifact: Artifact, mode: str, batch: int, seed: int, data: str) -> Path:
         """The oracle's results for one batch, from the cache or computed now."""
         path = artifact.folder / f"reference-{mode}-{data}-b{batch}-s{seed}-v{ORACLE}.npz"
-        with self._turn:
-            if path.exists():
-                return path
-            where = {"artifact": str(artifact.folder), "path": str(path)}
-            with _clear(f"cannot compute the float64 reference of {artifact.name}"):
+        if path.exists():  # without waiting for what the exporter is at
+            return path
+        with self._turn, _clear(f"cannot compute the float64 reference of {artifact.name}"):
+            if not path.exists():
+                where = {"artifact": str(artifact.folder), "path": str(path)}
                 self.call("reference", mode=mode, batch=batch, seed=seed, data=data, **where)
         return path
 

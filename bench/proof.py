@@ -11,6 +11,7 @@ from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.worker import Worker, WorkerFailure, kill_all
 from xbench.converters.artifact import Artifact
+from xbench.runtimes import layouts
 
 SEEDS = (0, 1, 2)  # the third decides where the first two disagree
 MEMORY = 3 * 2**30  # bytes that must be free before another cell is opened beside those that are
@@ -36,17 +37,9 @@ def prove(
         str(exporter.reference(artifact, case.mode, batch, seed, case.data))
         for seed, batch in zip(SEEDS[:2], batches, strict=True)
     ]
-    opening = worker.call(
-        "open_cell",
-        timeout,
-        artifact=str(artifact.folder),
-        runtime=case.runtime,
-        mode=case.mode,
-        device=case.device,
-        threads=case.threads,
-        layout=case.layout,
-        references=paths,
-    )
+    raced = race_layouts(case, artifact, paths, worker.log.with_suffix(".layouts.log"), timeout)
+    layout = chosen_layout(case, raced)
+    opening = worker.call("open_cell", timeout, layout=layout, **_arguments(case, artifact, paths))
     verdicts = [worker.call("check", timeout, index=index) for index in range(len(paths))]
     ratios = [v["ratio"] for v in verdicts]
     passed = [v for v in verdicts if v["status"] == "PASS"]
@@ -58,11 +51,35 @@ def prove(
         verdicts = passed if len(passed) == 2 else verdicts
     worst = max(verdicts, key=lambda v: (v["status"] != "PASS", v["ratio"] is None, v["ratio"] or 0.0))
     found = {"status": worst["status"], "message": worst["message"], "parity": worst | {"seeds": ratios}}
-    chosen = opening["layout"]
-    if chosen:  # shown beside the runtime's name
-        found["note"] = ", ".join(filter(None, (record["note"], chosen["chosen"])))
-    found |= {"layout": chosen, "versions": record["versions"] | opening["versions"]}
+    if raced:  # shown beside the runtime's name
+        found["note"] = ", ".join(filter(None, (record["note"], layout)))
+    found |= {"layout": raced, "versions": record["versions"] | opening["versions"]}
     return record | found, opening["times"]
+
+
+def _arguments(case: Case, artifact: Artifact, references: Sequence[str]) -> dict[str, Any]:
+    where = {"artifact": str(artifact.folder), "references": list(references)}
+    return where | {"runtime": case.runtime, "mode": case.mode, "device": case.device, "threads": case.threads}
+
+
+def race_layouts(
+    case: Case, artifact: Artifact, references: Sequence[str], log: Path, timeout: float
+) -> dict[str, Any] | None:
+    """What was measured of each layout where the case leaves a choice; in a worker of its own, so that the one that is
+    opened to be timed finds nothing loaded and nothing compiled."""
+    if case.layout != AUTO or len(layouts(case.runtime, artifact)) < 2:
+        return None
+    worker = Worker(log, case.device, case.threads)
+    try:
+        found: dict[str, Any] = worker.call("race_layouts", timeout, **_arguments(case, artifact, references))
+        return found
+    finally:
+        worker.stop()
+
+
+def chosen_layout(case: Case, raced: dict[str, Any] | None) -> str:
+    """The layout to open a case in, after the race where there was one."""
+    return raced["chosen"] if raced else "nchw" if case.layout == AUTO else case.layout
 
 
 def verify(case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path) -> Record:
@@ -95,9 +112,8 @@ def outcome(failure: WorkerFailure) -> Record:
 
 def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
     """Adds the first wrong ONNX tensor, and says it in the message."""
-    layout = (record.get("layout") or {}).get("chosen", "nchw" if case.layout == AUTO else case.layout)
     try:
-        tensor = exporter.first_wrong(artifact, case, layout, timeout)
+        tensor = exporter.first_wrong(artifact, case, chosen_layout(case, record["layout"]), timeout)
     except (WorkerFailure, XBenchError):
         tensor = None
     parity = dict(record["parity"] or {})

@@ -78,7 +78,7 @@ def _rows(
                 bar.say(f"{name}: {target}")
                 row = _convert(artifact, target, where["device"], where["logs"])
                 if target in forms and row["status"] == "CONVERTED":
-                    row |= _save(artifact, name, target, **where)
+                    row |= _save(artifact, name, target, exporter, **where)
                 row = {"model": name, "runtime": target, **row}
                 bar.finish(_line(row))
                 yield row
@@ -129,10 +129,19 @@ def _outcome(artifact: Any, runtime: str, device: str, logs: Path) -> dict[str, 
 
 
 def _save(
-    artifact: Any, model: str, runtime: str, device: str, layout: str, batch: int, output: Path, logs: Path
+    artifact: Any,
+    model: str,
+    runtime: str,
+    exporter: Any,
+    device: str,
+    layout: str,
+    batch: int,
+    output: Path,
+    logs: Path,
 ) -> dict[str, Any]:
     """Writes a model in a runtime's own form, in one piece; returns what changes in its row."""
-    from xbench.bench import XBenchError
+    from xbench.bench import AUTO, Case, XBenchError
+    from xbench.bench.proof import chosen_layout, race_layouts
     from xbench.bench.record import no_layout
     from xbench.bench.worker import Worker, WorkerFailure
 
@@ -147,6 +156,9 @@ def _save(
         raise XBenchError(f"cannot write to {target.parent}: {error.strerror}") from error
     worker = Worker(logs / "save.log", device)
     try:
+        case = Case(model, runtime, "forward", batch, device, layout=layout)
+        paths = [str(exporter.reference(artifact, "forward", batch, 0, "synthetic"))] if layout == AUTO else []
+        layout = chosen_layout(case, race_layouts(case, artifact, paths, logs / "layouts.log", 600))
         where = {"artifact": str(artifact.folder), "runtime": runtime, "device": device, "layout": layout}
         found = worker.call("save", 1800, batch=batch, folder=place, name=name, **where)
         if not found["files"]:

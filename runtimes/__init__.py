@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from xbench.converters.artifact import Artifact
+from xbench.converters.artifact import TEXTS, Artifact
 
 
 class Unavailable(Exception):
@@ -135,7 +135,7 @@ class Row:
     hidden: bool = False
 
 
-LAYOUTS = ("nchw", "nhwc")  # of an image: ONNX's, and channels last
+LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
 
 RUNTIMES: dict[str, Row] = {
     "torch": Row("xbench.runtimes.torch:Torch", ("torch",), "torch", "native", operators="torch", layouts=LAYOUTS),
@@ -179,6 +179,11 @@ def parse(word: str) -> tuple[str, dict[str, str]]:
     name, _, rest = word.partition(":")
     pairs = [item.partition("=") for item in rest.split(",") if item]
     return name, {key: value if equals else "1" for key, equals, value in pairs}
+
+
+def layouts(word: str, artifact: Artifact) -> list[str]:
+    """The layouts that a runtime can be told to compute a model in."""
+    return [layout for layout in table()[parse(word)[0]].layouts if layout in artifact.layouts]
 
 
 def version(row: Row) -> str | None:
