@@ -17,7 +17,7 @@ from xbench.bench.memory import at_most, uncollected
 from xbench.bench.source import BATCH, Source
 from xbench.converters import PARAMETERS, STATIC_INPUTS, convert, count_operators, macs
 from xbench.converters.artifact import INDEX, TEXTS, WEIGHTS, Artifact, write_weights
-from xbench.converters.fusion import fuse_linear
+from xbench.converters.fusion import fuse
 from xbench.converters.layout import channels_last
 from xbench.converters.reader import InvalidModel, canonical, plain, read, stored
 
@@ -188,7 +188,7 @@ def _vocabulary(value: ir.Value) -> int:
 @uncollected()
 def _write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
     trainable = json.loads(model.metadata_props.get(PARAMETERS, "[]"))
-    fused = fuse_linear(model)
+    fused = fuse(model, trainable)
     program = convert(fused, trainable)
     (folder / TEXTS["nchw"]).write_text(program.source)
     other = convert(channels_last(fused), trainable)

@@ -60,7 +60,7 @@ def session_step(runtime: str, cell: jobs.Cell, arrays: list[Any]) -> Callable[[
 def open_cell(runtime: str, model: str, batch: int, exporter: Exporter) -> jobs.Cell:
     artifact = exporter.artifact(model)
     reference = str(exporter.reference(artifact, "forward", batch, 0, "synthetic"))
-    jobs.open_cell(str(artifact.folder), runtime, "forward", "cpu", machine.cpus(), [reference], batch)
+    jobs.open_cell(str(artifact.folder), runtime, "forward", "cpu", machine.cpus(), "nchw", [reference])
     jobs.warm("resident", 5)
     return jobs._CELL[0]
 

@@ -8,7 +8,7 @@ in the text are not ONNX's:
 - `training` and `rng`, the keywords of `apply`: BatchNormalization and Dropout are exported once and act by them;
 - `unbiased=1` on BatchNormalization: the running variance is PyTorch's (Bessel-corrected), ONNX's own is not;
 - `channels_last=1` on convolutions, poolings and BatchNormalization (`layout.py`);
-- Gemm of more than two axes (`fusion.py`);
+- Gemm of more than two axes, and `ScaledDotProductAttention` (`fusion.py`);
 - an input that must be known when the graph is compiled (axes, shapes, pads, ...) is printed as a Python literal.
 """
 

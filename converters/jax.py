@@ -44,6 +44,12 @@ def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     return y if c is None else y + (c if beta == 1 else beta * c)
 
 
+def ScaledDotProductAttention(q, k, v, mask=None, *, scale=1.0):
+    """Softmax(scale * q k^T + mask) v of (batch, heads, length, width)."""
+    scores = jnp.matmul(q * scale, k.swapaxes(-1, -2))
+    return jnp.matmul(jax.nn.softmax(scores if mask is None else scores + mask), v)
+
+
 # ***** convolution and pooling *****
 
 

@@ -65,6 +65,12 @@ def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     return y if c is None else tf.nn.bias_add(y, c) if beta == 1 and c.shape == y.shape[-1:] else y + beta * c
 
 
+def ScaledDotProductAttention(q, k, v, mask=None, *, scale=1.0):
+    """Softmax(scale * q k^T + mask) v of (batch, heads, length, width)."""
+    scores = tf.matmul(q * scale, k, transpose_b=True)
+    return tf.matmul(tf.nn.softmax(scores if mask is None else scores + mask), v)
+
+
 # ***** convolution and pooling *****
 
 

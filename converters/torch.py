@@ -67,6 +67,11 @@ def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     return y if c is None else y + beta * c
 
 
+def ScaledDotProductAttention(q, k, v, mask=None, *, scale=1.0):
+    """Softmax(scale * q k^T + mask) v of (batch, heads, length, width), in a kernel that writes no matrix of scores."""
+    return F.scaled_dot_product_attention(q, k, v, mask, scale=scale)
+
+
 # ***** convolution and pooling *****
 
 

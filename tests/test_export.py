@@ -17,7 +17,7 @@ from xbench.converters import convert, macs
 from xbench.converters import onnx as exporter
 from xbench.converters import torch as table
 from xbench.converters.artifact import Artifact
-from xbench.converters.fusion import fuse_linear
+from xbench.converters.fusion import fuse
 
 GOLDEN = Path(__file__).parent / "golden"
 REWRITE = "XBENCH_REWRITE_GOLDEN"  # set to 1: the golden files are written anew
@@ -370,7 +370,7 @@ class Sequences(nn.Module):
 def test_a_product_and_a_bias_are_one_gemm_and_compute_the_same():
     module = seeded(Sequences())
     model = exporter.export(module, {"x": array(2, 3, 6)})
-    fused = fuse_linear(model)
+    fused = fuse(model, [name for name, _ in module.named_parameters()])
     program = convert(fused, [name for name, _ in module.named_parameters()])
     assert program.source.count("Gemm(") == 1
     assert "params['one.weight'], params['one.bias'], transB=1)" in program.source

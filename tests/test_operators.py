@@ -19,6 +19,7 @@ from cases_random import CASES_RANDOM
 from onnx.reference import ReferenceEvaluator
 
 from xbench.converters import Program, convert
+from xbench.converters.fusion import ATTENTION
 
 # The name of a framework is the name of its table.
 FRAMEWORKS = ("torch", "jax", "tensorflow")
@@ -229,7 +230,8 @@ def refused(op: str, index: int, framework: str) -> bool:
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_no_table_has_an_operator_without_a_row(framework):
-    assert sorted(set(table(framework)) - set(CASES) - {op for op, _ in CASES_RANDOM}) == []
+    elsewhere = {op for op, _ in CASES_RANDOM} | {ATTENTION}  # which ONNX has no node for: test_fusion.py
+    assert sorted(set(table(framework)) - set(CASES) - elsewhere) == []
 
 
 def test_no_row_is_for_an_operator_that_no_table_has():
