@@ -46,11 +46,28 @@ def _body(node: ir.Node, opset: int) -> onnx.FunctionProto | None:
         return None
     body = onnx.FunctionProto()
     body.ParseFromString(text)
+    if not _raised(body, opset):
+        return None
     del body.output[len(node.outputs) :]
     made = {name for each in body.node for name in each.output}
     for name in set(body.output) - made:  # the body leaves out what this node does not ask for, yet declares it
         body.node.append(onnx.helper.make_node("Constant", [], [name], value_int=0))
     return body
+
+
+def _raised(body: onnx.FunctionProto, opset: int) -> bool:
+    """Brings a body written for an older opset to ours, where none of its operators has changed since."""
+    for entry in body.opset_import:
+        if not entry.domain and entry.version != opset:
+            used = {node.op_type for node in body.node if not node.domain}
+            if any(_since(each, entry.version) != _since(each, opset) for each in used):
+                return False
+            entry.version = opset
+    return True
+
+
+def _since(op_type: str, opset: int) -> int:
+    return onnx.defs.get_schema(op_type, opset, "").since_version
 
 
 def _type(value: ir.Value | None) -> bytes | None:

@@ -33,7 +33,7 @@ BRIDGES = {
 ALIASES = {"jaxlib": "jax", "keras": "tensorflow"}
 
 # The vocabulary of the operators that are written once, and those operators.
-SUBFOLDERS = ("converters/arrays", "converters/generic")
+SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient")
 
 FUNCTION_LINES = 50
 FILE_LINES = 300

@@ -1,0 +1,107 @@
+"""Gradients of convolutions: of the image a convolution the other way, of the kernel a convolution over the batch."""
+
+import math
+from typing import NamedTuple
+
+from xbench.converters import geometry
+from xbench.converters.gradient.ops import dims, rank
+
+
+class _Window(NamedTuple):
+    """How a convolution moves over its image; `rest` is what of a padded axis no window reaches."""
+
+    strides: list[int]
+    dilations: list[int]
+    group: int
+    pads: list[int]  # ONNX's: the lower ends of all axes, then the upper
+    rest: list[int]
+
+    @property
+    def attributes(self):
+        return {"strides": self.strides, "dilations": self.dilations, "group": self.group, "pads": self.pads}
+
+
+def _window(strides, dilations, group, padding, image, kernel, out):
+    """From the spatial lengths of a convolution's image, kernel and result."""
+    padding = [tuple(map(int, each)) for each in padding]
+    sizes = zip(image, kernel, out, strides, dilations, padding, strict=True)
+    rest = [n + low + high - ((count - 1) * s + d * (k - 1) + 1) for n, k, count, s, d, (low, high) in sizes]
+    return _Window(strides, dilations, group, [low for low, _ in padding] + [high for _, high in padding], rest)
+
+
+def _given(node):
+    n = rank(node.inputs[0]) - 2
+    strides, dilations = (list(node.attributes.get_ints(name, [1] * n)) for name in ("strides", "dilations"))
+    return strides, dilations, node.attributes.get_int("group", 1)
+
+
+def _space(x):
+    space = dims(x)[2:]
+    if None in space:
+        raise NotImplementedError(f"the gradient of a convolution of {x.name}, whose size is not known")
+    return space
+
+
+def Conv(op, node, dy):
+    x, w, bias = [*node.inputs, None][:3]
+    strides, dilations, group = _given(node)
+    pads, auto = node.attributes.get_ints("pads", None), node.attributes.get_string("auto_pad", "NOTSET")
+    padding = geometry.conv_pads(_space(x), _space(w), strides, dilations, pads, auto)
+    window = _window(strides, dilations, group, padding, _space(x), _space(w), _space(dy))
+    extra = {"output_padding": window.rest} if any(window.rest) else {}
+    dx = op.ConvTranspose(dy, w, **window.attributes, **extra)
+    return [dx, _kernel(op, x, dy, w, window), None if bias is None else _places_sum(op, dy)]
+
+
+def ConvTranspose(op, node, dy):
+    """The convolution of which this is the gradient of the image."""
+    x, w, bias = [*node.inputs, None][:3]
+    strides, dilations, group = _given(node)
+    get = node.attributes.get_ints
+    crops = geometry.transpose_crops(
+        _space(x), _space(w), strides, dilations, get("pads", None), node.attributes.get_string("auto_pad", "NOTSET"),
+        get("output_padding", None), get("output_shape", None),
+    )  # fmt: skip
+    window = _window(strides, dilations, group, crops, _space(dy), _space(w), _space(x))
+    if min(window.pads) < 0:
+        raise NotImplementedError("the gradient of ConvTranspose with more output than it reaches")
+    return [op.Conv(dy, w, **window.attributes), _kernel(op, dy, x, w, window), bias and _places_sum(op, dy)]
+
+
+def _places_sum(op, dy):
+    return op.ReduceSum(dy, [0, *range(2, rank(dy))], keepdims=0)
+
+
+def _kernel(op, image, out, w, window):
+    """The kernel's gradient: products of the image and the result's gradient, summed over the batch and all places."""
+    of_points = set(_space(w)) == set(window.strides) == {1} and not any(window.pads) and window.group == 1
+    return (_of_points if of_points else _of_windows)(op, image, out, w, window)
+
+
+def _of_points(op, image, out, w, window):
+    """Of a kernel of one point: a product of matrices for each image, and their sum."""
+    places = math.prod(_space(image))
+    rows, columns = (op.reshape(v, [None, dims(v)[1], places]) for v in (image, out))
+    product = op.MatMul(columns, op.Transpose(rows, perm=[0, 2, 1]))
+    return op.reshape_like(op.ReduceSum(product, [0], keepdims=0), w)
+
+
+def _of_windows(op, image, out, w, window):
+    """A convolution in which the batch is what is summed over and the result's gradient the kernel; strides and
+    dilations change places."""
+    n = rank(image) - 2
+    swap = [1, 0, *range(2, n + 2)]
+    rows = op.Transpose(image, perm=swap) if window.group == 1 else _grouped(op, image, window.group)
+    attributes = window.attributes | {"strides": window.dilations, "dilations": window.strides}
+    found = op.Conv(rows, op.Transpose(out, perm=swap), **attributes)
+    if any(window.rest):
+        found = op.Slice(found, [0] * n, _space(w), list(range(2, n + 2)))
+    return op.Transpose(found, perm=swap)
+
+
+def _grouped(op, image, group):
+    """(N, group * c, ...) -> (c, group * N, ...): the images of a group become the channels of one."""
+    _, channels, *space = dims(image)
+    apart = op.reshape(image, [None, group, channels // group, *space])
+    turned = op.Transpose(apart, perm=[2, 1, 0, *range(3, 3 + len(space))])
+    return op.reshape(turned, [channels // group, None, *space])

@@ -1,0 +1,200 @@
+"""Gradients of operators that move elements: each is moved back, and what was read twice is added up."""
+
+import numpy as np
+import onnx_ir as ir
+
+from xbench.converters import constant
+from xbench.converters.gradient.ops import dims, rank
+
+
+def Reshape(op, node, dy):
+    return [op.reshape_like(dy, node.inputs[0])]
+
+
+Flatten = Squeeze = Unsqueeze = Reshape
+
+
+def Transpose(op, node, dy):
+    perm = node.attributes.get_ints("perm", range(rank(node.inputs[0]))[::-1])
+    return [op.Transpose(dy, perm=[int(a) for a in np.argsort(list(perm))])]
+
+
+def Expand(op, node, dy):
+    return [op.sum_to(dy, node.outputs[0], node.inputs[0])]
+
+
+def Tile(op, node, dy):
+    (x, repeats), shape = node.inputs, []
+    for times, n in zip(_known(node, repeats), dims(x), strict=True):
+        shape += [times, n]
+    return [op.ReduceSum(op.reshape(dy, shape), list(range(0, len(shape), 2)), keepdims=0)]
+
+
+def Concat(op, node, dy):
+    axis = node.attributes.get_int("axis", 0) % rank(node.outputs[0])
+    sizes = [dims(x)[axis] for x in node.inputs]
+    if len(sizes) == 1:
+        return [dy]
+    return list(op.Split(dy, sizes, axis=axis, outputs=len(sizes)))
+
+
+def Split(op, node, *dys):
+    axis = node.attributes.get_int("axis", 0)
+    parts = [op.zeros_like(y) if dy is None else dy for y, dy in zip(node.outputs, dys, strict=True)]
+    return [op.Concat(*parts, axis=axis)]
+
+
+def Pad(op, node, dy):
+    x, pads, _, axes = [*node.inputs, None, None][:4]
+    if node.attributes.get_string("mode", "constant") != "constant":
+        raise NotImplementedError(f"the gradient of Pad in mode {node.attributes.get_string('mode')}")
+    whole = _known(node, pads)
+    where = list(range(rank(x))) if axes is None else _known(node, axes)
+    low, high = whole[: len(where)], whole[len(where) :]
+    dx = op.Slice(dy, low, [-n if n > 0 else _END for n in high], where) if min(whole) >= 0 else None
+    if dx is None:  # what is cut away is zero
+        dx = op.Pad(dy, [-n for n in whole], 0.0, where)
+    return [dx]
+
+
+_END = np.iinfo(np.int64).max
+
+
+def Slice(op, node, dy):
+    """Each axis by itself: turned around where it was read backwards, spread where it was read with gaps, padded."""
+    x, starts, ends, axes, steps = [*node.inputs, None, None][:5]
+    starts, ends = _known(node, starts), _known(node, ends)
+    axes = range(len(starts)) if axes is None else _known(node, axes)
+    steps = [1] * len(starts) if steps is None else _known(node, steps)
+    left = dims(node.outputs[0])
+    pads = [0] * (2 * rank(x))
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        axis, n = axis % rank(x), dims(x)[axis]
+        if n is None:
+            if (start, step) == (0, 1) and end >= np.iinfo(np.int32).max:
+                continue
+            raise NotImplementedError("the gradient of a Slice of an axis whose length is not known")
+        first, last, _ = slice(start, end, step).indices(n) if end > -_END else (min(start, n - 1), -1, step)
+        count = len(range(first, last, step))
+        if step < 0:
+            dy = op.Slice(dy, [-1], [-_END], [axis], [-1])
+            first, step = first + (count - 1) * step, -step
+        if step > 1:
+            dy = _spread(op, dy, left, axis, step)
+        left[axis] = (count - 1) * step + 1
+        pads[axis], pads[rank(x) + axis] = first, n - first - left[axis]
+    return [op.Pad(dy, pads, 0.0) if any(pads) else dy]
+
+
+def _spread(op, dy, shape, axis, step):
+    """Puts step - 1 zeros between the elements of an axis."""
+    count = shape[axis]
+    apart = op.reshape(dy, [*shape[: axis + 1], 1, *shape[axis + 1 :]])
+    wide = op.Pad(
+        apart, [*[0] * (len(shape) + 1), *[step - 1 if a == axis + 1 else 0 for a in range(len(shape) + 1)]], 0.0
+    )
+    whole = op.reshape(wide, [*shape[:axis], count * step, *shape[axis + 1 :]])
+    return op.Slice(whole, [0], [(count - 1) * step + 1], [axis])
+
+
+def Gather(op, node, dy):
+    """Rows are added to zeros at the places they were read from; a single known one has zeros put around it."""
+    table, indices = node.inputs
+    axis, n = node.attributes.get_int("axis", 0) % rank(table), rank(indices)
+    length, known = dims(table)[axis], constant(indices)
+    if known is not None and known.size == 1 and length is not None:
+        place = int(known.item()) % length
+        wide = dy if n else op.Unsqueeze(dy, [axis])
+        wide = op.reshape(dy, [1 if a == axis else m for a, m in enumerate(dims(table))]) if n > 1 else wide
+        pads = [place if a == axis else 0 for a in range(rank(table))]
+        pads += [length - 1 - place if a == axis else 0 for a in range(rank(table))]
+        return [op.Pad(wide, pads, 0.0), None]
+    order, zeros = list(range(rank(node.outputs[0]))), op.zeros_like(table)
+    if axis:
+        dy = op.Transpose(dy, perm=[*order[axis : axis + n], *order[:axis], *order[axis + n :]])
+        zeros = op.Transpose(zeros, perm=[axis, *(a for a in range(rank(table)) if a != axis)])
+    sums = op.ScatterND(zeros, op.Unsqueeze(_positive(op, indices, length), [-1]), dy, reduction="add")
+    back = [*range(1, axis + 1), 0, *range(axis + 1, rank(table))]
+    return [op.Transpose(sums, perm=back) if axis else sums, None]
+
+
+def _positive(op, indices, length):
+    """Indices from the end, counted from the beginning: OpenVINO's ScatterND knows no others."""
+    known = constant(indices)
+    if known is not None:
+        return op.value(np.where(known < 0, known + length, known).astype(np.int64))
+    if not _is_computed(indices):
+        return indices
+    return op.Where(op.Less(indices, 0), op.Add(indices, length), indices)
+
+
+def _is_computed(value: ir.Value) -> bool:
+    return value.producer() is not None
+
+
+def GatherElements(op, node, dy):
+    data, indices = node.inputs
+    axis = node.attributes.get_int("axis", 0)
+    return [op.ScatterElements(op.zeros_like(data), indices, dy, axis=axis, reduction="add"), None]
+
+
+def GatherND(op, node, dy):
+    data, indices = node.inputs
+    if node.attributes.get_int("batch_dims", 0):
+        raise NotImplementedError("the gradient of GatherND with batch_dims")
+    return [op.ScatterND(op.zeros_like(data), indices, dy, reduction="add"), None]
+
+
+def ScatterElements(op, node, dy):
+    _, indices, updates = node.inputs
+    axis, reduction = node.attributes.get_int("axis", 0), node.attributes.get_string("reduction", "none")
+    if reduction not in ("none", "add"):
+        raise NotImplementedError(f"the gradient of ScatterElements with reduction {reduction}")
+    kept = dy if reduction == "add" else op.ScatterElements(dy, indices, op.zeros_like(updates), axis=axis)
+    return [kept, None, op.GatherElements(dy, indices, axis=axis)]
+
+
+def ScatterND(op, node, dy):
+    _, indices, updates = node.inputs
+    reduction = node.attributes.get_string("reduction", "none")
+    if reduction not in ("none", "add"):
+        raise NotImplementedError(f"the gradient of ScatterND with reduction {reduction}")
+    kept = dy if reduction == "add" else op.ScatterND(dy, indices, op.zeros_like(updates))
+    return [kept, None, op.GatherND(dy, indices)]
+
+
+def Trilu(op, node, dy):
+    return [op.Trilu(dy, *node.inputs[1:], upper=node.attributes.get_int("upper", 1)), None]
+
+
+def DepthToSpace(op, node, dy):
+    block = node.attributes.get_int("blocksize")
+    dx = op.SpaceToDepth(dy, blocksize=block)
+    if node.attributes.get_string("mode", "DCR") == "DCR":
+        return [dx]
+    channels = dims(node.outputs[0])[1]
+    _, _, height, width = dims(node.inputs[0])
+    apart = op.reshape(dx, [None, block * block, channels, height, width])
+    return [op.reshape_like(op.Transpose(apart, perm=[0, 2, 1, 3, 4]), node.inputs[0])]
+
+
+def SpaceToDepth(op, node, dy):
+    return [op.DepthToSpace(dy, blocksize=node.attributes.get_int("blocksize"))]
+
+
+def TopK(op, node, dy, _):
+    zeros = op.zeros_like(node.inputs[0])
+    return [op.ScatterElements(zeros, node.outputs[1], dy, axis=node.attributes.get_int("axis", -1))]
+
+
+def ReverseSequence(op, node, dy):
+    axes = {name: node.attributes.get_int(name, default) for name, default in (("batch_axis", 1), ("time_axis", 0))}
+    return [op.ReverseSequence(dy, node.inputs[1], **axes)]
+
+
+def _known(node, value) -> list[int]:
+    """Numbers that must be known while the graph is written."""
+    array = constant(value)
+    if array is None:
+        raise NotImplementedError(f"the gradient of a {node.op_type} whose {value.name} is computed")
+    return [int(n) for n in array]

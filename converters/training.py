@@ -1,0 +1,255 @@
+"""A training step as one plain ONNX graph, for runtimes that have no autodiff: `gradient.onnx` and `train_step.onnx`.
+
+Both take the network's inputs, `labels`, every parameter by its name and, where the network has Dropout, `dropout`: 1
+for its real rates, 0 for none. `gradient.onnx` gives `loss` and `gradient.<parameter>`. `train_step.onnx` also takes
+the running statistics, the optimizer's arrays (`<slot>.<parameter>`) and `step`, the number of steps done; it gives
+`loss` and, for everything that changed, `new.<name>`.
+
+All operators are ONNX's own. The loss is the mean cross entropy of the first output.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+from onnx_ir.passes import common
+
+from xbench.converters import UNBIASED
+from xbench.converters._functions import expand
+from xbench.converters.gradient import CONSTANT, RULES, differentiate
+from xbench.converters.gradient.normalize import column, image_axes, normalised
+from xbench.converters.gradient.ops import Ops, dims
+from xbench.converters.optimizer import Functions, slots, update
+
+GRADIENT, NEW = "gradient.", "new."
+LOSS, LABELS, DROPOUT, STEP = "loss", "labels", "dropout", "step"
+LOWERED = {"BatchNormalization", "Dropout"}
+
+
+def gradient_graph(model: ir.Model, trainable: Sequence[str], labels: Sequence[int | str]) -> ir.Model:
+    """The graph of the loss and the gradient of every trainable initializer.
+
+    Raises:
+        NoGradient, NotImplementedError, ValueError: as `differentiate`.
+    """
+    model, op, grads, _ = _differentiated(model, trainable, labels)
+    for name, grad in grads.items():
+        _output(op, model.graph, grad, GRADIENT + name)
+    return _finished(model)
+
+
+def step_graph(
+    model: ir.Model, trainable: Sequence[str], labels: Sequence[int | str], rule: Mapping[str, Any]
+) -> ir.Model:
+    """The graph of a whole training step by an update rule (`models.Optimizer` as a dictionary).
+
+    Raises:
+        NoGradient, NotImplementedError, ValueError: as `differentiate`.
+    """
+    model, op, grads, statistics = _differentiated(model, trainable, labels)
+    graph = model.graph
+    params = {name: _by_name(graph, name) for name in trainable}
+    memory = {
+        slot: {name: _input(graph, f"{slot}.{name}", p.dtype, dims(p)) for name, p in params.items()}
+        for slot in slots(rule)
+    }
+    step = _input(graph, STEP, op.floating, [])
+    counted = op.Add(step, 1.0)
+    new, kept = update(
+        rule,
+        Symbol(op, counted),
+        {name: Symbol(op, p) for name, p in params.items()},
+        {name: Symbol(op, grad) for name, grad in grads.items()},
+        {slot: {name: Symbol(op, value) for name, value in group.items()} for slot, group in memory.items()},
+        Functions(*(_function(op, each) for each in (_total, _minimum, _expm1))),
+    )
+    changed = {name: each.value for name, each in new.items()}
+    changed |= {f"{slot}.{name}": each.value for slot, group in kept.items() for name, each in group.items()}
+    for name, value in {**changed, **statistics, STEP: counted}.items():
+        if name in statistics and not any(given.name == name for given in graph.inputs):
+            _as_input(graph, name)
+        _output(op, graph, value, NEW + name)
+    return _finished(model)
+
+
+def _differentiated(
+    model: ir.Model, trainable: Sequence[str], labels: Sequence[int | str]
+) -> tuple[ir.Model, Ops, dict[str, ir.Value], dict[str, ir.Value]]:
+    """A copy of the graph with its loss and gradients behind it: the graph, its builder, the gradient of every
+    parameter (zero where the loss does not depend on it) and the new statistics."""
+    model = expand(model.clone(), RULES.keys() | CONSTANT | LOWERED)
+    graph = model.graph
+    for name in trainable:
+        _as_input(graph, name)
+    op = Ops(graph)
+    _lower_dropout(op, graph)
+    common.RemoveUnusedNodesPass()(model)
+    common.ShapeInferencePass()(model)
+    nodes, logits = list(graph), graph.outputs[0]
+    loss, dlogits = _cross_entropy(op, logits, _input(graph, LABELS, ir.DataType.INT64, labels))
+    params = {name: _by_name(graph, name) for name in trainable}
+    found = differentiate(op, nodes, {logits: dlogits}, list(params.values()))
+    statistics = _lower_statistics(op, graph, UNBIASED in model.metadata_props)
+    graph.outputs.clear()
+    _output(op, graph, loss, LOSS)
+    grads = {name: found[p] if p in found else op.zeros_like(p) for name, p in params.items()}
+    return model, op, grads, statistics
+
+
+def _cross_entropy(op: Ops, logits: ir.Value, labels: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The mean cross entropy of logits (..., classes) with labels (...), and its gradient."""
+    classes = dims(logits)[-1]
+    flat = logits if len(dims(logits)) == 2 else op.reshape(logits, [None, classes])
+    logs, picked = op.LogSoftmax(flat, axis=-1), op.reshape(labels, [None, 1])
+    loss = op.Neg(op.ReduceMean(op.GatherElements(logs, picked, axis=1), keepdims=0))
+    share = op.Reciprocal(op.Cast(op.Size(picked), to=op.floating))
+    ones = op.Expand(op.Neg(share), op.Shape(picked))
+    softmax = op.Mul(op.Exp(logs), share)
+    grad = op.ScatterElements(softmax, picked, ones, axis=1, reduction="add")
+    return loss, grad if flat is logits else op.reshape_like(grad, logits)
+
+
+# ***** training forms *****
+
+
+def _lower_dropout(op: Ops, graph: ir.Graph) -> None:
+    """Writes Dropout as a comparison with random numbers, at its rate times the graph's input `dropout`."""
+    found = [node for node in graph if node.op_type == "Dropout" and not node.domain]
+    if not found:
+        return
+    active = _input(graph, DROPOUT, op.floating, [])
+    for node in found:
+        x, ratio = [*node.inputs, None][:2]
+        rate = op.Mul(0.5 if ratio is None else ratio, active)
+        kept = op.GreaterOrEqual(op.RandomUniformLike(x), rate)
+        _put_in_place(node, op.Mul(op.Where(kept, x, 0.0), op.Reciprocal(op.Sub(1.0, rate))))
+    graph.sort()
+
+
+def _lower_statistics(op: Ops, graph: ir.Graph, unbiased: bool) -> dict[str, ir.Value]:
+    """Writes BatchNormalization as it trains; returns the new running mean and variance by the names of the old."""
+    statistics: dict[str, ir.Value] = {}
+    for node in [node for node in graph if node.op_type == "BatchNormalization" and not node.domain]:
+        x, scale, bias, *running = (value for value in node.inputs if value is not None)
+        h, mean, variance, _ = normalised(op, x, image_axes(x), node.attributes.get_float("epsilon", 1e-5))
+        if unbiased:
+            count = op.count(x, image_axes(x))
+            variance = op.Mul(variance, op.Div(count, op.Sub(count, 1.0)))
+        momentum = node.attributes.get_float("momentum", 0.9)
+        for old, new in zip(running, (mean, variance), strict=True):
+            kept = op.Add(op.Mul(old, momentum), op.Mul(op.reshape_like(new, old), 1 - momentum))
+            statistics[str(old.name)] = kept
+        _put_in_place(node, op.Add(op.Mul(h, column(op, x, scale)), column(op, x, bias)))
+    graph.sort()
+    return statistics
+
+
+def _put_in_place(node: ir.Node, value: ir.Value) -> None:
+    """Removes a node whose first output is computed otherwise now."""
+    old = node.outputs[0]
+    value.name, value.shape, value.type = old.name, old.shape, old.type
+    ir.convenience.replace_all_uses_with(old, value, replace_graph_outputs=True)
+    assert node.graph is not None
+    node.graph.remove(node, safe=False)
+
+
+# ***** the optimizer's arithmetic *****
+
+
+class Symbol:
+    """A value of the graph as a number: `+ - * / **` write nodes."""
+
+    def __init__(self, op: Ops, value: ir.Value) -> None:
+        self.op, self.value = op, value
+
+    def _node(self, op_type: str, *operands: Any) -> "Symbol":
+        made = self.op.emit(op_type, *(o.value if isinstance(o, Symbol) else o for o in operands))
+        if self.value.dtype is not None:
+            made.dtype = self.value.dtype
+        return Symbol(self.op, made)
+
+    def __add__(self, other: Any) -> "Symbol":
+        return self if isinstance(other, int) and other == 0 else self._node("Add", self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> "Symbol":
+        return self._node("Sub", self, other)
+
+    def __rsub__(self, other: Any) -> "Symbol":
+        return self._node("Sub", other, self)
+
+    def __mul__(self, other: Any) -> "Symbol":
+        return self._node("Mul", self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> "Symbol":
+        return self._node("Div", self, other)
+
+    def __rtruediv__(self, other: Any) -> "Symbol":
+        return self._node("Div", other, self)
+
+    def __neg__(self) -> "Symbol":
+        return self._node("Neg", self)
+
+    def __pow__(self, power: float) -> "Symbol":
+        return self._node("Sqrt", self) if power == 0.5 else self._node("Pow", self, power)
+
+
+def _function(op: Ops, write: Any) -> Any:
+    return lambda *given: Symbol(op, write(op, *(g.value if isinstance(g, Symbol) else g for g in given)))
+
+
+def _total(op: Ops, x: ir.Value) -> ir.Value:
+    return op.ReduceSum(x, keepdims=0)
+
+
+def _minimum(op: Ops, a: ir.Value, b: float) -> ir.Value:
+    return op.Min(a, b)
+
+
+def _expm1(op: Ops, x: ir.Value) -> ir.Value:
+    """exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2): ONNX has no expm1, and the difference would cancel."""
+    t = op.Tanh(op.Mul(x, 0.5))
+    return op.Div(op.Mul(t, 2.0), op.Sub(1.0, t))
+
+
+# ***** inputs and outputs *****
+
+
+def _by_name(graph: ir.Graph, name: str) -> ir.Value:
+    return next(value for value in graph.inputs if value.name == name)
+
+
+def _input(graph: ir.Graph, name: str, dtype: ir.DataType | None, shape: Sequence[int | str | None]) -> ir.Value:
+    value = ir.Value(name=name, type=ir.TensorType(dtype or ir.DataType.FLOAT), shape=ir.Shape(shape))
+    graph.inputs.append(value)
+    return value
+
+
+def _as_input(graph: ir.Graph, name: str) -> None:
+    """Makes an initializer an input without a value."""
+    value = graph.initializers.pop(name)
+    if value not in graph.inputs:
+        graph.inputs.append(value)
+    value.const_value = None
+
+
+def _output(op: Ops, graph: ir.Graph, value: ir.Value, name: str) -> None:
+    """Makes a value an output under a name; through Identity where it has another already."""
+    if value.is_graph_output() or value.is_graph_input() or value.is_initializer():
+        value = op.Identity(value)
+    value.name = name
+    graph.outputs.append(value)
+
+
+def _finished(model: ir.Model) -> ir.Model:
+    """Removes what is written twice or read by nobody."""
+    common.ClearMetadataAndDocStringPass()(model)
+    common.RemoveUnusedNodesPass()(model)
+    common.CommonSubexpressionEliminationPass()(model)
+    common.RemoveUnusedNodesPass()(model)
+    model.graph.sort()
+    common.ShapeInferencePass()(model)
+    return model

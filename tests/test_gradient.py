@@ -1,0 +1,133 @@
+"""Every rule of `converters/gradient/` gives PyTorch's gradient, computed by ONNX Runtime.
+
+Each row of `cases.py` that has a gradient becomes a graph of one node, gets the graph of its gradient behind it, and
+must agree with what autograd says in float64 of the same row in our PyTorch table.
+"""
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+import test_operators as operators
+from cases import CASES
+from onnx_ir.passes import common
+
+from xbench.converters._functions import expand
+from xbench.converters.gradient import CONSTANT, RULES, NoGradient, differentiate
+from xbench.converters.gradient.ops import Ops
+
+# What has a gradient in PyTorch and no rule: control flow and sequences, sampling, spectra, quantisation.
+_WORDS = """
+    AffineGrid CenterCropPad Col2Im Compress ConcatFromSequence DFT DeformConv DequantizeLinear Det Dropout
+    GlobalLpPool GridSample If Loop LpPool MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss OneHot OptionalGetElement
+    Resize RoiAlign STFT Scan Scatter SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert
+    SoftmaxCrossEntropyLoss SplitToSequence Upsample
+"""
+WITHOUT = set(_WORDS.split())
+# Forms of operators with a rule that it does not know, and says so.
+FORMS = {
+    "ConvTranspose": {4, 11},  # an output beyond what its image reaches
+    "GRU": {5, 6, 7, 8, 9},  # linear_before_reset=0, lengths, layout=1, other activations
+    "GatherND": {1},  # batch_dims
+    "MaxPool": {17},  # storage_order=1
+    "Pad": {3, 4, 5},  # modes
+    "RNN": {1, 2},  # lengths, clip
+    "ScatterElements": {3, 4, 5},  # reductions mul, max, min
+    "ScatterND": {2, 3, 4},
+}
+# The gradient of BatchNormalization is that of its training form: test_training.py. The others ask for no gradient.
+ELSEWHERE = {"BatchNormalization", "Optional", "OptionalHasElement", "SequenceMap"}
+ROWS = [p for p in operators.DIFFERENTIABLE if p.values[0] not in ELSEWHERE]
+KNOWN = [p for p in ROWS if p.values[0] not in WITHOUT and p.values[1] not in FORMS.get(p.values[0], ())]
+NOT_KNOWN = [p for p in ROWS if p not in KNOWN]
+
+
+@functools.cache
+def gradient(op: str, index: int) -> ir.Model:
+    """The row's node with its gradient behind it; the gradient of its outputs goes in as seed0, seed1, ..."""
+    model = expand(ir.from_proto(CASES[op][index].model(op)), RULES.keys() | CONSTANT)
+    common.ShapeInferencePass()(model)
+    graph, ops, nodes = model.graph, Ops(model.graph), list(model.graph)
+    given = [value for value in graph.inputs if value.dtype == ir.DataType.FLOAT]
+    seeds = {}
+    for output in graph.outputs:
+        if output.dtype == ir.DataType.FLOAT:
+            seed = ir.Value(name=f"seed{len(seeds)}", type=output.type, shape=output.shape)
+            graph.inputs.append(seed)
+            seeds[output] = seed
+    found = differentiate(ops, nodes, seeds, given)
+    graph.outputs.clear()
+    for index, value in enumerate(given):
+        result = ops.Identity(found.get(value) or ops.zeros_like(value))
+        result.name, result.type, result.shape = f"gradient{index}", value.type, value.shape
+        graph.outputs.append(result)
+    common.RemoveUnusedNodesPass()(model)
+    graph.sort()
+    model.opset_imports[""] = max(20, model.opset_imports[""])
+    return model
+
+
+def run(model: ir.Model, given: Sequence[np.ndarray], seeds: Sequence[np.ndarray]) -> list[np.ndarray]:
+    proto = ir.to_proto(model)
+    onnx.checker.check_model(proto)
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+    names = [value.name for value in model.graph.inputs]
+    feed = dict(zip(names, [*given, *seeds], strict=True))
+    return session.run(None, {each.name: feed[each.name] for each in session.get_inputs()})
+
+
+@pytest.mark.parametrize(("op", "index"), KNOWN)
+def test_a_rule_gives_the_gradient_of_pytorch(op, index, float64):
+    outputs = [y for y in operators.expected(op, index) if y.dtype == np.float32]
+    seeds = [np.where(np.isfinite(y), operators.direction(y.shape), 0).astype(np.float32) for y in outputs]
+    found = run(gradient(op, index), CASES[op][index].given(op), seeds)
+    for mine, right in zip(found, operators.torch_gradients(op, index), strict=True):
+        operators.assert_close(mine.astype(right.dtype), right, 1e-5)
+
+
+@pytest.mark.parametrize(("op", "index"), NOT_KNOWN)
+def test_what_has_no_rule_is_named(op, index):
+    with pytest.raises((NoGradient, NotImplementedError)) as raised:
+        gradient(op, index)
+    assert not isinstance(raised.value, NoGradient) or set(raised.value.operators) & (WITHOUT | {op})
+
+
+def test_every_rule_has_a_row():
+    assert sorted(set(RULES) - {p.values[0] for p in KNOWN} - {"BatchNormalization"}) == []
+
+
+def graph_of(text: str) -> tuple[ir.Model, Ops]:
+    model = ir.from_proto(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 20]> agraph {text}'))
+    common.ShapeInferencePass()(model)
+    return model, Ops(model.graph)
+
+
+def test_what_a_tensor_is_read_for_adds_up():
+    """x * x + sin(x) has the gradient 2 x + cos(x)."""
+    model, op = graph_of("(float[3] x) => (float[3] y) { a = Mul(x, x) b = Sin(x) y = Add(a, b) }")
+    (x,), (y,) = model.graph.inputs, model.graph.outputs
+    found = differentiate(op, list(model.graph), {y: op.Expand(1.0, [3])}, [x])
+    model.graph.outputs[:] = [found[x]]
+    found[x].name = "dx"
+    given = np.array([0.5, -1, 2], np.float32)
+    np.testing.assert_allclose(run(model, [given], [])[0], 2 * given + np.cos(given), rtol=1e-6)
+
+
+def test_a_parameter_that_nothing_depends_on_has_no_gradient():
+    model, op = graph_of("(float[3] x, float[3] w) => (float[3] y) { c = Floor(w) y = Add(x, c) }")
+    x, w = model.graph.inputs
+    found = differentiate(op, list(model.graph), {model.graph.outputs[0]: x}, [x, w])
+    assert list(found) == [x]
+
+
+def test_all_operators_without_a_rule_are_named_at_once():
+    model, op = graph_of("(float[2, 3, 3] x) => (float[2] y) { d = Det(x) f = Hardmax(d) g = Det(x) y = Add(d, g) }")
+    (x,) = model.graph.inputs
+    with pytest.raises(NoGradient, match=r"no gradient of Det \(2\)"):
+        differentiate(op, list(model.graph), {model.graph.outputs[0]: x}, [x])
