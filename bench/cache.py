@@ -38,7 +38,7 @@ def artifact_folder(source: Source, seed: int = 0) -> Path:
     Raises:
         XBenchError: the file cannot be read.
     """
-    makers = (Path(__file__).with_name("convert.py"), *_converters())
+    makers = (*map(Path(__file__).with_name, ("convert.py", "write.py")), *_converters())
     made_by = [*map(_source, makers), versions(EXPORTERS)]
     if source.kind != "zoo":
         content = digest("file", file_digest(Path(source.place)), source.word.removeprefix(source.place), made_by)

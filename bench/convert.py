@@ -1,6 +1,5 @@
 """Makes converted models: export, print, count, and write the folder in one piece. Runs in a worker, with PyTorch."""
 
-import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -15,14 +14,10 @@ from xbench import models
 from xbench.bench import XBenchError
 from xbench.bench.memory import at_most, uncollected
 from xbench.bench.source import BATCH, Source
-from xbench.converters import PARAMETERS, STATIC_INPUTS, convert, count_operators, macs
-from xbench.converters.artifact import INDEX, TEXTS, WEIGHTS, Artifact, write_weights
-from xbench.converters.fusion import fuse
-from xbench.converters.layout import channels_last
+from xbench.bench.write import weight_bytes, write
+from xbench.converters import PARAMETERS, STATIC_INPUTS
+from xbench.converters.artifact import Artifact
 from xbench.converters.reader import InvalidModel, canonical, plain, read, stored
-
-EXTERNAL = 2**30  # bytes of weights from which on they lie beside the graph: protobuf ends at 2 GB
-INSIDE = 1000  # bytes up to which an initializer stays in the graph all the same, if the text does not read it
 
 
 def export_zoo(name: str, seed: int, folder: Path) -> None:
@@ -35,7 +30,7 @@ def export_zoo(name: str, seed: int, folder: Path) -> None:
     model = export(network, inputs)
     given = [asdict(each) | {"shape": list(each.shape)} for each in spec.inputs]
     facts = {"classes": spec.classes, "labels": list(spec.labels), "optimizer": asdict(spec.optimizer)}
-    _write(folder, model, {"name": name, "origin": "zoo", "seed": seed, "inputs": given, **facts})
+    write(folder, model, {"name": name, "origin": "zoo", "seed": seed, "inputs": given, **facts})
 
 
 def export_module(source: Source, folder: Path) -> None:
@@ -60,7 +55,7 @@ def export_module(source: Source, folder: Path) -> None:
     logits = model.graph.outputs[0].shape
     classes = logits[1] if logits is not None and len(logits) == 2 and isinstance(logits[1], int) else 0
     facts = {"classes": classes, "labels": ["batch"], "optimizer": asdict(models.Optimizer())}
-    _write(folder, model, {"name": source.word, "origin": "module", "seed": 0, "inputs": given, **facts})
+    write(folder, model, {"name": source.word, "origin": "module", "seed": 0, "inputs": given, **facts})
 
 
 def _high(given: models.Input, value: ir.Value | None) -> float:
@@ -88,7 +83,7 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
         raise XBenchError(f"cannot read {plain(source.place)}: {error.strerror or plain(error)}") from error
     except InvalidModel as error:
         raise XBenchError(f"{plain(source.place)} is not a valid ONNX file: {error}") from error
-    with at_most(_weights(model)):
+    with at_most(weight_bytes(model)):
         _write_file(folder, source, model)
 
 
@@ -148,7 +143,7 @@ def _write_file(folder: Path, source: Source, model: ir.Model) -> None:
     ]
     model.metadata_props[PARAMETERS] = json.dumps(weights)
     facts = {"classes": 0, "labels": ["batch"], "optimizer": asdict(models.Optimizer())}
-    _write(folder, model, {"name": source.word, "origin": "onnx", "seed": 0, "inputs": given, **facts})
+    write(folder, model, {"name": source.word, "origin": "onnx", "seed": 0, "inputs": given, **facts})
 
 
 def _static(node: ir.Node) -> list[ir.Value]:
@@ -185,92 +180,6 @@ def _vocabulary(value: ir.Value) -> int:
     return min(sizes)
 
 
-@uncollected()
-def _write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
-    trainable = json.loads(model.metadata_props.get(PARAMETERS, "[]"))
-    fused = fuse(model, trainable)
-    program = convert(fused, trainable)
-    (folder / TEXTS["nchw"]).write_text(program.source)
-    other = convert(channels_last(fused), trainable)
-    if other.source != program.source:
-        (folder / TEXTS["nhwc"]).write_text(other.source)
-    arrays = {"params": program.params, "state": program.state}
-    if _weights(model) > EXTERNAL:
-        _place_outside(model, folder, arrays)
-    else:
-        write_weights(folder, arrays)
-    ir.save(model, folder / "model.onnx")
-    ir.save(_inference(model), folder / "inference.onnx")
-    sizes = {name: int(array.size) for name, array in program.params.items()}
-    info = {
-        **facts,
-        "outputs": list(program.outputs),
-        "operators": count_operators(model),
-        "program_operators": program.operators,
-        "parameters": list(program.params),
-        "parameter_count": sum(sizes.values()),
-        "macs": macs.count(model),
-        "dead_nodes": _dead_nodes(model),
-        "digest": _content(folder),
-    }
-    (folder / "model.json").write_text(json.dumps(info, indent=1))
-
-
-def _place_outside(model: ir.Model, folder: Path, arrays: dict[str, dict[str, np.ndarray]]) -> None:
-    """Writes the weights once, for the text and the graphs, which from then on name their places in that file."""
-    known = {name: array.nbytes for group in arrays.values() for name, array in group.items()}
-    held = {name: v.const_value for name, v in model.graph.initializers.items() if v.const_value is not None}
-    large = {str(name): a.numpy() for name, a in held.items() if name not in known and a.nbytes > INSIDE}
-    offsets = write_weights(folder, arrays | {"graph": large})
-    for name, tensor in held.items():
-        if name in offsets and tensor.nbytes == known.get(name, tensor.nbytes):  # ONNX packs what is below a byte
-            model.graph.initializers[name].const_value = ir.ExternalTensor(
-                WEIGHTS,
-                offsets[name],
-                tensor.nbytes,
-                tensor.dtype,
-                shape=ir.Shape(tensor.shape.numpy()),
-                name=name,
-                base_dir=folder.absolute(),
-            )
-
-
-def _dead_nodes(model: ir.Model) -> int:
-    """Nodes that no output depends on."""
-    alive = model.clone()
-    common.RemoveUnusedNodesPass()(alive)
-    return len(model.graph) - len(alive.graph)
-
-
-def _weights(model: ir.Model) -> int:
-    """Bytes of all initializers."""
-    arrays = (value.const_value for value in model.graph.initializers.values())
-    return sum(array.nbytes for array in arrays if array is not None)
-
-
-def _content(folder: Path) -> str:
-    """A digest of the texts and the weights: what a parity proof is tied to."""
-    total = hashlib.sha256()
-    for name in (*TEXTS.values(), INDEX, WEIGHTS):
-        if not (folder / name).exists():  # a model without images has one text
-            continue
-        with (folder / name).open("rb") as file:
-            while data := file.read(1 << 20):
-                total.update(data)
-    return total.hexdigest()[:16]
-
-
-def _inference(model: ir.Model) -> ir.Model:
-    """The graph without Dropout, which does nothing in evaluation."""
-    inference = model.clone()
-    for node in list(inference.graph):
-        if node.op_type == "Dropout" and node.inputs[0] is not None:
-            ir.convenience.replace_all_uses_with(node.outputs[0], node.inputs[0], replace_graph_outputs=True)
-            inference.graph.remove(node, safe=True)
-    common.RemoveUnusedNodesPass()(inference)
-    return inference
-
-
 def export_prefix(artifact: Artifact, nodes: int | None, folder: Path) -> dict[str, Any]:
     """Cuts a model after its first `nodes` nodes (None: after the last) and makes every floating tensor an output.
 
@@ -288,5 +197,5 @@ def export_prefix(artifact: Artifact, nodes: int | None, folder: Path) -> dict[s
     graph.outputs.extend(value for value in values if value.dtype in (None, ir.DataType.FLOAT))
     common.ShapeInferencePass()(model)
     facts = {**artifact.info, "origin": "onnx", "name": f"{artifact.name} (prefix)"}
-    _write(folder, model, facts)
+    write(folder, model, facts)
     return {"nodes": len(kept), "outputs": len(graph.outputs)}

@@ -22,6 +22,7 @@ LARGE = 2**30  # bytes of weights behind which the worker is ended, before runti
 FILE_TIMEOUT = 600.0  # for a file somebody brought, which may have been made to take for ever
 # A model.json without them is damaged.
 FACTS = {"name", "digest", "inputs", "outputs", "operators", "program_operators", "classes", "macs", "dead_nodes"}
+FACTS |= {"untrainable"}
 
 
 @dataclass

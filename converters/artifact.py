@@ -3,6 +3,7 @@
 model.json        what it is: inputs, labels, optimizer, parameter names, operators, MACs, versions
 model.onnx        training form: BatchNormalization and Dropout in place, weights by PyTorch name
 inference.onnx    the same without Dropout, for runtimes that read ONNX themselves
+train_step.onnx   a whole training step (`converters/training.py`), where the model has a loss
 program.py        the text of `xbench.converters.source`
 program.nhwc.py   the same with images channels last (`converters/layout.py`), where the model has any
 weights.bin       all arrays, one behind the other; both graphs name it as their external data where they are large
@@ -92,6 +93,7 @@ class Artifact:
 
 
 TEXTS = {"nchw": "program.py", "nhwc": "program.nhwc.py"}  # layout -> the file of its text
+TRAINING = "train_step.onnx"
 WEIGHTS, INDEX = "weights.bin", "weights.json"
 ALIGNED, PAGE = 64, 4096  # the widest vector; from a page on, arrays begin on one, as ONNX wants of external data
 Arrays = Mapping[str, Mapping[str, np.ndarray]]

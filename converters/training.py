@@ -1,11 +1,9 @@
-"""A training step as one plain ONNX graph, for runtimes that have no autodiff: `gradient.onnx` and `train_step.onnx`.
+"""A training step as one plain ONNX graph, for runtimes that have no autodiff.
 
-Both take the network's inputs, `labels`, every parameter by its name and, where the network has Dropout, `dropout`: 1
-for its real rates, 0 for none. `gradient.onnx` gives `loss` and `gradient.<parameter>`. `train_step.onnx` also takes
-the running statistics, the optimizer's arrays (`<slot>.<parameter>`) and `step`, the number of steps done; it gives
-`loss` and, for everything that changed, `new.<name>`.
-
-All operators are ONNX's own. The loss is the mean cross entropy of the first output.
+It takes the network's inputs, `labels`, every parameter and running statistic by its name, the optimizer's arrays
+(`<slot>.<parameter>`), `step`, the number of steps done, and where the network has Dropout `dropout`: 1 for its real
+rates, 0 for none. It gives `loss`, the mean cross entropy of the first output; `gradient.<parameter>`; and
+`new.<name>` for every parameter, statistic, array of the optimizer and `step`. All operators are ONNX's own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,55 +19,53 @@ from xbench.converters.gradient.normalize import column, image_axes, normalised
 from xbench.converters.gradient.ops import Ops, dims
 from xbench.converters.optimizer import Functions, slots, update
 
-GRADIENT, NEW = "gradient.", "new."
-LOSS, LABELS, DROPOUT, STEP = "loss", "labels", "dropout", "step"
+LOSS, GRADIENT, NEW = "loss", "gradient.", "new."
+LABELS, DROPOUT, STEP = "labels", "dropout", "step"
 LOWERED = {"BatchNormalization", "Dropout"}
 
 
-def gradient_graph(model: ir.Model, trainable: Sequence[str], labels: Sequence[int | str]) -> ir.Model:
-    """The graph of the loss and the gradient of every trainable initializer.
-
-    Raises:
-        NoGradient, NotImplementedError, ValueError: as `differentiate`.
-    """
-    model, op, grads, _ = _differentiated(model, trainable, labels)
-    for name, grad in grads.items():
-        _output(op, model.graph, grad, GRADIENT + name)
-    return _finished(model)
-
-
-def step_graph(
+def train_step(
     model: ir.Model, trainable: Sequence[str], labels: Sequence[int | str], rule: Mapping[str, Any]
 ) -> ir.Model:
-    """The graph of a whole training step by an update rule (`models.Optimizer` as a dictionary).
+    """The training step of a graph by an update rule (`models.Optimizer` as a dictionary).
 
     Raises:
         NoGradient, NotImplementedError, ValueError: as `differentiate`.
     """
     model, op, grads, statistics = _differentiated(model, trainable, labels)
     graph = model.graph
-    params = {name: _by_name(graph, name) for name in trainable}
+    for name in statistics:
+        _as_input(graph, name)
+    params = {value.name: value for value in graph.inputs if value.name in grads}
     memory = {
         slot: {name: _input(graph, f"{slot}.{name}", p.dtype, dims(p)) for name, p in params.items()}
         for slot in slots(rule)
     }
-    step = _input(graph, STEP, op.floating, [])
-    counted = op.Add(step, 1.0)
+    step = op.Add(_input(graph, STEP, op.floating, []), 1.0)
     new, kept = update(
         rule,
-        Symbol(op, counted),
+        Symbol(op, step),
         {name: Symbol(op, p) for name, p in params.items()},
         {name: Symbol(op, grad) for name, grad in grads.items()},
         {slot: {name: Symbol(op, value) for name, value in group.items()} for slot, group in memory.items()},
         Functions(*(_function(op, each) for each in (_total, _minimum, _expm1))),
     )
-    changed = {name: each.value for name, each in new.items()}
+    changed = {name: each.value for name, each in new.items()} | statistics
     changed |= {f"{slot}.{name}": each.value for slot, group in kept.items() for name, each in group.items()}
-    for name, value in {**changed, **statistics, STEP: counted}.items():
-        if name in statistics and not any(given.name == name for given in graph.inputs):
-            _as_input(graph, name)
+    for name, value in {**changed, STEP: step}.items():
         _output(op, graph, value, NEW + name)
     return _finished(model)
+
+
+def select(model: ir.Model, mode: str) -> ir.Model:
+    """The graph less what a mode does not ask for: for gradient the update, for step the gradients as outputs."""
+    model = model.clone()
+    graph, kept = model.graph, {"gradient": GRADIENT, "step": NEW}[mode]
+    outputs = [value for value in graph.outputs if value.name == LOSS or str(value.name).startswith(kept)]
+    graph.outputs[:] = outputs
+    common.RemoveUnusedNodesPass()(model)
+    graph.inputs[:] = [value for value in graph.inputs if value.uses() or value in outputs]
+    return model
 
 
 def _differentiated(
@@ -93,6 +89,8 @@ def _differentiated(
     graph.outputs.clear()
     _output(op, graph, loss, LOSS)
     grads = {name: found[p] if p in found else op.zeros_like(p) for name, p in params.items()}
+    for name, grad in grads.items():
+        _output(op, graph, grad, GRADIENT + name)
     return model, op, grads, statistics
 
 

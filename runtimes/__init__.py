@@ -147,8 +147,8 @@ RUNTIMES: dict[str, Row] = {
         operators="torch",
         layouts=LAYOUTS,
     ),
-    "onnxruntime": Row("xbench.runtimes.onnxruntime:OnnxRuntime", ("onnxruntime", "onnxruntime-gpu"), "onnxruntime"),
-    "openvino": Row("xbench.runtimes.openvino:OpenVino", ("openvino",), "openvino"),
+    "onnxruntime": Row("xbench.runtimes.onnxruntime:make", ("onnxruntime", "onnxruntime-gpu"), "onnxruntime", "graph"),
+    "openvino": Row("xbench.runtimes.openvino:make", ("openvino",), "openvino", "graph"),
     "tensorflow": Row(
         "xbench.runtimes.tensorflow:TensorFlow",
         ("tensorflow", "tensorflow-cpu"),
@@ -158,7 +158,7 @@ RUNTIMES: dict[str, Row] = {
         layouts=LAYOUTS,
     ),
     "jax": Row("xbench.runtimes.jax:Jax", ("jax",), "jax", "native", operators="jax", layouts=LAYOUTS),
-    "tvm": Row("xbench.runtimes.tvm:Tvm", ("apache-tvm",), "tvm", note="untuned"),
+    "tvm": Row("xbench.runtimes.tvm:make", ("apache-tvm",), "tvm", "graph", note="untuned"),
     "null": Row("xbench.runtimes.null:Null", ("onnx",), "torch", note="test", hidden=True),
 }
 

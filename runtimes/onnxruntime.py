@@ -12,27 +12,42 @@ from onnx import numpy_helper
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime, Unavailable
+from xbench.runtimes._graph import Arrays, Call, GraphTrainer
 
 
-class OnnxRuntime(Runtime):
+def make(artifact: Artifact, options: Options) -> Runtime:
+    return Training(artifact, options) if options.trains else Inference(artifact, options)
+
+
+def _session(model: str | bytes, options: Options) -> onnxruntime.InferenceSession:
+    """A session on the device that was asked for.
+
+    Raises:
+        Unavailable: there is none; ONNX Runtime itself would take the CPU instead.
+    """
+    providers: list[Any] = ["CPUExecutionProvider"]
+    if options.device == "cuda":
+        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+            raise Unavailable("this onnxruntime has no CUDA provider: pip install 'xbench[onnxruntime-gpu]'")
+        providers = [("CUDAExecutionProvider", {"use_tf32": "0"})]  # its default is TF32
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = options.threads
+    settings.inter_op_num_threads = 1
+    settings.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model, settings, providers=providers)
+    if options.device == "cuda" and session.get_providers()[0] != "CUDAExecutionProvider":
+        raise Unavailable("requested CUDA, got CPU: ONNX Runtime could not start its CUDA provider")
+    return session
+
+
+class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
         self.path, self.options = str(artifact.onnx), options
         self.outputs: list[str] = artifact.info["outputs"]
         self.names = [item["name"] for item in artifact.info["inputs"]]
-        self.providers: list[Any] = ["CPUExecutionProvider"]
-        if options.device == "cuda":
-            if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-                raise Unavailable("this onnxruntime has no CUDA provider: pip install 'xbench[onnxruntime-gpu]'")
-            self.providers = [("CUDAExecutionProvider", {"use_tf32": "0"})]  # its default is TF32
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        settings = onnxruntime.SessionOptions()
-        settings.intra_op_num_threads = self.options.threads
-        settings.inter_op_num_threads = 1
-        settings.log_severity_level = 3
-        self.session = onnxruntime.InferenceSession(self.path, settings, providers=self.providers)
-        if self.options.device == "cuda" and self.session.get_providers()[0] != "CUDAExecutionProvider":
-            raise Unavailable("requested CUDA, got CPU: ONNX Runtime could not start its CUDA provider")
+        self.session = _session(self.path, self.options)
         return True
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
@@ -72,6 +87,41 @@ class OnnxRuntime(Runtime):
         for source, target in files.items():
             shutil.copyfile(source, folder / target)
         return tuple(files.values())
+
+
+class Training(GraphTrainer):
+    def compile(self, model: onnx.ModelProto) -> None:
+        self.session = _session(model.SerializeToString(), self.options)
+
+    def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        return tuple(self.buffer(array) for array in arrays)
+
+    def buffer(self, array: np.ndarray) -> Any:
+        own = np.array(array, order="C")  # on a CPU the value is this memory
+        return onnxruntime.OrtValue.ortvalue_from_numpy(own, self.options.device, 0)
+
+    def fill(self, buffer: Any, array: np.ndarray) -> None:
+        buffer.update_inplace(np.asarray(array, order="C"))
+
+    def bind(self, given: Arrays, made: Arrays) -> Call:
+        session, binding = self.session, self.session.io_binding()
+        for name, value in given.items():
+            binding.bind_ortvalue_input(name, value)
+        for name, value in made.items():
+            binding.bind_ortvalue_output(name, value)
+
+        def call(inputs: Mapping[str, Any]) -> None:
+            for name, value in inputs.items():
+                binding.bind_ortvalue_input(name, value)
+            session.run_with_iobinding(binding)  # returns when the outputs are complete
+
+        return call
+
+    def wait(self, result: Any) -> None:
+        pass
+
+    def host(self, buffer: Any) -> np.ndarray:
+        return buffer.numpy().copy()  # on a CPU it is the buffer's own memory
 
 
 class Initializers(Mapping[str, np.ndarray]):

@@ -1,20 +1,30 @@
 """OpenVINO on the CPU, in float32 (its default on CPUs with bfloat16 is bfloat16), tuned for latency."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import openvino
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime, Unavailable
+from xbench.runtimes._graph import Arrays, Call, GraphTrainer
 
 
-class OpenVino(Runtime):
+def make(artifact: Artifact, options: Options) -> Runtime:
+    if options.device != "cpu":
+        raise Unavailable("openvino has no CUDA device")
+    return Training(artifact, options) if options.trains else Inference(artifact, options)
+
+
+def _settings(threads: int) -> dict[str, Any]:
+    return {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads}
+
+
+class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
-        if options.device != "cpu":
-            raise Unavailable("openvino has no CUDA device")
         self.core, self.threads = openvino.Core(), options.threads
         self.model = self.core.read_model(artifact.onnx)
         self.names = [item["name"] for item in artifact.info["inputs"]]
@@ -22,12 +32,7 @@ class OpenVino(Runtime):
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         model = self.model.clone()  # the weights are not copied
         model.reshape({name: list(array.shape) for name, array in zip(self.names, inputs, strict=True)})
-        settings = {
-            "INFERENCE_PRECISION_HINT": "f32",
-            "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_NUM_THREADS": self.threads,
-        }
-        self.request = self.core.compile_model(model, "CPU", settings).create_infer_request()
+        self.request = self.core.compile_model(model, "CPU", _settings(self.threads)).create_infer_request()
         return True
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
@@ -53,3 +58,36 @@ class OpenVino(Runtime):
         """OpenVINO's intermediate representation, in float32 and for any batch."""
         openvino.save_model(self.model, str(folder / f"{name}.xml"), compress_to_fp16=False)
         return f"{name}.xml", f"{name}.bin"
+
+
+class Training(GraphTrainer):
+    def compile(self, model: onnx.ModelProto) -> None:
+        core, settings = openvino.Core(), _settings(self.options.threads)
+        self.compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", settings)
+
+    def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        return tuple(self.buffer(array) for array in arrays)
+
+    def buffer(self, array: np.ndarray) -> Any:
+        return openvino.Tensor(np.array(array, order="C"))
+
+    def fill(self, buffer: Any, array: np.ndarray) -> None:
+        buffer.data[...] = array
+
+    def bind(self, given: Arrays, made: Arrays) -> Call:
+        request = self.compiled.create_infer_request()
+        for name, tensor in (*given.items(), *made.items()):
+            request.set_tensor(name, tensor)
+
+        def call(inputs: Mapping[str, Any]) -> None:
+            for name, tensor in inputs.items():
+                request.set_tensor(name, tensor)
+            request.infer()  # returns when the outputs are computed
+
+        return call
+
+    def wait(self, result: Any) -> None:
+        pass
+
+    def host(self, buffer: Any) -> np.ndarray:
+        return buffer.data.copy()

@@ -1,12 +1,13 @@
 """TVM (Relax) by its own ONNX importer, compiled for this machine's CPU or GPU; untuned, and labelled so."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import tvm
 from onnx_ir import serde
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
@@ -16,38 +17,60 @@ from tvm.relax.frontend import detach_params
 from tvm.relax.frontend.onnx import from_onnx
 from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
-from xbench.converters import UnsupportedOps
+from xbench.converters import UnsupportedOps, count_operators
 from xbench.converters.artifact import Artifact
+from xbench.converters.training import NEW
 from xbench.runtimes import Options, Runtime, Unavailable
+from xbench.runtimes._graph import Arrays, Call, GraphTrainer, fixed
+
+FOLDED = ("Expand", "Transpose")  # what may be computed of a parameter: the importer knows no Expand of one
 
 
-class Tvm(Runtime):
+def make(artifact: Artifact, options: Options) -> Runtime:
+    os.environ["TVM_NUM_THREADS"] = str(options.threads)
+    if options.device == "cuda" and not tvm.cuda().exist:
+        raise Unavailable("this tvm sees no CUDA device")
+    return Training(artifact, options) if options.trains else Inference(artifact, options)
+
+
+def _device(options: Options) -> Any:
+    return tvm.cuda() if options.device == "cuda" else tvm.cpu()
+
+
+def _compiled(module: Any, device: Any) -> Any:
+    target = tvm.target.Target.from_device(device) if device.dlpack_device_type() == 2 else "llvm"
+    return tvm.compile(relax.transform.DecomposeOpsForInference()(module), target=target)
+
+
+def _demand(operators: Mapping[str, int]) -> None:
+    """Looks whether TVM's importer knows the operators.
+
+    Raises:
+        UnsupportedOps: it does not know all of them.
+    """
+    known = _get_convert_map()
+    if missing := {name: n for name, n in operators.items() if name not in known}:
+        raise UnsupportedOps(missing)
+
+
+class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
-        os.environ["TVM_NUM_THREADS"] = str(options.threads)
-        if options.device == "cuda" and not tvm.cuda().exist:
-            raise Unavailable("this tvm sees no CUDA device")
-        self.device = tvm.cuda() if options.device == "cuda" else tvm.cpu()
-        known = _get_convert_map()
-        counts = artifact.info["operators"]
-        if missing := {name: n for name, n in counts.items() if name not in known and name != "Dropout"}:
-            raise UnsupportedOps(missing)
+        self.device = _device(options)
+        _demand({name: n for name, n in artifact.info["operators"].items() if name != "Dropout"})
         self.model = onnx.load(artifact.onnx)
-        self.names = [item["name"] for item in artifact.info["inputs"]]
+        self.names, self.parameters = [item["name"] for item in artifact.info["inputs"]], set(artifact.parameters)
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        module = from_onnx(_fixed(self.model, inputs), keep_params_in_input=True)
-        module = relax.transform.DecomposeOpsForInference()(module)
+        model = fixed(self.model, dict(zip(self.names, (array.shape for array in inputs), strict=True)))
+        module = from_onnx(_folded(model, self.parameters), keep_params_in_input=True)
         names = [variable.name for variable in module["main"].params][len(self.names) :]
         module, params = detach_params(module)
-        self.library = tvm.compile(module, target=self._target())
+        self.library = _compiled(module, self.device)
         self.vm = relax.VirtualMachine(self.library, self.device)
         self.params = [tvm.runtime.tensor(p.numpy(), self.device) for p in params["main"]]
         self.params_by_name = dict(zip(names, self.params, strict=True))
         self.main = self.vm["main"]
         return True
-
-    def _target(self) -> Any:
-        return tvm.target.Target.from_device(self.device) if self.device.dlpack_device_type() == 2 else "llvm"
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         return tuple(tvm.runtime.tensor(array, self.device) for array in arrays)
@@ -63,7 +86,18 @@ class Tvm(Runtime):
         return [value.numpy() for value in ([outputs] if single else outputs)]
 
     def held(self) -> dict[str, np.ndarray]:
-        return {name: value.numpy() for name, value in self.params_by_name.items()}
+        """What was computed of a parameter while folding is undone."""
+        found = {name: value.numpy() for name, value in self.params_by_name.items()}
+        shapes = {tensor.name: tensor.dims for tensor in self.model.graph.initializer}
+        for node in self.model.graph.node:
+            if node.op_type in FOLDED and node.input[0] in self.parameters - found.keys() and node.output[0] in found:
+                array, name = found[node.output[0]], node.input[0]
+                if node.op_type == "Expand":
+                    found[name] = array[tuple(slice(n) for n in shapes[name])]
+                else:
+                    perm = next((a.ints for a in node.attribute if a.name == "perm"), range(array.ndim)[::-1])
+                    found[name] = array.transpose(np.argsort(perm))
+        return found
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """A library whose `main` takes the inputs and then the parameters `p0`, `p1`, ... of the `.params` file."""
@@ -73,16 +107,56 @@ class Tvm(Runtime):
         return f"{name}.so", f"{name}.params"
 
 
-def _fixed(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> onnx.ModelProto:
-    """The model with the shapes of these inputs, shape arithmetic folded: the importer wants constants there."""
-    fixed = onnx.ModelProto()
-    fixed.CopyFrom(model)
-    given = {value.name for value in fixed.graph.initializer}
-    for value, array in zip((v for v in fixed.graph.input if v.name not in given), inputs, strict=True):
-        for axis, size in enumerate(array.shape):
-            value.type.tensor_type.shape.dim[axis].dim_value = size
-    del fixed.graph.value_info[:]
-    result = serde.deserialize_model(fixed)
-    fold_constants(result, onnx_shape_inference=True)
+class Training(GraphTrainer):
+    """Its results are new arrays, which take the place of the state they replace."""
+
+    def __init__(self, artifact: Artifact, options: Options) -> None:
+        super().__init__(artifact, options)
+        self.device = _device(options)
+        counts = count_operators(self.model)
+        both = sum(node.op_type == "MaxPool" and len(node.outputs) > 1 for node in self.model.graph)
+        _demand(counts | ({"MaxPool with Indices": both} if both else {}))
+
+    def compile(self, model: onnx.ModelProto) -> None:
+        self.inputs = [value.name for value in model.graph.input]
+        self.outputs = [value.name for value in model.graph.output]
+        self.main = relax.VirtualMachine(_compiled(from_onnx(_folded(model)), self.device), self.device)["main"]
+
+    def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        return tuple(self.buffer(array) for array in arrays)
+
+    def buffer(self, array: np.ndarray) -> Any:
+        return tvm.runtime.tensor(np.asarray(array), self.device)
+
+    def fill(self, buffer: Any, array: np.ndarray) -> None:
+        buffer.copyfrom(np.asarray(array))
+
+    def bind(self, given: Arrays, made: Arrays) -> Call:
+        def call(inputs: Mapping[str, Any]) -> None:
+            results = self.main(*(inputs[n] if n in inputs else given[n] for n in self.inputs))
+            made.update(zip(self.outputs, results, strict=True))
+            self.sides[self.side - 1].update({name: made[NEW + name] for name in self.kept})
+
+        return call
+
+    def wait(self, result: Any) -> None:
+        self.device.sync()
+
+    def host(self, buffer: Any) -> np.ndarray:
+        return buffer.numpy()
+
+
+def _folded(model: onnx.ModelProto, parameters: Set[str] = frozenset()) -> onnx.ModelProto:
+    """The model with its shape arithmetic computed: the importer wants constants there.
+
+    Of the parameters only `FOLDED` are computed, which `held` can undo.
+    """
+    result = serde.deserialize_model(model)
+
+    def should_fold(node: ir.Node) -> bool | None:
+        known = node.op_type in FOLDED or parameters.isdisjoint(v.name for v in node.inputs if v is not None)
+        return None if known else False
+
+    fold_constants(result, onnx_shape_inference=True, should_fold=should_fold)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(result)  # it knows no Constant(value_ints)
     return serde.serialize_model(result)

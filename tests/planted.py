@@ -144,7 +144,7 @@ def no_gradient(artifact: Artifact, options: Options) -> Trainer:
 
 def ort_stride(artifact: Artifact, options: Options) -> Runtime:
     """The third convolution takes every second pixel, so that what follows it no longer fits."""
-    from xbench.runtimes.onnxruntime import OnnxRuntime
+    from xbench.runtimes.onnxruntime import Inference
 
     model = onnx.load(artifact.onnx)
     for node in [node for node in model.graph.node if node.op_type == "Conv"][2:3]:
@@ -154,4 +154,4 @@ def ort_stride(artifact: Artifact, options: Options) -> Runtime:
     folder = artifact.folder / "planted"
     folder.mkdir(exist_ok=True)
     onnx.save(model, folder / "inference.onnx")
-    return OnnxRuntime(dataclasses.replace(artifact, folder=folder), options)
+    return Inference(dataclasses.replace(artifact, folder=folder), options)

@@ -18,7 +18,7 @@ from xbench.bench.proof import verify
 from xbench.runtimes import RUNTIMES, version
 
 INSTALLED = [name for name, row in RUNTIMES.items() if version(row) and not row.hidden]
-TRAINERS = [name for name in INSTALLED if RUNTIMES[name].autodiff == "native"]
+TRAINERS = [name for name in INSTALLED if RUNTIMES[name].autodiff]
 # Compiling is slow: lenet is proved in every mode, the others forward and in the training mode that shows more of them.
 MODES = {"lenet": ("gradient", "step"), "cifar_vgg": ("step",), "imdb_gru": ("gradient",)}
 CELLS = [

@@ -1,0 +1,121 @@
+"""Writes a converted model's folder (`xbench.converters.artifact`): the graphs, their texts, the weights, the facts."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes import common
+
+from xbench.bench.memory import uncollected
+from xbench.converters import PARAMETERS, convert, count_operators, macs
+from xbench.converters.artifact import INDEX, TEXTS, TRAINING, WEIGHTS, write_weights
+from xbench.converters.fusion import fuse
+from xbench.converters.gradient import NoGradient
+from xbench.converters.layout import channels_last
+from xbench.converters.training import train_step
+
+EXTERNAL = 2**30  # bytes of weights from which on they lie beside the graph: protobuf ends at 2 GB
+INSIDE = 1000  # bytes up to which an initializer stays in the graph all the same, if the text does not read it
+
+
+@uncollected()
+def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
+    trainable = json.loads(model.metadata_props.get(PARAMETERS, "[]"))
+    fused = fuse(model, trainable)
+    program = convert(fused, trainable)
+    (folder / TEXTS["nchw"]).write_text(program.source)
+    other = convert(channels_last(fused), trainable)
+    if other.source != program.source:
+        (folder / TEXTS["nhwc"]).write_text(other.source)
+    arrays = {"params": program.params, "state": program.state}
+    if weight_bytes(model) > EXTERNAL:
+        _place_outside(model, folder, arrays)
+    else:
+        write_weights(folder, arrays)
+    ir.save(model, folder / "model.onnx")
+    ir.save(_inference(model), folder / "inference.onnx")
+    untrainable = _write_training(folder, model, trainable, facts)
+    sizes = {name: int(array.size) for name, array in program.params.items()}
+    info = {
+        **facts,
+        "outputs": list(program.outputs),
+        "operators": count_operators(model),
+        "program_operators": program.operators,
+        "parameters": list(program.params),
+        "parameter_count": sum(sizes.values()),
+        "macs": macs.count(model),
+        "dead_nodes": _dead_nodes(model),
+        "untrainable": untrainable,
+        "digest": _content(folder),
+    }
+    (folder / "model.json").write_text(json.dumps(info, indent=1))
+
+
+def _write_training(folder: Path, model: ir.Model, trainable: list[str], facts: dict[str, Any]) -> str | None:
+    """Writes the training step of a model that has a loss; returns why it has none for runtimes without autodiff."""
+    if not facts["classes"] or not trainable:
+        return "no parameter to train" if facts["classes"] else "no loss: its first output is no row of logits a sample"
+    try:
+        step = train_step(model, trainable, facts["labels"], facts["optimizer"])
+    except (NoGradient, NotImplementedError, ValueError) as error:
+        return str(error)
+    ir.save(step, folder / TRAINING)
+    return None
+
+
+def _place_outside(model: ir.Model, folder: Path, arrays: dict[str, dict[str, np.ndarray]]) -> None:
+    """Writes the weights once, for the text and the graphs, which from then on name their places in that file."""
+    known = {name: array.nbytes for group in arrays.values() for name, array in group.items()}
+    held = {name: v.const_value for name, v in model.graph.initializers.items() if v.const_value is not None}
+    large = {str(name): a.numpy() for name, a in held.items() if name not in known and a.nbytes > INSIDE}
+    offsets = write_weights(folder, arrays | {"graph": large})
+    for name, tensor in held.items():
+        if name in offsets and tensor.nbytes == known.get(name, tensor.nbytes):  # ONNX packs what is below a byte
+            model.graph.initializers[name].const_value = ir.ExternalTensor(
+                WEIGHTS,
+                offsets[name],
+                tensor.nbytes,
+                tensor.dtype,
+                shape=ir.Shape(tensor.shape.numpy()),
+                name=name,
+                base_dir=folder.absolute(),
+            )
+
+
+def _dead_nodes(model: ir.Model) -> int:
+    """Nodes that no output depends on."""
+    alive = model.clone()
+    common.RemoveUnusedNodesPass()(alive)
+    return len(model.graph) - len(alive.graph)
+
+
+def weight_bytes(model: ir.Model) -> int:
+    """Bytes of all initializers."""
+    arrays = (value.const_value for value in model.graph.initializers.values())
+    return sum(array.nbytes for array in arrays if array is not None)
+
+
+def _content(folder: Path) -> str:
+    """A digest of the texts and the weights: what a parity proof is tied to."""
+    total = hashlib.sha256()
+    for name in (*TEXTS.values(), TRAINING, INDEX, WEIGHTS):
+        if not (folder / name).exists():  # a model without images has one text
+            continue
+        with (folder / name).open("rb") as file:
+            while data := file.read(1 << 20):
+                total.update(data)
+    return total.hexdigest()[:16]
+
+
+def _inference(model: ir.Model) -> ir.Model:
+    """The graph without Dropout, which does nothing in evaluation."""
+    inference = model.clone()
+    for node in list(inference.graph):
+        if node.op_type == "Dropout" and node.inputs[0] is not None:
+            ir.convenience.replace_all_uses_with(node.outputs[0], node.inputs[0], replace_graph_outputs=True)
+            inference.graph.remove(node, safe=True)
+    common.RemoveUnusedNodesPass()(inference)
+    return inference

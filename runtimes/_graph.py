@@ -1,0 +1,134 @@
+"""Training without autodiff: a runtime that runs ONNX graphs runs the graph of the training step.
+
+Its state (parameters, statistics, the optimizer's arrays) lies on the device in two sets of buffers. A step reads one
+and writes the other, and the next step the other way around: nothing is copied, and nothing passes through the host.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from xbench.converters.artifact import TRAINING, Artifact
+from xbench.converters.training import DROPOUT, GRADIENT, LABELS, LOSS, NEW, select
+from xbench.runtimes import Options, Trainer
+
+Arrays = dict[str, Any]  # by the names of the graph, on the device
+Call = Callable[[Mapping[str, Any]], None]  # given what changes with every call, runs the graph
+
+
+class GraphTrainer(Trainer):
+    """`train_step.onnx` on a runtime that says how to compile a graph and how to run it on buffers."""
+
+    def __init__(self, artifact: Artifact, options: Options) -> None:
+        self.options, self.artifact = options, artifact
+        self.model = select(ir.load(artifact.folder / TRAINING), options.mode)
+        self.names = [item["name"] for item in artifact.info["inputs"]]
+        program = artifact.program()
+        known = {**program.params, **program.state}
+        own = {*self.names, LABELS}
+        shapes = {
+            str(v.name): v.shape.numpy() for v in self.model.graph.inputs if v.name not in own and v.shape is not None
+        }
+        self.initial = {n: known[n] if n in known else np.zeros(shape, np.float32) for n, shape in shapes.items()}
+        self.kept = [str(v.name).removeprefix(NEW) for v in self.model.graph.outputs if str(v.name).startswith(NEW)]
+        self.grads = {
+            str(v.name): v.shape.numpy()
+            for v in self.model.graph.outputs
+            if v.shape is not None and str(v.name).startswith(GRADIENT)
+        }
+
+        self.sides: list[Arrays] = []  # what a step reads; the other side is what it writes
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.side = 0
+
+    @abstractmethod
+    def compile(self, model: onnx.ModelProto) -> None:
+        """Takes a graph whose shapes are all known."""
+
+    @abstractmethod
+    def buffer(self, array: np.ndarray) -> Any:
+        """An array of the device's own, a copy."""
+
+    @abstractmethod
+    def fill(self, buffer: Any, array: np.ndarray) -> None:
+        """Overwrites a buffer."""
+
+    @abstractmethod
+    def bind(self, given: Arrays, made: Arrays) -> Call:
+        """The compiled graph reading its inputs from `given` and writing its outputs to `made`."""
+
+    @abstractmethod
+    def host(self, buffer: Any) -> np.ndarray:
+        """A copy of a buffer."""
+
+    def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
+        if not self.sides:
+            self._allocate()
+        if DROPOUT in self.initial:
+            self.initial[DROPOUT] = np.array(dropout, np.float32)
+            for side in self.sides:
+                self.fill(side[DROPOUT], self.initial[DROPOUT])
+        given = dict(zip(self.names, inputs, strict=True)) | {LABELS: labels}
+        shapes = {name: array.shape for name, array in given.items()}
+        if shapes == self.shapes:
+            return False
+        self.shapes = shapes
+        self.compile(fixed(ir.to_proto(self.model), shapes))
+        self.calls = [self.bind(given, made) for given, made in zip(self.sides, self.made, strict=True)]
+        return True
+
+    def _allocate(self) -> None:
+        sides = range(2 if self.kept else 1)
+        self.sides = [{name: self.buffer(array) for name, array in self.initial.items()} for _ in sides]
+        self.made = [
+            {LOSS: self.buffer(np.zeros((), np.float32))}
+            | {NEW + name: self.sides[1 - side][name] for name in self.kept}
+            | {name: self.buffer(np.zeros(shape, np.float32)) for name, shape in self.grads.items()}
+            for side in sides
+        ]
+
+    def reset(self) -> None:
+        for name, buffer in self.sides[self.side].items():
+            self.fill(buffer, self.initial[name])
+
+    def forward(self, *inputs: Any) -> Any:
+        raise NotImplementedError("its graph is that of a training step: forward is another mode")
+
+    def _run(self, inputs: Sequence[Any], labels: Any) -> Arrays:
+        self.calls[self.side](dict(zip(self.names, inputs, strict=True)) | {LABELS: labels})
+        return self.made[self.side]
+
+    def gradients(self, inputs: Sequence[Any], labels: Any) -> tuple[Any, Any]:
+        made = self._run(inputs, labels)
+        return made[LOSS], made
+
+    def step(self, inputs: Sequence[Any], labels: Any) -> Any:
+        made = self._run(inputs, labels)
+        self.side = 1 - self.side
+        return (made[LOSS],)
+
+    def get(self, outputs: Any) -> list[np.ndarray]:
+        return [self.host(value) for value in outputs]
+
+    def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
+        loss, made = result
+        return float(self.host(loss)), {name.removeprefix(GRADIENT): self.host(made[name]) for name in self.grads}
+
+    def weights(self) -> dict[str, np.ndarray]:
+        program = self.artifact.program()
+        return {n: self.host(v) for n, v in self.sides[self.side].items() if n in program.params or n in program.state}
+
+
+def fixed(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+    """A copy of the graph with the shapes of some inputs; what they decide is left to others to infer."""
+    proto = onnx.ModelProto()
+    proto.CopyFrom(model)
+    for value in proto.graph.input:
+        for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
+            dim.dim_value = size
+    del proto.graph.value_info[:]
+    return proto
