@@ -15,7 +15,7 @@ from onnx_ir.passes import common
 from xbench.converters import UNBIASED
 from xbench.converters._functions import expand
 from xbench.converters.gradient import CONSTANT, RULES, differentiate
-from xbench.converters.gradient.normalize import column, image_axes, normalised
+from xbench.converters.gradient.normalize import centred, column, image_axes
 from xbench.converters.gradient.ops import Ops, dims
 from xbench.converters.optimizer import Functions, slots, update
 
@@ -129,7 +129,9 @@ def _lower_statistics(op: Ops, graph: ir.Graph, unbiased: bool) -> dict[str, ir.
     statistics: dict[str, ir.Value] = {}
     for node in [node for node in graph if node.op_type == "BatchNormalization" and not node.domain]:
         x, scale, bias, *running = (value for value in node.inputs if value is not None)
-        h, mean, variance, _ = normalised(op, x, image_axes(x), node.attributes.get_float("epsilon", 1e-5))
+        epsilon = node.attributes.get_float("epsilon", 1e-5)
+        rest, mean, variance, inverse = centred(op, x, image_axes(x), epsilon)
+        y = op.Add(op.Mul(rest, op.Mul(inverse, column(op, x, scale))), column(op, x, bias))
         if unbiased:
             count = op.count(x, image_axes(x))
             variance = op.Mul(variance, op.Div(count, op.Sub(count, 1.0)))
@@ -137,7 +139,7 @@ def _lower_statistics(op: Ops, graph: ir.Graph, unbiased: bool) -> dict[str, ir.
         for old, new in zip(running, (mean, variance), strict=True):
             kept = op.Add(op.Mul(old, momentum), op.Mul(op.reshape_like(new, old), 1 - momentum))
             statistics[str(old.name)] = kept
-        _put_in_place(node, op.Add(op.Mul(h, column(op, x, scale)), column(op, x, bias)))
+        _put_in_place(node, y)
     graph.sort()
     return statistics
 

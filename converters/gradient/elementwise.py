@@ -183,7 +183,8 @@ def Clip(op, node, dy):
 
 
 def Relu(op, node, dy):
-    return [op.Where(op.Greater(node.outputs[0], 0.0), dy, 0.0)]
+    """A product, because ONNX Runtime takes more than twice as long for Where."""
+    return [op.Mul(dy, op.Cast(op.Greater(node.outputs[0], 0.0), to=op.floating))]
 
 
 def LeakyRelu(op, node, dy):

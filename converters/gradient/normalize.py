@@ -7,16 +7,20 @@ gradient of h, that of x is (g - mean(g) - h mean(g h)) / sqrt(var + epsilon) (I
 from xbench.converters.gradient.ops import dims, rank
 
 
-def normalised(op, x, axes, epsilon):
-    """Returns x normalised over the axes, the mean, the variance (biased) and the reciprocal of its root.
+def centred(op, x, axes, epsilon):
+    """Returns x less its mean over the axes, the mean, the variance (biased) and the reciprocal of its root.
 
     Written the same wherever it is needed: equal nodes become one in the end.
     """
     mean = op.ReduceMean(x, axes)
-    centred = op.Sub(x, mean)
-    variance = op.ReduceMean(op.Mul(centred, centred), axes)
-    inverse = op.Reciprocal(op.Sqrt(op.Add(variance, epsilon)))
-    return op.Mul(centred, inverse), mean, variance, inverse
+    rest = op.Sub(x, mean)
+    variance = op.ReduceMean(op.Mul(rest, rest), axes)
+    return rest, mean, variance, op.Reciprocal(op.Sqrt(op.Add(variance, epsilon)))
+
+
+def _normalised(op, x, axes, epsilon):
+    rest, _, _, inverse = centred(op, x, axes, epsilon)
+    return op.Mul(rest, inverse), inverse
 
 
 def _backward(op, g, h, inverse, axes):
@@ -35,14 +39,13 @@ def image_axes(x):
 
 
 def BatchNormalization(op, node, dy, *_):
-    """In training form, whatever the node says: statistics are the batch's."""
+    """In training form, whatever the node says: statistics are the batch's. Images are read as seldom as can be."""
     x, scale = node.inputs[:2]
-    axes, epsilon = image_axes(x), node.attributes.get_float("epsilon", 1e-5)
-    h, _, _, inverse = normalised(op, x, axes, epsilon)
-    dbias, dscale = op.ReduceSum(dy, axes), op.ReduceSum(op.Mul(dy, h), axes)
-    count = op.count(x, axes)
-    shift = op.Add(op.Div(dbias, count), op.Mul(h, op.Div(dscale, count)))
-    dx = op.Mul(op.Mul(inverse, column(op, x, scale)), op.Sub(dy, shift))
+    axes, count = image_axes(x), op.count(x, image_axes(x))
+    rest, _, _, inverse = centred(op, x, axes, node.attributes.get_float("epsilon", 1e-5))
+    dbias, dscale = op.ReduceSum(dy, axes), op.Mul(op.ReduceSum(op.Mul(dy, rest), axes), inverse)
+    shift = op.Add(op.Mul(rest, op.Div(op.Mul(dscale, inverse), count)), op.Div(dbias, count))
+    dx = op.Mul(op.Sub(dy, shift), op.Mul(inverse, column(op, x, scale)))
     return [dx, op.reshape_like(dscale, scale), op.reshape_like(dbias, scale)]
 
 
@@ -50,7 +53,7 @@ def LayerNormalization(op, node, dy, *_):
     x, scale, bias = [*node.inputs, None][:3]
     axis = node.attributes.get_int("axis", -1) % rank(x)
     axes, epsilon = list(range(axis, rank(x))), node.attributes.get_float("epsilon", 1e-5)
-    h, _, _, inverse = normalised(op, x, axes, epsilon)
+    h, inverse = _normalised(op, x, axes, epsilon)
     dx = _backward(op, op.Mul(dy, scale), h, inverse, axes)
     return [dx, op.sum_to(op.Mul(dy, h), x, scale), bias and op.sum_to(dy, x, bias)]
 
@@ -58,14 +61,14 @@ def LayerNormalization(op, node, dy, *_):
 def InstanceNormalization(op, node, dy):
     x, scale, _ = node.inputs
     axes, every = list(range(2, rank(x))), image_axes(x)
-    h, _, _, inverse = normalised(op, x, axes, node.attributes.get_float("epsilon", 1e-5))
+    h, inverse = _normalised(op, x, axes, node.attributes.get_float("epsilon", 1e-5))
     dx = _backward(op, op.Mul(dy, column(op, x, scale)), h, inverse, axes)
     return [dx, op.ReduceSum(op.Mul(dy, h), every, keepdims=0), op.ReduceSum(dy, every, keepdims=0)]
 
 
 def MeanVarianceNormalization(op, node, dy):
     (x,), axes = node.inputs, list(node.attributes.get_ints("axes", [0, 2, 3]))
-    h, _, _, inverse = normalised(op, x, axes, 1e-9)
+    h, inverse = _normalised(op, x, axes, 1e-9)
     return [_backward(op, dy, h, inverse, axes)]
 
 
