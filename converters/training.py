@@ -9,6 +9,7 @@ rates, 0 for none. It gives `loss`, the mean cross entropy of the first output; 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common
 
@@ -16,7 +17,7 @@ from xbench.converters import UNBIASED
 from xbench.converters._functions import expand
 from xbench.converters.gradient import CONSTANT, RULES, differentiate
 from xbench.converters.gradient.normalize import centred, column, image_axes
-from xbench.converters.gradient.ops import Ops, dims
+from xbench.converters.gradient.ops import Ops, dims, rank
 from xbench.converters.optimizer import Functions, slots, update
 
 LOSS, GRADIENT, NEW = "loss", "gradient.", "new."
@@ -44,11 +45,11 @@ def train_step(
     step = op.Add(_input(graph, STEP, op.floating, []), 1.0)
     new, kept = update(
         rule,
-        Symbol(op, step),
-        {name: Symbol(op, p) for name, p in params.items()},
-        {name: Symbol(op, grad) for name, grad in grads.items()},
-        {slot: {name: Symbol(op, value) for name, value in group.items()} for slot, group in memory.items()},
-        Functions(*(_function(op, each) for each in (_total, _minimum, _expm1))),
+        Symbol(op, step, 0),
+        {name: Symbol(op, p, rank(p)) for name, p in params.items()},
+        {name: Symbol(op, grad, rank(params[name])) for name, grad in grads.items()},
+        {slot: {name: Symbol(op, m, rank(m)) for name, m in group.items()} for slot, group in memory.items()},
+        Functions(_total, _minimum, _expm1),
     )
     changed = {name: each.value for name, each in new.items()} | statistics
     changed |= {f"{slot}.{name}": each.value for slot, group in kept.items() for name, each in group.items()}
@@ -157,16 +158,25 @@ def _put_in_place(node: ir.Node, value: ir.Value) -> None:
 
 
 class Symbol:
-    """A value of the graph as a number: `+ - * / **` write nodes."""
+    """A value of the graph, of a known rank, as a number: `+ - * / **` write nodes.
 
-    def __init__(self, op: Ops, value: ir.Value) -> None:
-        self.op, self.value = op, value
+    Numbers get the rank of the array they meet: ONNX Runtime takes a hundred times as long for an array whose last axes
+    have length one, as the kernel of a convolution of one point, and a scalar without axes.
+    """
+
+    def __init__(self, op: Ops, value: ir.Value, rank: int) -> None:
+        self.op, self.value, self.rank = op, value, rank
 
     def _node(self, op_type: str, *operands: Any) -> "Symbol":
-        made = self.op.emit(op_type, *(o.value if isinstance(o, Symbol) else o for o in operands))
-        if self.value.dtype is not None:
-            made.dtype = self.value.dtype
-        return Symbol(self.op, made)
+        rank = max(each.rank for each in operands if isinstance(each, Symbol))
+        made = self.op.emit(op_type, *(self._ranked(each, rank) for each in operands))
+        made.type = self.value.type
+        return Symbol(self.op, made, rank)
+
+    def _ranked(self, operand: Any, rank: int) -> Any:
+        if not isinstance(operand, Symbol):
+            return np.full([1] * rank, operand, self.op.floating.numpy())
+        return self.op.Reshape(operand.value, [1] * rank) if not operand.rank and rank else operand.value
 
     def __add__(self, other: Any) -> "Symbol":
         return self if isinstance(other, int) and other == 0 else self._node("Add", self, other)
@@ -197,22 +207,18 @@ class Symbol:
         return self._node("Sqrt", self) if power == 0.5 else self._node("Pow", self, power)
 
 
-def _function(op: Ops, write: Any) -> Any:
-    return lambda *given: Symbol(op, write(op, *(g.value if isinstance(g, Symbol) else g for g in given)))
+def _total(x: Symbol) -> Symbol:
+    return Symbol(x.op, x.op.ReduceSum(x.value, keepdims=0), 0)
 
 
-def _total(op: Ops, x: ir.Value) -> ir.Value:
-    return op.ReduceSum(x, keepdims=0)
+def _minimum(a: Symbol, b: float) -> Symbol:
+    return Symbol(a.op, a.op.Min(a.value, b), a.rank)
 
 
-def _minimum(op: Ops, a: ir.Value, b: float) -> ir.Value:
-    return op.Min(a, b)
-
-
-def _expm1(op: Ops, x: ir.Value) -> ir.Value:
+def _expm1(x: Symbol) -> Symbol:
     """exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2): ONNX has no expm1, and the difference would cancel."""
-    t = op.Tanh(op.Mul(x, 0.5))
-    return op.Div(op.Mul(t, 2.0), op.Sub(1.0, t))
+    t = Symbol(x.op, x.op.Tanh((x * 0.5).value), x.rank)
+    return 2.0 * t / (1.0 - t)
 
 
 # ***** inputs and outputs *****

@@ -113,9 +113,7 @@ class Training(GraphTrainer):
     def __init__(self, artifact: Artifact, options: Options) -> None:
         super().__init__(artifact, options)
         self.device = _device(options)
-        counts = count_operators(self.model)
-        both = sum(node.op_type == "MaxPool" and len(node.outputs) > 1 for node in self.model.graph)
-        _demand(counts | ({"MaxPool with Indices": both} if both else {}))
+        _demand(count_operators(self.model))
 
     def compile(self, model: onnx.ModelProto) -> None:
         self.inputs = [value.name for value in model.graph.input]

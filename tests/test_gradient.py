@@ -33,7 +33,6 @@ FORMS = {
     "ConvTranspose": {4, 11},  # an output beyond what its image reaches
     "GRU": {5, 6, 7, 8, 9},  # linear_before_reset=0, lengths, layout=1, other activations
     "GatherND": {1},  # batch_dims
-    "MaxPool": {17},  # storage_order=1
     "Pad": {3, 4, 5},  # modes
     "RNN": {1, 2},  # lengths, clip
     "ScatterElements": {3, 4, 5},  # reductions mul, max, min
