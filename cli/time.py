@@ -15,7 +15,7 @@ FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")
 
 Modes = Annotated[
     list[str] | None,
-    typer.Option(help="forward, gradient or step; may be repeated. Default: forward, and step where native."),
+    typer.Option(help="forward, gradient or step; may be repeated. Default: forward, and step where it trains."),
 ]
 Batches = Annotated[list[str] | None, typer.Option(help="Batch size; may be repeated. Default: the model's.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
