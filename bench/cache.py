@@ -99,7 +99,10 @@ def _external(path: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def written(folder: Path) -> Iterator[Path]:
-    """A temporary folder that becomes `folder` when all went well, and vanishes when not."""
+    """A temporary folder that becomes `folder` when all went well, and vanishes when not.
+
+    Where another process was faster its folder stays, which equals ours and may be in use.
+    """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
@@ -107,9 +110,9 @@ def written(folder: Path) -> Iterator[Path]:
         raise CacheError(f"cannot write the cache {root()}: {error.strerror}; set XBENCH_CACHE") from error
     try:
         yield temporary
-        if folder.exists():
-            shutil.rmtree(folder)
-        temporary.rename(folder)
+        if not (folder / "model.json").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            temporary.rename(folder)
     except OSError as error:
         raise CacheError(f"cannot write {folder}: {error.strerror}") from error
     finally:

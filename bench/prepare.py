@@ -90,6 +90,7 @@ class Exporter:
 
     def _exported_module(self, source: Source) -> Artifact:
         folder = cache.root() / "models"
+        shutil.rmtree(folder / f"{source.stem}-made-{os.getpid()}", ignore_errors=True)  # of a process long dead
         with cache.written(folder / f"{source.stem}-made-{os.getpid()}") as temporary:
             self._export(source, temporary)
             made = _read(temporary)

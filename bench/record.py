@@ -78,6 +78,8 @@ def impossible(case: Case, artifact: Artifact) -> str | None:
         return f"{case.runtime} cannot train: it has no {case.mode}"
     if case.mode != "forward" and not artifact.info["classes"]:
         return f"{case.model} gives no row of logits a sample: it has no loss to train with"
+    if case.mode != "forward" and not artifact.parameters:
+        return f"{case.model} has no parameter to train"
     if case.mode != "forward" and row.autodiff == "graph" and artifact.info["untrainable"]:
         return f"{case.runtime} trains by a graph of the gradient: {artifact.info['untrainable']}"
     return None

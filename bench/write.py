@@ -57,7 +57,7 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
 def _write_training(folder: Path, model: ir.Model, trainable: list[str], facts: dict[str, Any]) -> str | None:
     """Writes the training step of a model that has a loss; returns why it has none for runtimes without autodiff."""
     if not facts["classes"] or not trainable:
-        return "no parameter to train" if facts["classes"] else "no loss: its first output is no row of logits a sample"
+        return "nothing to train"
     try:
         step = train_step(model, trainable, facts["labels"], facts["optimizer"])
     except (NoGradient, NotImplementedError, ValueError) as error:

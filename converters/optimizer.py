@@ -1,12 +1,12 @@
 """Update rules, each written once as arithmetic on arrays, so that every framework trains by the same formula.
 
-Arrays may be of any framework: only `+ - * / **` and the three functions of `Functions`, which the caller passes, are
-used. The formulas are PyTorch's (torch.optim), which differ from Keras in the place of Adam's epsilon and from Caffe in
-the place of the learning rate.
+Arrays may be of any framework: only `+ - * / **` and the functions of `Functions`, which the caller passes, are used.
+The formulas are PyTorch's (torch.optim), which differ from Keras in the place of Adam's epsilon and from Caffe in the
+place of the learning rate.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Arrays = dict[str, Any]
@@ -14,16 +14,24 @@ SLOTS = {"sgd": ("momentum",), "adam": ("mean", "square"), "adamw": ("mean", "sq
 
 
 class Functions(NamedTuple):
-    """What the formulas need beside arithmetic: the sum of all elements, the smaller of two, exp(x) - 1."""
+    """What the formulas need beside arithmetic: the sum of all elements, the smaller of two, exp(x) - 1, and of a list
+    of numbers the one that an array counts to, from 1."""
 
     total: Callable[[Any], Any]
     minimum: Callable[[Any, Any], Any]
     expm1: Callable[[Any], Any]
+    pick: Callable[[Sequence[float], Any], Any]
 
 
 def slots(rule: Mapping[str, Any]) -> tuple[str, ...]:
     """The arrays an update rule keeps for every parameter; all start at zero."""
     return () if rule["name"] == "sgd" and not rule["momentum"] else SLOTS[rule["name"]]
+
+
+def rate(rule: Mapping[str, Any], step: int) -> float:
+    """The learning rate of a step, counted from 1."""
+    schedule = rule["schedule"] or (1.0,)
+    return rule["lr"] * schedule[min(step, len(schedule)) - 1]
 
 
 def update(
@@ -38,11 +46,13 @@ def update(
     if rule["clip"]:
         grads = _clipped(rule["clip"], grads, use)
     rules = {"sgd": _sgd, "adam": _adam, "adamw": _adam}
+    rates = [rate(rule, count + 1) for count in range(len(rule["schedule"]))]
+    lr = use.pick(rates, use.minimum(step, float(len(rates)))) if rates else rule["lr"]
     new_params: Arrays = {}
     new_memory: dict[str, Arrays] = {slot: {} for slot in slots(rule)}
     for name, p in params.items():
         old = {slot: memory[slot][name] for slot in new_memory}
-        new_params[name], kept = rules[rule["name"]](rule, step, p, grads[name], old, use)
+        new_params[name], kept = rules[rule["name"]](rule, lr, step, p, grads[name], old, use)
         for slot, value in kept.items():
             new_memory[slot][name] = value
     return new_params, new_memory
@@ -55,23 +65,29 @@ def _clipped(limit: float, grads: Arrays, use: Functions) -> Arrays:
     return {name: g * factor for name, g in grads.items()}
 
 
-def _sgd(rule: Mapping[str, Any], step: Any, p: Any, g: Any, old: Arrays, use: Functions) -> tuple[Any, Arrays]:
+def _sgd(
+    rule: Mapping[str, Any], lr: Any, step: Any, p: Any, g: Any, old: Arrays, use: Functions
+) -> tuple[Any, Arrays]:
+    """Polyak's momentum, or Nesterov's as Sutskever et al. (2013) write it."""
     g = g + rule["weight_decay"] * p if rule["weight_decay"] else g
     if not old:
-        return p - rule["lr"] * g, {}
+        return p - lr * g, {}
     momentum = rule["momentum"] * old["momentum"] + g
-    return p - rule["lr"] * momentum, {"momentum": momentum}
+    return p - lr * (g + rule["momentum"] * momentum if rule["nesterov"] else momentum), {"momentum": momentum}
 
 
-def _adam(rule: Mapping[str, Any], step: Any, p: Any, g: Any, old: Arrays, use: Functions) -> tuple[Any, Arrays]:
+def _adam(
+    rule: Mapping[str, Any], lr: Any, step: Any, p: Any, g: Any, old: Arrays, use: Functions
+) -> tuple[Any, Arrays]:
+    """Kingma and Ba (2015); decoupled decay by Loshchilov and Hutter (2019)."""
     beta1, beta2, decay = rule["beta1"], rule["beta2"], rule["weight_decay"]
     if decay and rule["name"] == "adam":
         g = g + decay * p
     elif decay:
-        p = p * (1 - rule["lr"] * decay)
+        p = p * (1 - lr * decay)
     mean = beta1 * old["mean"] + (1 - beta1) * g
     square = beta2 * old["square"] + (1 - beta2) * (g * g)
     # 1 - beta ** step in float32 is wrong by 1e-5 for beta = 0.999, step = 1: the two numbers are nearly equal.
     correction1, correction2 = (-use.expm1(step * math.log(beta)) for beta in (beta1, beta2))
     spread = square**0.5 / correction2**0.5 + rule["eps"]
-    return p - rule["lr"] / correction1 * (mean / spread), {"mean": mean, "square": square}
+    return p - lr / correction1 * (mean / spread), {"mean": mean, "square": square}

@@ -49,7 +49,7 @@ def train_step(
         {name: Symbol(op, p, rank(p)) for name, p in params.items()},
         {name: Symbol(op, grad, rank(params[name])) for name, grad in grads.items()},
         {slot: {name: Symbol(op, m, rank(m)) for name, m in group.items()} for slot, group in memory.items()},
-        Functions(_total, _minimum, _expm1),
+        Functions(_total, _minimum, _expm1, _pick),
     )
     changed = {name: each.value for name, each in new.items()} | statistics
     changed |= {f"{slot}.{name}": each.value for slot, group in kept.items() for name, each in group.items()}
@@ -219,6 +219,12 @@ def _expm1(x: Symbol) -> Symbol:
     """exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2): ONNX has no expm1, and the difference would cancel."""
     t = Symbol(x.op, x.op.Tanh((x * 0.5).value), x.rank)
     return 2.0 * t / (1.0 - t)
+
+
+def _pick(numbers: Sequence[float], count: Symbol) -> Symbol:
+    op = count.op
+    place = op.Sub(op.Cast(count.value, to=ir.DataType.INT64), 1)
+    return Symbol(op, op.Gather(np.asarray(numbers, op.floating.numpy()), place), 0)
 
 
 # ***** inputs and outputs *****

@@ -38,7 +38,7 @@ class Optimizer:
     """An update rule: `sgd` (Polyak momentum as PyTorch writes it), `adam` or `adamw`.
 
     `weight_decay` is coupled (added to the gradient) for sgd and adam, decoupled for adamw. `clip` bounds the global
-    L2 norm of all gradients; 0 means no clipping.
+    L2 norm of all gradients; 0 means no clipping. `schedule` holds factors of `lr`, step by step; the last one stays.
     """
 
     name: str = "sgd"
@@ -49,6 +49,8 @@ class Optimizer:
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-8
+    nesterov: bool = False
+    schedule: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

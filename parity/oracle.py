@@ -25,7 +25,7 @@ from torch import nn
 from xbench.converters.artifact import Artifact
 from xbench.converters.torch import cross_entropy
 from xbench.parity.verdict import STEPS, distance, join
-from xbench.runtimes.torch import module_of, named_tensors, optimizer_of, set_dropout
+from xbench.runtimes.torch import module_of, named_tensors, optimizer_of, set_dropout, update
 
 Tensors = dict[str, np.ndarray]
 MOVED_ULPS = 256
@@ -100,15 +100,13 @@ def _trained(
     parameters = {name: p for name, p in tensors.items() if isinstance(p, nn.Parameter)}
     optimizer = optimizer_of(dict(rule), list(parameters.values()))
     losses = []
-    for _ in range(STEPS if mode == "step" else 1):
+    for count in range(STEPS if mode == "step" else 1):
         optimizer.zero_grad()
         loss = cross_entropy(_outputs(module, given)[0], labels)
         loss.backward()
         losses.append(loss.detach())
         if mode == "step":
-            if rule["clip"]:
-                torch.nn.utils.clip_grad_norm_(parameters.values(), rule["clip"])
-            optimizer.step()
+            update(optimizer, dict(rule), count + 1)
     if mode == "gradient":
         grads = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in parameters.items()}
         return {"loss": np.array([float(losses[0])]), **_named("gradient", grads)}

@@ -16,7 +16,12 @@ from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reo
 from xbench.converters.optimizer import Functions, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
 
-FUNCTIONS = Functions(jnp.sum, jnp.minimum, jnp.expm1)
+
+def _pick(numbers, count):
+    return jnp.asarray(numbers, count.dtype)[count.astype("int32") - 1]
+
+
+FUNCTIONS = Functions(jnp.sum, jnp.minimum, jnp.expm1, _pick)
 
 
 def _device(kind: str) -> Any:

@@ -14,7 +14,12 @@ from xbench.converters.kernels import inverse, kernel_orders, reordered
 from xbench.converters.optimizer import Functions, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
 
-FUNCTIONS = Functions(tf.reduce_sum, tf.minimum, tf.math.expm1)
+
+def _pick(numbers, count):
+    return tf.gather(tf.constant(numbers, count.dtype), tf.cast(count, tf.int32) - 1)
+
+
+FUNCTIONS = Functions(tf.reduce_sum, tf.minimum, tf.math.expm1, _pick)
 
 
 class TensorFlow(Trainer):

@@ -12,6 +12,7 @@ from xbench import models
 from xbench.converters import standalone
 from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
+from xbench.converters.optimizer import rate
 from xbench.runtimes import Options, Trainer, Unavailable
 
 
@@ -75,11 +76,20 @@ def set_dropout(module: nn.Module, active: bool) -> None:
 
 def optimizer_of(rule: dict[str, Any], parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
     if rule["name"] == "sgd":
-        sgd = {"lr": rule["lr"], "momentum": rule["momentum"], "weight_decay": rule["weight_decay"]}
-        return torch.optim.SGD(parameters, **sgd)
+        names = ("lr", "momentum", "weight_decay", "nesterov")
+        return torch.optim.SGD(parameters, **{name: rule[name] for name in names})
     make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[rule["name"]]
     betas = (rule["beta1"], rule["beta2"])
     return make(parameters, lr=rule["lr"], betas=betas, eps=rule["eps"], weight_decay=rule["weight_decay"])
+
+
+def update(optimizer: torch.optim.Optimizer, rule: dict[str, Any], count: int) -> None:
+    """The update of step `count`, counted from 1, with the gradients that the parameters hold."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate(rule, count)
+        if rule["clip"]:
+            torch.nn.utils.clip_grad_norm_(group["params"], rule["clip"])
+    optimizer.step()
 
 
 class Torch(Trainer):
@@ -103,11 +113,13 @@ class Torch(Trainer):
         self.named = {name: p for name, p in named_tensors(self.module).items() if isinstance(p, nn.Parameter)}
         self.parameters = list(self.named.values())
         self.optimizer = optimizer_of(self.rule, self.parameters) if options.mode == "step" else None
+        self.count = 0
 
     def reset(self) -> None:
         with torch.no_grad():
             for name, value in named_tensors(self.module).items():
                 value.copy_(self.initial[name])
+        self.count = 0
         if self.optimizer is not None:
             self.optimizer = optimizer_of(self.rule, self.parameters)
 
@@ -146,10 +158,9 @@ class Torch(Trainer):
 
     def step(self, inputs: Sequence[Any], labels: Any) -> Any:
         loss, _ = self.gradients(inputs, labels)
-        if self.rule["clip"]:
-            torch.nn.utils.clip_grad_norm_(self.parameters, self.rule["clip"])
         assert self.optimizer is not None, "step was not the mode this runtime was made for"
-        self.optimizer.step()
+        self.count += 1
+        update(self.optimizer, self.rule, self.count)
         return (loss,)
 
     def wait(self, result: Any) -> None:

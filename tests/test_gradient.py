@@ -17,7 +17,7 @@ from cases import CASES
 from onnx_ir.passes import common
 
 from xbench.converters._functions import expand
-from xbench.converters.gradient import CONSTANT, RULES, NoGradient, differentiate
+from xbench.converters.gradient import CONSTANT, RULES, NoGradient, convolution, differentiate
 from xbench.converters.gradient.ops import Ops
 
 # What has a gradient in PyTorch and no rule: control flow and sequences, sampling, spectra, quantisation.
@@ -86,6 +86,18 @@ def test_a_rule_gives_the_gradient_of_pytorch(op, index, float64):
     outputs = [y for y in operators.expected(op, index) if y.dtype == np.float32]
     seeds = [np.where(np.isfinite(y), operators.direction(y.shape), 0).astype(np.float32) for y in outputs]
     found = run(gradient(op, index), CASES[op][index].given(op), seeds)
+    for mine, right in zip(found, operators.torch_gradients(op, index), strict=True):
+        operators.assert_close(mine.astype(right.dtype), right, 1e-5)
+
+
+@pytest.mark.parametrize(("op", "index"), [p for p in KNOWN if p.values[0] in ("Conv", "ConvTranspose")])
+@pytest.mark.parametrize(("patches", "large"), [(0, 0), (1000, 1), (1000, 10**9)])
+def test_every_form_of_a_kernels_gradient_is_right(op, index, patches, large, float64, monkeypatch):
+    """As a convolution, as a product an image, as one product of the whole batch."""
+    monkeypatch.setattr(convolution, "PATCHES", patches)
+    monkeypatch.setattr(convolution, "LARGE", large)
+    seeds = [operators.direction(y.shape).astype(np.float32) for y in operators.expected(op, index)]
+    found = run(gradient.__wrapped__(op, index), CASES[op][index].given(op), seeds)
     for mine, right in zip(found, operators.torch_gradients(op, index), strict=True):
         operators.assert_close(mine.astype(right.dtype), right, 1e-5)
 

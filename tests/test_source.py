@@ -25,6 +25,18 @@ class Net(torch.nn.Module):
     def forward(self, x):
         return self.last(torch.relu(self.norm(self.conv(x))).flatten(1))
 
+class Determined(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.turn, self.last = torch.nn.Parameter(torch.randn(3, 3)), torch.nn.Linear(1, 5)
+
+    def forward(self, x):
+        return self.last(torch.linalg.det(self.turn @ x)[:, None])
+
+class Bare(torch.nn.Module):
+    def forward(self, x):
+        return x.flatten(1) * 2
+
 def raises():
     raise ValueError("no weights here")
 
@@ -79,6 +91,21 @@ def test_options_go_behind_the_word(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("mynet:Determined", "onnxruntime trains by a graph of the gradient: no gradient of Det (1)"),
+        ("mynet:Bare", "mynet:Bare@x:float32:batch,3,3 has no parameter to train"),
+    ],
+)
+def test_what_cannot_be_trained_is_named(shell, network, word, reason):
+    rows = checked(
+        shell, word, "--input", "x:float32:batch,3,3", "--runtime", "onnxruntime", "--mode", "forward", "--mode", "step"
+    )
+    assert [row["status"] for row in rows] == ["PASS", "UNSUPPORTED"]
+    assert rows[1]["message"] == reason
+
+
+@pytest.mark.parametrize(
     ("word", "line"),
     [
         ("net:make", "name its inputs in order"),
@@ -122,10 +149,11 @@ def test_a_size_that_does_not_fit_is_one_line(shell, dynamic, option):
 
 
 def test_a_factory_is_checked_and_trained(shell, network):
-    rows = checked(shell, network, "--input", "x:float32:batch,3,8,6", "--runtime", "torch", "--runtime", "jax")
+    runtimes = [word for name in ("torch", "jax", "onnxruntime", "openvino") for word in ("--runtime", name)]
+    rows = checked(shell, network, "--input", "x:float32:batch,3,8,6", *runtimes)
     assert [(row["mode"], row["status"]) for row in rows] == [
-        *[("forward", "PASS")] * 2,
-        *[("gradient", "PASS")] * 2,
+        *[("forward", "PASS")] * 4,
+        *[("gradient", "PASS")] * 4,
     ]
     assert all(row["certificate"]["equal"] and row["certificate"]["dead_nodes"] == 0 for row in rows)
     names = [p["name"] for p in rows[0]["certificate"]["parameters"]]

@@ -13,9 +13,11 @@ from torch import nn
 
 from xbench import models
 from xbench.converters import onnx as exporter
+from xbench.converters.optimizer import slots
+from xbench.converters.optimizer import update as formula
 from xbench.converters.training import select, train_step
 from xbench.parity.oracle import set_dropout
-from xbench.runtimes.torch import optimizer_of
+from xbench.runtimes.torch import optimizer_of, update
 
 STEPS = 4
 
@@ -43,6 +45,9 @@ class Small(nn.Module):
 RULES = {
     "sgd": models.Optimizer(),
     "momentum": models.Optimizer(momentum=0.9, weight_decay=0.01),
+    "nesterov": models.Optimizer(momentum=0.9, weight_decay=0.01, nesterov=True),
+    "schedule": models.Optimizer(momentum=0.9, schedule=(0.1, 1.0, 0.5)),
+    "adamw schedule": models.Optimizer(name="adamw", weight_decay=0.1, schedule=(0.1, 1.0)),
     "adam": models.Optimizer(name="adam", lr=0.01, weight_decay=0.01),
     "adamw": models.Optimizer(name="adamw", lr=0.01, weight_decay=0.1),
     "clip": models.Optimizer(momentum=0.9, clip=0.05),
@@ -89,20 +94,42 @@ def test_a_step_is_that_of_pytorch(exported, rule):
     shapes = {each.name: each.shape for each in session.get_inputs()}
     feed = {n: state[n] if n in state else np.zeros(shape, np.float32) for n, shape in shapes.items()}
     optimizer = optimizer_of(dataclasses.asdict(rule), list(module.parameters()))
-    for _ in range(STEPS):
+    for count in range(STEPS):
         made = dict(zip((o.name for o in session.get_outputs()), session.run(None, feed), strict=True))
         feed |= {name.removeprefix("new."): value for name, value in made.items() if name.startswith("new.")}
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(module(torch.from_numpy(x))[0], torch.from_numpy(labels))
         loss.backward()
         module.idle.grad = torch.zeros(2)  # None in PyTorch, so that weight decay would pass it by
-        if rule.clip:
-            nn.utils.clip_grad_norm_(module.parameters(), rule.clip)
-        optimizer.step()
+        update(optimizer, dataclasses.asdict(rule), count + 1)
         np.testing.assert_allclose(made["loss"], loss.item(), rtol=2e-6)
     for name, tensor in tensors.items():
         np.testing.assert_allclose(feed[name], tensor.detach().numpy(), rtol=2e-5, atol=2e-6, err_msg=name)
     assert float(feed["step"]) == STEPS
+
+
+@pytest.mark.parametrize("framework", ["jax", "tensorflow"])
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_the_formula_is_that_of_pytorch(rule, framework):
+    """In the arrays of a framework that differentiates itself, eagerly."""
+    runtime = pytest.importorskip(f"xbench.runtimes.{framework}")
+    array = (
+        pytest.importorskip("jax.numpy").asarray if framework == "jax" else pytest.importorskip("tensorflow").constant
+    )
+    random, facts = np.random.default_rng(0), dataclasses.asdict(rule)
+    start = {"a": random.standard_normal((3, 4), np.float32), "b": random.standard_normal(5, np.float32)}
+    given = {name: nn.Parameter(torch.from_numpy(value.copy())) for name, value in start.items()}
+    optimizer, params = optimizer_of(facts, list(given.values())), {name: array(v) for name, v in start.items()}
+    memory = {slot: {name: array(np.zeros_like(v)) for name, v in start.items()} for slot in slots(facts)}
+    for count in range(1, STEPS + 1):
+        grads = {name: random.standard_normal(value.shape, np.float32) for name, value in start.items()}
+        for name, p in given.items():
+            p.grad = torch.from_numpy(grads[name].copy())
+        update(optimizer, facts, count)
+        here = {name: array(g) for name, g in grads.items()}
+        params, memory = formula(facts, array(np.float32(count)), params, here, memory, runtime.FUNCTIONS)
+    for name, p in given.items():
+        np.testing.assert_allclose(np.asarray(params[name]), p.detach().numpy(), rtol=2e-5, atol=1e-6)
 
 
 def test_everything_that_goes_in_and_comes_out_has_its_name(exported):

@@ -11,6 +11,7 @@ from xbench.converters.gradient.ops import dims, rank
 # Kernels of up to so many places: their gradient as one product of matrices. That holds the image once for every place,
 # and on ONNX Runtime takes a third of the time of a convolution with a kernel as large as the image.
 PATCHES = 25
+LARGE = 256  # places from which on an image is a product by itself
 
 
 class _Window(NamedTuple):
@@ -84,28 +85,38 @@ def _kernel(op, image, out, w, window):
 
 
 def _of_patches(op, image, out, w, window):
-    """One product of matrices a group: the result's gradient by what every place of the kernel met of the image."""
-    n, outputs, inputs = rank(image) - 2, dims(w)[0], dims(w)[1]
-    swap, group = [1, 0, *range(2, n + 2)], window.group
-    rows = op.Transpose(image, perm=swap)
-    if any(window.pads):
-        rows = op.Pad(rows, [0, 0, *window.pads[:n], 0, 0, *window.pads[n:]], 0.0)
+    """One product of matrices a group: the result's gradient by what every place of the kernel met of the image.
+
+    Large images are multiplied one by one and the products added up; of small ones the whole batch is one product.
+    """
+    n, outputs, inputs, space = rank(image) - 2, dims(w)[0], dims(w)[1], _space(out)
     padded = [size + window.pads[i] + window.pads[n + i] for i, size in enumerate(_space(image))]
-    rows = op.reshape(rows, [group, inputs, None, *padded])
-    met = [_met(op, rows, padded, place, out, window) for place in np.ndindex(*_space(w))]
-    patches = op.reshape(met[0] if len(met) == 1 else op.Concat(*met, axis=1), [group, len(met) * inputs, None])
-    columns = op.reshape(op.Transpose(out, perm=swap), [group, outputs // group, None])
-    found = op.MatMul(columns, op.Transpose(patches, perm=[0, 2, 1]))
+    if any(window.pads):
+        image = op.Pad(image, [0, 0, *window.pads[:n], 0, 0, *window.pads[n:]], 0.0)
+    if alone := math.prod(space) >= LARGE:
+        lead, batch, places = [None, window.group], [], math.prod(space)
+    else:
+        lead, batch, places = [window.group], [None], None
+        image, out = (op.Transpose(v, perm=[1, 0, *range(2, n + 2)]) for v in (image, out))
+    rows = op.reshape(image, [*lead, inputs, *batch, *padded])
+    met = [_met(op, rows, padded, place, space, window) for place in np.ndindex(*_space(w))]
+    patches = op.reshape(_joined(op, met, len(lead)), [*lead, len(met) * inputs, places])
+    columns = op.reshape(out, [*lead, outputs // window.group, places])
+    found = op.MatMul(columns, op.Transpose(patches, perm=[*range(len(lead)), len(lead) + 1, len(lead)]))
+    found = op.ReduceSum(found, [0], keepdims=0) if alone else found
     if len(met) > 1:
-        apart = op.reshape(found, [outputs, len(met), inputs])
-        found = op.Transpose(apart, perm=[0, 2, 1])
+        found = op.Transpose(op.reshape(found, [outputs, len(met), inputs]), perm=[0, 2, 1])
     return op.reshape_like(found, w)
 
 
-def _met(op, rows, padded, place, out, window):
-    """What one place of the kernel met of the padded image (group, channels, batch, ...)."""
+def _joined(op, parts, axis):
+    return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=axis)
+
+
+def _met(op, rows, padded, place, space, window):
+    """What one place of the kernel met of the padded image, whose axes are the last of `rows`."""
     starts = [i * d for i, d in zip(place, window.dilations, strict=True)]
-    ends = [low + (count - 1) * s + 1 for low, count, s in zip(starts, _space(out), window.strides, strict=True)]
+    ends = [low + (count - 1) * s + 1 for low, count, s in zip(starts, space, window.strides, strict=True)]
     if ends == padded and set(window.strides) == {1} and not any(starts):
         return rows
     return op.Slice(rows, starts, ends, list(range(3, 3 + len(place))), window.strides)
