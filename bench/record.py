@@ -69,6 +69,11 @@ def no_layout(runtime: str, layout: str) -> str | None:
     return f"{runtime} cannot be told {layout}: it takes ONNX's order, nchw, and computes in the one it likes"
 
 
+def expected(case: Case, artifact: Artifact) -> bool:
+    """Whether a cell is measured where nobody asked for its mode: one that can exist and is not slow to prepare."""
+    return case.mode not in table()[parse(case.runtime)[0]].on_request and not impossible(case, artifact)
+
+
 def impossible(case: Case, artifact: Artifact) -> str | None:
     """Why a cell cannot exist, known before anything is started."""
     row = table()[parse(case.runtime)[0]]

@@ -31,7 +31,7 @@ def list_models(as_json: Json = False) -> None:
 
 @app.command("runtimes")
 def list_runtimes(as_json: Json = False) -> None:
-    """The runtimes, whether each is installed, and whether it trains by itself."""
+    """The runtimes, whether each is installed, and how it trains: by its own autodiff or by a graph of the step."""
     from xbench.runtimes import table, version
 
     rows = [

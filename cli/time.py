@@ -15,7 +15,7 @@ FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")
 
 Modes = Annotated[
     list[str] | None,
-    typer.Option(help="forward, gradient or step; may be repeated. Default: forward, and step where it trains."),
+    typer.Option(help="forward, gradient or step; may be repeated. Default: forward, and step but on TVM."),
 ]
 Batches = Annotated[list[str] | None, typer.Option(help="Batch size; may be repeated. Default: the model's.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
@@ -112,7 +112,7 @@ def _time(
     """Runs what is not recorded yet, group by group; returns the rows of all cells asked for and the broken models."""
     from xbench.bench import session
     from xbench.bench.prepare import Exporter
-    from xbench.bench.record import impossible, key
+    from xbench.bench.record import expected, key
     from xbench.bench.results import latest
     from xbench.cli._progress import Bar
     from xbench.reports import rows
@@ -128,7 +128,7 @@ def _time(
                 artifact = choose.exported(exporter, group[0], broken)
                 if artifact is None:
                     continue
-                chosen = [case for case in members if strict or not impossible(case, artifact)]
+                chosen = [case for case in members if strict or expected(case, artifact)]
                 keys |= {key(case, artifact): case for case in chosen}
                 todo = [c for c in chosen if _wanted(known.get(key(c, artifact)), again)]
                 kept += len(chosen) - len(todo)

@@ -122,7 +122,7 @@ class Row:
 
     `operators` names the operator table (a file of `converters/`) that the runtime runs our text in, if any; `layouts`
     are the orders of an image's axes that it can be told to compute in. Arrays go in and out in ONNX's order, nchw, in
-    all of them.
+    all of them. Modes `on_request` take minutes to prepare, and are left out where no mode is asked for.
     """
 
     entry: str
@@ -133,6 +133,7 @@ class Row:
     operators: str | None = None
     layouts: tuple[str, ...] = ("nchw",)
     hidden: bool = False
+    on_request: tuple[str, ...] = ()
 
 
 LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
@@ -158,7 +159,14 @@ RUNTIMES: dict[str, Row] = {
         layouts=LAYOUTS,
     ),
     "jax": Row("xbench.runtimes.jax:Jax", ("jax",), "jax", "native", operators="jax", layouts=LAYOUTS),
-    "tvm": Row("xbench.runtimes.tvm:make", ("apache-tvm",), "tvm", "graph", note="untuned"),
+    "tvm": Row(
+        "xbench.runtimes.tvm:make",
+        ("apache-tvm",),
+        "tvm",
+        "graph",
+        note="untuned",
+        on_request=("gradient", "step"),
+    ),
     "null": Row("xbench.runtimes.null:Null", ("onnx",), "torch", note="test", hidden=True),
 }
 

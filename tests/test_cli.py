@@ -256,3 +256,10 @@ def test_completion_offers_models_and_runtimes_but_no_hidden_ones():
     assert complete_model("resnet5") == ["resnet56_cifar", "resnet50"]
     assert complete_runtime("torch") == ["torch", "torch_compile"]
     assert complete_runtime("null") == []
+
+
+def test_tvm_trains_where_it_is_asked_to(shell):
+    """Compiling a training step takes it minutes on larger networks."""
+    for asked, modes in (((), ["forward"]), (("--mode", "gradient"), ["gradient"])):
+        answer = shell.run("check", "fcn5_mnist", "--runtime", "tvm", *asked, "--json")
+        assert [(row["mode"], row["status"]) for row in json.loads(answer.stdout)] == [(mode, "PASS") for mode in modes]
