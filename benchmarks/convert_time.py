@@ -27,7 +27,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from xbench.bench import convert, machine
+from xbench.bench import convert, machine, write
 from xbench.bench.source import parse
 from xbench.converters import onnx as exporter
 
@@ -38,9 +38,9 @@ STAGES = {  # what `convert.export_file` calls, in its order
     "read": (convert, "read"),
     "canonical": (convert, "canonical"),
     "clean": (exporter, "clean"),
-    "print": (convert, "convert"),
-    "save": (convert.ir, "save"),
-    "macs": (convert.macs, "count"),
+    "print": (write, "convert"),
+    "save": (write.ir, "save"),
+    "macs": (write.macs, "count"),
 }
 
 

@@ -17,7 +17,7 @@ import pytest
 from fault_kit import only_line
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.bench import XBenchError, cache, prepare
+from xbench.bench import XBenchError, cache, prepare, write
 from xbench.bench import convert as bench_convert
 from xbench.bench.source import parse
 from xbench.converters import validity
@@ -339,7 +339,7 @@ def test_other_data_outside_is_another_model(folder):
 def test_weights_too_large_for_protobuf_lie_beside_both_graphs(folder, tmp_path, monkeypatch, runtime):
     """As beyond 1 GiB, but with the limit at nothing."""
     pytest.importorskip(runtime if runtime != "null" else "onnx")
-    monkeypatch.setattr(bench_convert, "EXTERNAL", 0)
+    monkeypatch.setattr(write, "EXTERNAL", 0)
     (folder / "model.onnx").write_bytes(outside("good").SerializeToString())
     target = tmp_path / "artifact"
     target.mkdir()
