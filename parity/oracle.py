@@ -14,7 +14,7 @@ a floor too. The verdict allows 64 floors: 4 times what noise of 2^-16 does. TF3
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from xbench.parity.verdict import STEPS, distance, join
 from xbench.runtimes.torch import module_of, named_tensors, optimizer_of, set_dropout, update
 
 Tensors = dict[str, np.ndarray]
+Batch = tuple[Sequence[np.ndarray], np.ndarray]  # inputs in the order of the graph, labels
 MOVED_ULPS = 256
 MOVED_SHARE = math.sqrt(MOVED_ULPS)
 RUNS = (  # batch reversed, oneDNN, seed of the moved weights
@@ -41,31 +42,37 @@ RUNS = (  # batch reversed, oneDNN, seed of the moved weights
 
 def write(artifact: Artifact, path: Path, mode: str, inputs: Sequence[np.ndarray], labels: np.ndarray) -> None:
     """Computes a reference and writes it in one piece: nobody ever sees half a file."""
-    oracle = _run(artifact, mode, inputs, labels, torch.float64)
-    floors = {name: (0.0, 0.0) for name in oracle}
-    batched = all(item["shape"][0] == "batch" for item in artifact.info["inputs"])
-    for flip, onednn, moved in RUNS[: 3 if mode == "forward" else None]:
-        flipped = flip and batched  # elsewhere the first axis may be anything
-        given = [array[::-1].copy() for array in inputs] if flipped else inputs
-        with torch.backends.mkldnn.flags(enabled=onednn):
-            run = _run(artifact, mode, given, labels[::-1].copy() if flipped else labels, torch.float32, moved)
-        for name, expected in oracle.items():
-            back = flipped and name.startswith("output/")
-            found = distance(run[name][::-1] if back else run[name], expected)
-            l2, peak = (each / (1 if moved is None else MOVED_SHARE) for each in found)
-            floors[name] = (max(floors[name][0], l2), max(floors[name][1], peak))
+    batches = [(inputs, labels)] * (STEPS if mode == "step" else 1)
+    oracle, floors = measured(artifact, mode, batches)
     given_arrays = {f"input/{index}": array for index, array in enumerate(inputs)}
     floor_arrays = {f"floor/{name}": np.array(value) for name, value in floors.items()}
     join(path, {**given_arrays, "labels": labels, **oracle, **floor_arrays})
 
 
+def measured(artifact: Artifact, mode: str, batches: Sequence[Batch]) -> tuple[Tensors, dict[str, tuple[float, float]]]:
+    """Every tensor to compare in float64, and its floors. Mode step does one training step a batch."""
+    oracle = _run(artifact, mode, batches, torch.float64)
+    floors = {name: (0.0, 0.0) for name in oracle}
+    batched = all(item["shape"][0] == "batch" for item in artifact.info["inputs"])
+    for flip, onednn, moved in RUNS[: 3 if mode == "forward" else None]:
+        flipped = flip and batched  # elsewhere the first axis may be anything
+        with torch.backends.mkldnn.flags(enabled=onednn):
+            run = _run(artifact, mode, [_flipped(b) for b in batches] if flipped else batches, torch.float32, moved)
+        for name, expected in oracle.items():
+            back = flipped and name.startswith("output/")
+            found = distance(run[name][::-1] if back else run[name], expected)
+            l2, peak = (each / (1 if moved is None else MOVED_SHARE) for each in found)
+            floors[name] = (max(floors[name][0], l2), max(floors[name][1], peak))
+    return oracle, floors
+
+
+def _flipped(batch: Batch) -> Batch:
+    inputs, labels = batch
+    return [array[::-1].copy() for array in inputs], labels[::-1].copy()
+
+
 def _run(
-    artifact: Artifact,
-    mode: str,
-    inputs: Sequence[np.ndarray],
-    labels: np.ndarray,
-    dtype: torch.dtype,
-    moved: int | None = None,
+    artifact: Artifact, mode: str, batches: Sequence[Batch], dtype: torch.dtype, moved: int | None = None
 ) -> Tensors:
     """Every tensor to compare, computed in one floating type; `moved` is the seed of a small change of all weights."""
     with _default(dtype):
@@ -73,11 +80,17 @@ def _run(
         set_dropout(module, active=False)
         if moved is not None:
             _move(module, moved)
-        given = [torch.from_numpy(a).to(dtype) if a.dtype == np.float32 else torch.from_numpy(a) for a in inputs]
         if mode == "forward":
             with torch.no_grad():
-                return _named("output", dict(zip(artifact.info["outputs"], _outputs(module, given), strict=True)))
-        return _trained(artifact.info["optimizer"], module, given, torch.from_numpy(labels), mode)
+                outputs = _outputs(module, arrays(batches[0][0], dtype))
+            return _named("output", dict(zip(artifact.info["outputs"], outputs, strict=True)))
+        given = [(arrays(inputs, dtype), torch.from_numpy(labels)) for inputs, labels in batches]
+        return trained(artifact.info["optimizer"], module, given, mode)
+
+
+def arrays(inputs: Sequence[np.ndarray], dtype: torch.dtype) -> list[torch.Tensor]:
+    """Inputs as tensors, ONNX's float in the type to compute in."""
+    return [torch.from_numpy(a).to(dtype) if a.dtype == np.float32 else torch.from_numpy(a) for a in inputs]
 
 
 def _move(module: nn.Module, seed: int) -> None:
@@ -92,26 +105,32 @@ def _outputs(module: nn.Module, given: Sequence[torch.Tensor]) -> tuple[torch.Te
     return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
-def _trained(
-    rule: Mapping[str, Any], module: nn.Module, given: list[torch.Tensor], labels: torch.Tensor, mode: str
+def trained(
+    rule: Mapping[str, Any],
+    module: nn.Module,
+    batches: Sequence[tuple[list[torch.Tensor], torch.Tensor]],
+    mode: str,
+    loss_of: Callable[..., torch.Tensor] = cross_entropy,
+    update: Callable[..., None] = update,
 ) -> Tensors:
-    """Loss and gradients of the first step; for mode step the losses and all weights after `STEPS` steps."""
+    """Loss and gradients of the first batch; for mode step the losses of all batches, one step each, and all weights
+    behind the last. `loss_of` takes logits and labels; `update` is that of `runtimes/torch.py`."""
     tensors = named_tensors(module)
     parameters = {name: p for name, p in tensors.items() if isinstance(p, nn.Parameter)}
     optimizer = optimizer_of(dict(rule), list(parameters.values()))
     losses = []
-    for count in range(STEPS if mode == "step" else 1):
+    for count, (given, labels) in enumerate(batches if mode == "step" else batches[:1], 1):
         optimizer.zero_grad()
-        loss = cross_entropy(_outputs(module, given)[0], labels)
+        loss = loss_of(_outputs(module, given)[0], labels)
         loss.backward()
         losses.append(loss.detach())
         if mode == "step":
-            update(optimizer, dict(rule), count + 1)
+            update(optimizer, dict(rule), count)
     if mode == "gradient":
         grads = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in parameters.items()}
         return {"loss": np.array([float(losses[0])]), **_named("gradient", grads)}
-    trained = {name: value for name, value in tensors.items() if name in parameters or "running" in name}
-    return {"loss": torch.stack(losses).double().numpy(), **_named("weight", trained)}
+    weights = {name: value for name, value in tensors.items() if name in parameters or "running" in name}
+    return {"loss": torch.stack(losses).double().numpy(), **_named("weight", weights)}
 
 
 def _named(kind: str, tensors: Mapping[str, torch.Tensor]) -> Tensors:
