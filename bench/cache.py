@@ -46,7 +46,8 @@ def artifact_folder(source: Source, seed: int = 0) -> Path:
     spec, folder = models.find(source.place), Path(models.__file__).parent
     family = folder / f"{spec.factory.partition(':')[0].rpartition('.')[2]}.py"
     network = [_source(each) for each in (family, folder / "_weights.py", folder / "__init__.py")]
-    return root() / "models" / f"{source.place}-{digest('zoo', seed, network, made_by)}"
+    options = source.word.removeprefix(source.place)
+    return root() / "models" / f"{source.place}-{digest('zoo', seed, network, made_by, options)}"
 
 
 def _converters() -> list[Path]:

@@ -20,8 +20,8 @@ from xbench.converters.artifact import Artifact
 from xbench.converters.reader import InvalidModel, canonical, plain, read, stored
 
 
-def export_zoo(name: str, seed: int, folder: Path) -> None:
-    """Exports a reference network into an empty folder."""
+def export_zoo(name: str, seed: int, folder: Path, optimizer: models.Optimizer | None = None) -> None:
+    """Exports a reference network into an empty folder, to be trained by its own update rule or by another."""
     from xbench.converters.onnx import export
 
     spec = models.find(name)
@@ -29,12 +29,13 @@ def export_zoo(name: str, seed: int, folder: Path) -> None:
     inputs, _ = models.sample(spec, 2, seed)
     model = export(network, inputs)
     given = [asdict(each) | {"shape": list(each.shape)} for each in spec.inputs]
-    facts = {"classes": spec.classes, "labels": list(spec.labels), "optimizer": asdict(spec.optimizer)}
+    rule = asdict(optimizer or spec.optimizer)
+    facts = {"classes": spec.classes, "labels": list(spec.labels), "optimizer": rule}
     write(folder, model, {"name": name, "origin": "zoo", "seed": seed, "inputs": given, **facts})
 
 
 def export_module(source: Source, folder: Path) -> None:
-    """Exports what a user's factory makes. It trains where its first output is a row of numbers a sample: logits.
+    """Exports what a user's factory makes.
 
     Raises:
         XBenchError: the factory cannot be imported or called, or makes no module.
@@ -52,10 +53,19 @@ def export_module(source: Source, folder: Path) -> None:
         raise XBenchError(f"{source.place} cannot be exported: {plain(error)}") from error
     values = {value.name: value for value in model.graph.inputs}
     given = [asdict(i) | {"shape": list(i.shape), "high": _high(i, values.get(i.name))} for i in source.inputs]
-    logits = model.graph.outputs[0].shape
-    classes = logits[1] if logits is not None and len(logits) == 2 and isinstance(logits[1], int) else 0
-    facts = {"classes": classes, "labels": ["batch"], "optimizer": asdict(models.Optimizer())}
-    write(folder, model, {"name": source.word, "origin": "module", "seed": 0, "inputs": given, **facts})
+    facts = {"name": source.word, "origin": "module", "seed": 0, "inputs": given, **_training(source, model)}
+    write(folder, model, facts)
+
+
+def _training(source: Source, model: ir.Model) -> dict[str, Any]:
+    """How a model that says nothing of it is trained: by the mean cross entropy over the last axis of its first output,
+    which has two or three axes, as logits have. Where it has not, it has no loss: 0 classes."""
+    shape = model.graph.outputs[0].shape
+    sizes = [n if isinstance(n, int) else BATCH if axis == 0 else None for axis, n in enumerate(shape or ())]
+    logits = len(sizes) in (2, 3) and None not in sizes and model.graph.outputs[0].dtype == ir.DataType.FLOAT
+    classes = sizes[-1] if logits and isinstance(sizes[-1], int) and sizes[-1] > 1 else 0
+    rule = asdict(source.optimizer or models.Optimizer())
+    return {"classes": classes, "labels": sizes[:-1] if classes else [BATCH], "optimizer": rule}
 
 
 def _high(given: models.Input, value: ir.Value | None) -> float:
@@ -64,7 +74,7 @@ def _high(given: models.Input, value: ir.Value | None) -> float:
 
 @uncollected()
 def export_file(source: Source, path: Path, folder: Path) -> None:
-    """Reads an ONNX file, checks it, brings it to our opset and writes it as an artifact. It has no loss to train with.
+    """Reads an ONNX file, checks it, brings it to our opset and writes it as an artifact.
 
     Raises:
         XBenchError: not an ONNX file, truncated, invalid, or with shapes that are not known.
@@ -142,8 +152,8 @@ def _write_file(folder: Path, source: Source, model: ir.Model) -> None:
         and name not in statistics | fixed
     ]
     model.metadata_props[PARAMETERS] = json.dumps(weights)
-    facts = {"classes": 0, "labels": ["batch"], "optimizer": asdict(models.Optimizer())}
-    write(folder, model, {"name": source.word, "origin": "onnx", "seed": 0, "inputs": given, **facts})
+    facts = {"name": source.word, "origin": "onnx", "seed": 0, "inputs": given, **_training(source, model)}
+    write(folder, model, facts)
 
 
 def _static(node: ir.Node) -> list[ir.Value]:
@@ -185,7 +195,7 @@ def export_prefix(artifact: Artifact, nodes: int | None, folder: Path) -> dict[s
 
     Returns the number of nodes and of outputs.
     """
-    model = ir.load(artifact.onnx)
+    model = ir.load(artifact.folder / "model.onnx")
     graph = model.graph
     kept = list(graph)[:nodes]
     values = [

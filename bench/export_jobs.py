@@ -1,5 +1,6 @@
 """What the exporter's worker can be asked to do: make artifacts, read what others made, compute references."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from xbench.bench import XBenchError
 from xbench.bench.source import parse
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate
+from xbench.parity.verdict import read
 
 
 def export(word: str, file: str, folder: str) -> None:
@@ -16,7 +18,7 @@ def export(word: str, file: str, folder: str) -> None:
 
     source = parse(word)
     if source.kind == "zoo":
-        convert.export_zoo(source.place, 0, Path(folder))
+        convert.export_zoo(source.place, 0, Path(folder), source.optimizer)
     elif source.kind == "module":
         try:
             convert.export_module(source, Path(folder))
@@ -51,4 +53,20 @@ def prefix(artifact: str, nodes: int | None, folder: str) -> dict[str, Any]:
     return convert.export_prefix(Artifact.read(artifact), nodes, Path(folder))
 
 
-EXPORT_JOBS = (export, import_tensorflow, reference, prefix)
+def explain_forward(artifact: str, reference: str, candidate: str, tensor: str) -> list[dict[str, Any]]:
+    """The mistakes that explain the first wrong tensor of a model whose tensors are all outputs."""
+    from xbench.parity.explain.forward import forward
+
+    found = forward(Artifact.read(artifact), read(Path(reference)), read(Path(candidate)), tensor)
+    return [asdict(each) for each in found]
+
+
+def explain_training(artifact: str, mode: str, reference: str, candidate: str) -> list[dict[str, Any]]:
+    """The mistakes that explain a training step."""
+    from xbench.parity.explain.training import trained
+
+    found = trained(Artifact.read(artifact), mode, read(Path(reference)), read(Path(candidate)))
+    return [asdict(each) for each in found]
+
+
+EXPORT_JOBS = (export, import_tensorflow, reference, prefix, explain_forward, explain_training)

@@ -46,6 +46,18 @@ def first_wrong(artifact: str, runtime: str, device: str, threads: int, layout: 
     return verdict.judge(candidate.run(ready, model, "forward", expected), expected).first_wrong
 
 
+def answer(
+    artifact: str, runtime: str, mode: str, device: str, threads: int, layout: str, reference: str, path: str
+) -> str | None:
+    """Writes every tensor that a runtime computes of those a reference holds; returns the first wrong one."""
+    model, expected = Artifact.read(artifact), _expected(reference)
+    ready = load(runtime, model, Options(mode, device, threads, layout=layout))
+    ready.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
+    given = candidate.run(ready, model, mode, expected)
+    verdict.join(Path(path), given)
+    return verdict.judge(given, expected).first_wrong
+
+
 def convertible(artifact: str, runtime: str, device: str) -> dict[str, Any]:
     """Makes a runtime load and compile a converted model for a batch of 2, or says what is missing."""
     model = Artifact.read(artifact)
@@ -255,5 +267,17 @@ def _training_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) 
     return resident
 
 
-RUNTIME_JOBS = (first_wrong, convertible, race_layouts, open_cell, check, check_more, certify, save, warm, block)
+RUNTIME_JOBS = (
+    first_wrong,
+    answer,
+    convertible,
+    race_layouts,
+    open_cell,
+    check,
+    check_more,
+    certify,
+    save,
+    warm,
+    block,
+)
 JOBS: dict[str, Callable[..., Any]] = {job.__name__: job for job in (*EXPORT_JOBS, *RUNTIME_JOBS)}

@@ -5,20 +5,29 @@
     model.keras, saved_model/                     a TensorFlow model, read through tf2onnx
     package.module:factory@x:float32:batch,3,8,8  any PyTorch module: a callable that makes it, and its inputs
 
-The options behind the @ are those of `--shape` and `--input`, so that one word says all that a record needs.
+    lenet@optimizer=adam,lr=0.001                 any of them, trained by another update rule than its own
+
+The options behind the @, between semicolons, are those of `--shape`, `--input` and `--optimizer`, so that one word says
+all that a record needs.
 """
 
+import dataclasses
 import difflib
+import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from xbench import models
 from xbench.bench import XBenchError
+from xbench.converters.optimizer import SLOTS
 
 BATCH = "batch"
+RULE = "optimizer="
 TYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 
 
@@ -26,7 +35,8 @@ TYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "ui
 class Source:
     """A parsed word. `kind` is zoo, onnx, tensorflow or module; `place` a name, a path or module:factory.
 
-    `shapes` maps names of axes to one size and names of inputs to all their sizes; `inputs` are those of a module.
+    `shapes` maps names of axes to one size and names of inputs to all their sizes; `inputs` are those of a module;
+    `optimizer` is None where the model's own is meant.
     """
 
     word: str
@@ -34,6 +44,7 @@ class Source:
     place: str
     shapes: dict[str, tuple[int | str, ...]]
     inputs: tuple[models.Input, ...]
+    optimizer: models.Optimizer | None = None
 
     @property
     def stem(self) -> str:
@@ -53,6 +64,8 @@ def parse(word: str) -> Source:
         place, rest = word, ""
     kind = _kind(place)
     options = [option for option in rest.split(";") if option]
+    rules = [option for option in options if option.startswith(RULE)]
+    options = [option for option in options if option not in rules]
     shapes = dict(_shape(option) for option in options if "=" in option)
     inputs = tuple(_input(option) for option in options if "=" not in option)
     if inputs and kind != "module":
@@ -61,7 +74,7 @@ def parse(word: str) -> Source:
         raise XBenchError(f"{place}: name its inputs in order, such as --input x:float32:batch,3,224,224")
     if shapes and kind in ("zoo", "module"):
         raise XBenchError(f"{place}: --shape is for files with dynamic axes")
-    return Source(word, kind, place, shapes, inputs)
+    return Source(word, kind, place, shapes, inputs, _optimizer(rules[-1]) if rules else None)
 
 
 def _kind(place: str) -> str:
@@ -101,9 +114,7 @@ def _input(option: str) -> models.Input:
     if more or not name.isidentifier() or not dtype:
         raise XBenchError(f"--input {option}: write name:type:sizes, such as x:float32:batch,3,224,224")
     if dtype not in TYPES:
-        near = difflib.get_close_matches(dtype, TYPES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the types are {', '.join(TYPES)}"
-        raise XBenchError(f"--input {option}: unknown type {dtype!r}: {hint}")
+        raise XBenchError(f"--input {option}: {_unknown('type', dtype, TYPES)}")
     shape = _sizes(sizes, f"--input {option}")
     if not shape or shape[0] != BATCH or BATCH in shape[1:]:
         raise XBenchError(f"--input {option}: the first size, and no other, is the word {BATCH}")
@@ -111,9 +122,42 @@ def _input(option: str) -> models.Input:
     return models.Input(name, shape, dtype, low, high)
 
 
-def with_options(word: str, shapes: list[str], inputs: list[str]) -> str:
-    """The word with the options of `--shape` and `--input`; a network of the zoo has none to give."""
-    options = [*inputs, *shapes]
-    if not options or word in models.MODELS:
+def _optimizer(option: str) -> models.Optimizer:
+    """Reads `optimizer=adamw,lr=0.001,weight_decay=0.1`; a schedule is `schedule=1/0.5/0.1`, factors step by step."""
+    text = option.removeprefix(RULE)
+    name, *settings = text.split(",")
+    if name not in SLOTS:
+        raise XBenchError(f"--optimizer {text}: {_unknown('update rule', name, SLOTS)}")
+    own = models.Optimizer(name)
+    known = [field.name for field in dataclasses.fields(own) if field.name != "name"]
+    values: dict[str, Any] = {}
+    for key, _, value in (setting.partition("=") for setting in settings):
+        if key not in known:
+            raise XBenchError(f"--optimizer {text}: {_unknown('setting', key, known)}")
+        try:
+            numbers = tuple(float(each) for each in value.split("/"))
+        except ValueError:
+            raise XBenchError(f"--optimizer {text}: {key} is not a number: {value!r}") from None
+        if not all(math.isfinite(each) and each >= 0 for each in numbers) or (key != "schedule" and len(numbers) > 1):
+            raise XBenchError(f"--optimizer {text}: {key} must be a number of at least 0, not {value}")
+        values[key] = numbers if key == "schedule" else bool(numbers[0]) if key == "nesterov" else numbers[0]
+    rule = dataclasses.replace(own, **values)
+    if rule.nesterov and not (rule.name == "sgd" and rule.momentum):
+        raise XBenchError(f"--optimizer {text}: nesterov needs sgd with a momentum")
+    if max(rule.beta1, rule.beta2) >= 1:
+        raise XBenchError(f"--optimizer {text}: beta1 and beta2 must be below 1")
+    return rule
+
+
+def _unknown(what: str, word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"unknown {what} {word!r}: " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}")
+
+
+def with_options(word: str, shapes: list[str], inputs: list[str], optimizer: str | None = None) -> str:
+    """The word with the options of `--shape`, `--input` and `--optimizer`; the zoo's networks have their own shapes."""
+    options = [] if word.partition("@")[0] in models.MODELS else [*inputs, *shapes]
+    options += [RULE + optimizer] if optimizer else []
+    if not options:
         return word
     return f"{word}{';' if '@' in word and not os.path.exists(word) else '@'}{';'.join(options)}"

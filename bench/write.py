@@ -15,7 +15,7 @@ from xbench.converters.artifact import INDEX, TEXTS, TRAINING, WEIGHTS, write_we
 from xbench.converters.fusion import fuse
 from xbench.converters.gradient import NoGradient
 from xbench.converters.layout import channels_last
-from xbench.converters.training import train_step
+from xbench.converters.training import is_statistics, train_step
 
 EXTERNAL = 2**30  # bytes of weights from which on they lie beside the graph: protobuf ends at 2 GB
 INSIDE = 1000  # bytes up to which an initializer stays in the graph all the same, if the text does not read it
@@ -45,6 +45,7 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
         "operators": count_operators(model),
         "program_operators": program.operators,
         "parameters": list(program.params),
+        "statistics": [str(v.name) for n in model.graph if is_statistics(n) for v in n.inputs[3:5] if v is not None],
         "parameter_count": sum(sizes.values()),
         "macs": macs.count(model),
         "dead_nodes": _dead_nodes(model),
@@ -114,7 +115,13 @@ def _inference(model: ir.Model) -> ir.Model:
     """The graph without Dropout, which does nothing in evaluation."""
     inference = model.clone()
     for node in list(inference.graph):
-        if node.op_type == "Dropout" and node.inputs[0] is not None:
+        if node.op_type != "Dropout" or node.inputs[0] is None:
+            continue
+        if node.outputs[0].is_graph_output():  # which keeps its name
+            node.op_type = "Identity"
+            node.attributes.clear()
+            node.resize_inputs(1)
+        else:
             ir.convenience.replace_all_uses_with(node.outputs[0], node.inputs[0], replace_graph_outputs=True)
             inference.graph.remove(node, safe=True)
     common.RemoveUnusedNodesPass()(inference)

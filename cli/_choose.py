@@ -33,6 +33,14 @@ InputWords = Annotated[
     list[str] | None,
     typer.Option("--input", help="An input of module:factory, in its order: name:float32:batch,3,224,224."),
 ]
+OptimizerWord = Annotated[
+    str | None,
+    typer.Option(
+        "--optimizer",
+        help="Update rule of mode step instead of the model's own: sgd, adam or adamw, with its settings, such as "
+        "adamw,lr=0.001,weight_decay=0.1 or sgd,lr=0.1,momentum=0.9,nesterov=1,clip=5,schedule=1/0.5/0.1.",
+    ),
+]
 LayoutWord = Annotated[
     str,
     typer.Option(
@@ -73,8 +81,9 @@ def choose_models(
     default: Sequence[str],
     shapes: Sequence[str] | None = None,
     inputs: Sequence[str] | None = None,
+    optimizer: str | None = None,
 ) -> list[str]:
-    """The words for models, each with the options of `--shape` and `--input`; `all` means the whole zoo.
+    """The words for models, each with the options of `--shape`, `--input`, `--optimizer`; `all` means the whole zoo.
 
     Raises:
         XBenchError: a word that means nothing, or an option that cannot be read.
@@ -82,10 +91,9 @@ def choose_models(
     from xbench import models
     from xbench.bench.source import parse, with_options
 
-    if not words:
-        return list(default)
-    chosen = [name for word in words for name in (models.MODELS if word == ALL else [word])]
-    chosen = [with_options(name, list(shapes or ()), list(inputs or ())) for name in dict.fromkeys(chosen)]
+    chosen = [name for word in words or default for name in (models.MODELS if word == ALL else [word])]
+    given = (list(shapes or ()) if words else [], list(inputs or ()) if words else [], optimizer)
+    chosen = [with_options(name, *given) for name in dict.fromkeys(chosen)]
     for name in chosen:
         try:
             parse(name)

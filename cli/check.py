@@ -26,7 +26,12 @@ def check(
     layout: choose.LayoutWord = "nchw",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
+    optimizer: choose.OptimizerWord = None,
     timeout: Annotated[float, typer.Option(help="Seconds one job of a worker may take.")] = 900,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Say what a failure looks like: the oracle is computed under each mistake."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
 ) -> None:
     """Compare outputs, gradients or trained weights of every runtime with the same network in float64.
@@ -38,7 +43,7 @@ def check(
     from xbench import models
     from xbench.cli._progress import Bar
 
-    names = choose.choose_models(model, tuple(models.MODELS), shape, inputs)
+    names = choose.choose_models(model, tuple(models.MODELS), shape, inputs, optimizer)
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "gradient"))
     cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
@@ -47,7 +52,8 @@ def check(
     broken: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
         with Bar(len(names) * len(targets) * len(modes), "check") as bar:
-            rows = _check(names, targets, modes, batch, cell, bool(mode), timeout, Path(logs), bar, broken)
+            told = {"strict": bool(mode), "explain": explain, "timeout": timeout, "logs": Path(logs)}
+            rows = _check(names, targets, modes, batch, cell, told, bar, broken)
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     elif rows:
@@ -61,19 +67,19 @@ def _check(
     modes: list[str],
     batch: int,
     cell: dict[str, Any],
-    strict: bool,
-    timeout: float,
-    logs: Path,
+    told: dict[str, Any],
     bar: Any,
     broken: set[str],
 ) -> list[dict[str, Any]]:
     """One row a cell; one that cannot exist, or is slow to prepare, is a row only where its mode was asked for."""
     from xbench.bench import AUTO, Case, machine
+    from xbench.bench.explain import explain as find
     from xbench.bench.prepare import Exporter
     from xbench.bench.proof import verify_each
     from xbench.bench.record import expected
 
-    exporter, order = Exporter(logs), list[tuple[str, str, str]]()
+    logs, timeout, strict = told["logs"], told["timeout"], told["strict"]
+    exporter, order = Exporter(logs), dict[tuple[str, str, str], tuple[Case, Any]]()
 
     def cells() -> Iterator[tuple[Case, Any]]:
         for name in names:
@@ -86,7 +92,7 @@ def _check(
                     bar.skip()
                     continue
                 bar.say(f"{name}: {case.runtime} {case.mode}")
-                order.append((name, case.runtime, case.mode))
+                order[name, case.runtime, case.mode] = case, artifact
                 yield case, artifact
 
     rows = {}
@@ -96,6 +102,9 @@ def _check(
             row = _row(record)
             rows[row["model"], row["runtime"], row["mode"]] = row
             bar.finish(_line(row))
+        for place in (place for place in order if told["explain"] and rows[place]["status"] == "FAIL"):
+            bar.say(f"{' '.join(place)}: what does it look like?")
+            rows[place]["explanations"] = find(*order[place], rows[place]["first_wrong"], exporter, timeout, logs)
     finally:
         exporter.close()
     return [rows[place] for place in order]
@@ -141,12 +150,32 @@ def _held(row: dict[str, Any]) -> str:
 
 def _print(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.markup import escape
+    from rich.table import Column, Table
 
-    table = Table("model", "runtime", "mode", "status", "class", "error / noise", "parameters", "worst tensor")
-    for row in rows:
-        ratio = "" if row["ratio"] is None else f"{row['ratio']:.1f}"
-        colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(row["status"], "bold red")
-        words = [row["class"] or "", ratio, _held(row), row["worst_tensor"] or row["message"] or ""]
-        table.add_row(row["model"], row["runtime"], row["mode"], f"[{colour}]{row['status']}[/]", *words)
-    Console().print(table)
+    console = Console()
+    for model in dict.fromkeys(row["model"] for row in rows):
+        runtime = Column("runtime", no_wrap=True)
+        rest = ("mode", "status", "class", "x noise", "parameters", Column("worst tensor", overflow="fold"))
+        table = Table(runtime, *rest, box=None, pad_edge=False)
+        for row in (row for row in rows if row["model"] == model):
+            ratio = "" if row["ratio"] is None else f"{row['ratio']:.1f}"
+            colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(row["status"], "bold red")
+            words = [row["class"] or "", ratio, _held(row), escape(row["worst_tensor"] or row["message"] or "")]
+            table.add_row(row["runtime"], row["mode"], f"[{colour}]{row['status']}[/]", *words)
+        console.print(f"\n[bold]{escape(model)}[/]", highlight=False)
+        console.print(table)
+        for row in (row for row in rows if row["model"] == model and "explanations" in row):
+            console.print(*_explained(row), sep="\n", highlight=False, markup=False)
+
+
+def _explained(row: dict[str, Any]) -> list[str]:
+    """What a failed cell looks like, a line each; the first is the likeliest."""
+    head, found = f"{row['runtime']} {row['mode']}", row["explanations"]
+    if not found:
+        return [f"{head}: no known mistake explains it"]
+    lines = []
+    for each in found:
+        place = f" ({each['scope'] or 'it explains this tensor, not all behind it'}, at {each['tensor']})"
+        lines.append(f"{each['says']}{place if each['tensor'] else ''}; {each['ratio']:.1f} x noise is left")
+    return [f"{head} looks like: {lines[0]}", *(f"  or: {line}" for line in lines[1:])]

@@ -33,6 +33,7 @@ def convert(
     layout: choose.LayoutWord = "nchw",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
+    optimizer: choose.OptimizerWord = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
 ) -> None:
     """Export each model once and convert it for each runtime; what is missing is named, all at once.
@@ -46,7 +47,7 @@ def convert(
     from xbench import models
     from xbench.cli._progress import Bar
 
-    names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs)
+    names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer)
     forms = choose.choose_runtimes(to) if to else []
     targets = list(dict.fromkeys([*choose.choose_runtimes(runtime or forms), *forms]))
     choose.choose_device(device)

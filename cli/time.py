@@ -44,6 +44,7 @@ def time(
     layout: choose.LayoutWord = "nchw",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
+    optimizer: choose.OptimizerWord = None,
     plane: Plane = "resident",
     data: Data = "synthetic",
     budget: Budget = 2.0,
@@ -65,20 +66,19 @@ def time(
     from xbench.bench.results import open_store
     from xbench.bench.session import Protocol
 
-    names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs)
+    names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer)
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "step"))
     batches = choose.choose_batches(batch)
     for word, known, option in ((plane, PLANES, "--plane"), (data, sets.SETS, "--data")):
         if word not in known:
             raise XBenchError(f"{option} must be one of {', '.join(known)}, not {word!r}")
-    cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
-    cell["layout"] = choose.choose_layout(layout)
+    cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads), "plane": plane}
+    cell |= {"layout": choose.choose_layout(layout), "data": data}
     choose.need_torch()
     store = open_store(out)
-    cases = _cells(names, targets, modes, batches, {**cell, "plane": plane, "data": data})
-    protocol = Protocol(budget=budget, target=target_ci, timeout=timeout)
-    again = "all" if rerun else "failed" if retry else "none"
+    cases = _cells(names, targets, modes, batches, cell)
+    protocol, again = Protocol(budget, target_ci, timeout=timeout), "all" if rerun else "failed" if retry else "none"
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
         rows, broken = _time(cases, bool(mode), again, store, protocol, Path(logs))
     if rows or not broken:
@@ -89,7 +89,8 @@ def time(
 def _batch(model: str) -> int:
     from xbench.models import MODELS
 
-    return MODELS[model].batch if model in MODELS else 1
+    name = model.partition("@")[0]
+    return MODELS[name].batch if name in MODELS else 1
 
 
 def _cells(

@@ -28,6 +28,11 @@ def slots(rule: Mapping[str, Any]) -> tuple[str, ...]:
     return () if rule["name"] == "sgd" and not rule["momentum"] else SLOTS[rule["name"]]
 
 
+def by_slot(memory: Mapping[str, Mapping[str, Any]]) -> Arrays:
+    """Slot -> name -> array as one dictionary: `<slot>.<name>` -> array."""
+    return {f"{slot}.{name}": array for slot, kept in memory.items() for name, array in kept.items()}
+
+
 def rate(rule: Mapping[str, Any], step: int) -> float:
     """The learning rate of a step, counted from 1."""
     schedule = rule["schedule"] or (1.0,)

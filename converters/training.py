@@ -137,12 +137,18 @@ def _lower_statistics(op: Ops, graph: ir.Graph, unbiased: bool) -> dict[str, ir.
             count = op.count(x, image_axes(x))
             variance = op.Mul(variance, op.Div(count, op.Sub(count, 1.0)))
         momentum = node.attributes.get_float("momentum", 0.9)
-        for old, new in zip(running, (mean, variance), strict=True):
+        for old, new in zip(running, (mean, variance), strict=True) if is_statistics(node) else ():
             kept = op.Add(op.Mul(old, momentum), op.Mul(op.reshape_like(new, old), 1 - momentum))
             statistics[str(old.name)] = kept
         _put_in_place(node, y)
     graph.sort()
     return statistics
+
+
+def is_statistics(node: ir.Node) -> bool:
+    """Whether training changes the running statistics of a BatchNormalization: not those of a file that says
+    `training_mode=1` itself, which means the batch's always, and gives the new ones as outputs."""
+    return node.op_type == "BatchNormalization" and not node.attributes.get_int("training_mode", 0)
 
 
 def _put_in_place(node: ir.Node, value: ir.Value) -> None:

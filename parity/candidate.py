@@ -28,7 +28,8 @@ def sample(artifact: Artifact, batch: int, seed: int) -> tuple[list[np.ndarray],
 
 
 def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs, or loss and gradients, or losses and weights after `STEPS` steps; leaves the runtime as it was."""
+    """Outputs, or loss and gradients, or losses, weights and optimizer state after `STEPS` steps; leaves the runtime as
+    it was."""
     inputs = runtime.put(inputs_of(reference))
     if mode == "forward":
         result = runtime.forward(*inputs)
@@ -48,6 +49,7 @@ def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str,
         result = runtime.step(inputs, labels)
         runtime.wait(result)
         losses.append(float(np.asarray(runtime.get(result[:1])[0])))
-    weights = runtime.weights()
+    weights, kept = runtime.weights(), runtime.optimizer_state() or {}
     runtime.reset()
-    return {"loss": np.array(losses), **{f"weight/{name}": value for name, value in weights.items()}}
+    named = {f"weight/{name}": value for name, value in weights.items()}
+    return {"loss": np.array(losses), **named, **{f"optimizer/{name}": value for name, value in kept.items()}}

@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from xbench.converters.artifact import TRAINING, Artifact
-from xbench.converters.training import DROPOUT, GRADIENT, LABELS, LOSS, NEW, select
+from xbench.converters.training import DROPOUT, GRADIENT, LABELS, LOSS, NEW, STEP, select
 from xbench.runtimes import Options, Trainer
 
 Arrays = dict[str, Any]  # by the names of the graph, on the device
@@ -117,6 +117,11 @@ class GraphTrainer(Trainer):
     def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
         loss, made = result
         return float(self.host(loss)), {name.removeprefix(GRADIENT): self.host(made[name]) for name in self.grads}
+
+    def optimizer_state(self) -> dict[str, np.ndarray]:
+        program, made = self.artifact.program(), {NEW + name for name in self.kept}
+        own = {STEP, *program.params, *program.state}
+        return {n: self.host(v) for n, v in self.sides[self.side].items() if NEW + n in made and n not in own}
 
     def weights(self) -> dict[str, np.ndarray]:
         program = self.artifact.program()

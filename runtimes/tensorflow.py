@@ -11,7 +11,7 @@ from xbench.converters import standalone
 from xbench.converters import tensorflow as ops
 from xbench.converters.artifact import Artifact
 from xbench.converters.kernels import inverse, kernel_orders, reordered
-from xbench.converters.optimizer import Functions, slots, update
+from xbench.converters.optimizer import Functions, by_slot, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
 
 
@@ -161,6 +161,9 @@ class TensorFlow(Trainer):
 
     def weights(self) -> dict[str, np.ndarray]:
         return self._named_as_onnx({**self.params, **self.state})
+
+    def optimizer_state(self) -> dict[str, np.ndarray]:
+        return by_slot({slot: self._named_as_onnx(kept) for slot, kept in self.memory.items()})
 
     def _named_as_onnx(self, tensors) -> dict[str, np.ndarray]:
         """Parameters, or what has their shape, on the host in ONNX's order."""

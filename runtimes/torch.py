@@ -1,6 +1,7 @@
 """PyTorch, eager: the network's own `nn.Module`, or for an ONNX file the printed program as a module."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from xbench.runtimes import Options, Trainer, Unavailable
 class ProgramModule(nn.Module):
     """A converted model as an `nn.Module`; its parameters keep the names of the ONNX file."""
 
-    def __init__(self, artifact: Artifact) -> None:
+    def __init__(self, artifact: Artifact, table: Mapping[str, Callable[..., Any]] = ops.TABLE) -> None:
         super().__init__()
         program, self.dropout = artifact.program(), True
-        self.apply_program = program.bind(ops.TABLE)
+        self.apply_program = program.bind(table)
         self.arrays = nn.ParameterList(torch.from_numpy(a.copy()) for a in program.params.values())
         self.names, self.state_names = list(program.params), list(program.state)
         for index, array in enumerate(program.state.values()):
@@ -64,14 +65,41 @@ def named_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     return {**dict(module.named_parameters()), **{n: b for n, b in module.named_buffers() if b.is_floating_point()}}
 
 
+_DROPOUT = [True]  # whether dropout drops anything in this process
+
+
+def _switched(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A dropout of `torch.nn.functional` that can be switched off: modules may call it with no layer of their own."""
+
+    @functools.wraps(function)
+    def call(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
+        return function(x, p, training and _DROPOUT[0], inplace)
+
+    return call
+
+
+def _switched_attention(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0, *given: Any, **named: Any) -> Any:
+        return function(q, k, v, attn_mask, dropout_p if _DROPOUT[0] else 0.0, *given, **named)
+
+    return call
+
+
+for _name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+    setattr(nn.functional, _name, _switched(getattr(nn.functional, _name)))
+nn.functional.scaled_dot_product_attention = _switched_attention(nn.functional.scaled_dot_product_attention)
+
+
 def set_dropout(module: nn.Module, active: bool) -> None:
-    """Switches dropout off by rate, or back to the rate of the definition."""
+    """Switches all dropout of this process off or on: layers, functions, and those inside recurrent layers."""
+    _DROPOUT[0] = active
     for layer in module.modules():
         if isinstance(layer, ProgramModule):
             layer.dropout = active
-        if isinstance(layer, nn.Dropout):
-            layer.defined = getattr(layer, "defined", layer.p)
-            layer.p = layer.defined if active else 0.0
+        if isinstance(layer, nn.RNNBase):
+            layer.defined = getattr(layer, "defined", layer.dropout)
+            layer.dropout = layer.defined if active else 0.0
 
 
 def optimizer_of(rule: dict[str, Any], parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
@@ -90,6 +118,20 @@ def update(optimizer: torch.optim.Optimizer, rule: dict[str, Any], count: int) -
         if rule["clip"]:
             torch.nn.utils.clip_grad_norm_(group["params"], rule["clip"])
     optimizer.step()
+
+
+# torch.optim's names for what converters/optimizer.py calls slots.
+SLOTS = {"momentum_buffer": "momentum", "exp_avg": "mean", "exp_avg_sq": "square"}
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer, named: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The arrays an optimizer keeps, by `<slot>.<parameter>`; none for a parameter that never had a gradient."""
+    return {
+        f"{slot}.{name}": optimizer.state[p][key]
+        for name, p in named.items()
+        for key, slot in SLOTS.items()
+        if optimizer.state[p].get(key) is not None
+    }
 
 
 class Torch(Trainer):
@@ -176,6 +218,10 @@ class Torch(Trainer):
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         return standalone.write(self.artifact.program(), "torch", name, folder)
+
+    def optimizer_state(self) -> dict[str, np.ndarray]:
+        assert self.optimizer is not None, "step was not the mode this runtime was made for"
+        return {n: a.cpu().numpy().copy() for n, a in optimizer_state(self.optimizer, self.named).items()}
 
     def weights(self) -> dict[str, np.ndarray]:
         return {name: value.detach().cpu().numpy().copy() for name, value in named_tensors(self.module).items()}

@@ -28,12 +28,14 @@ BRIDGES = {
     "models/*.py": "torch",
     "converters/onnx*.py": "torch",
     "converters/savedmodel.py": "tensorflow",
+    "parity/explain/*.py": "torch",
+    "parity/mistakes/*.py": "torch",
     "parity/oracle.py": "torch",
 }
 ALIASES = {"jaxlib": "jax", "keras": "tensorflow"}
 
-# The vocabulary of the operators that are written once, and those operators.
-SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient")
+# What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
+SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient", "parity/explain", "parity/mistakes")
 
 FUNCTION_LINES = 50
 FILE_LINES = 300

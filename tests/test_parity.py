@@ -190,7 +190,7 @@ def candidate(artifact, reference, mode, change=lambda name, w: w):
         with torch.no_grad():
             return {f"output/{artifact.info['outputs'][0]}": module(*inputs).numpy()}
     batches = [(inputs, torch.from_numpy(reference["labels"]))] * verdict.STEPS
-    return oracle.trained(artifact.info["optimizer"], module, batches, mode)
+    return oracle.trained(artifact.info, module, batches, mode)
 
 
 @pytest.mark.parametrize("mode", ["forward", "gradient", "step"])

@@ -1,6 +1,9 @@
 """Words for models: what they mean, and what is said where they mean nothing."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,7 +13,7 @@ from test_cli import refused
 
 from xbench.bench import XBenchError
 from xbench.bench.source import parse, with_options
-from xbench.models import UnknownModel
+from xbench.models import Optimizer, UnknownModel
 
 NETWORK = """
 import torch
@@ -87,6 +90,8 @@ def test_options_go_behind_the_word(tmp_path):
     assert with_options("lenet", ["a=1"], []) == "lenet"
     assert with_options("m.onnx", ["a=1", "b=2"], []) == "m.onnx@a=1;b=2"
     assert with_options("m.onnx@a=1", ["b=2"], []) == "m.onnx@a=1;b=2"
+    assert with_options("lenet", ["a=1"], [], "adam,lr=0.1") == "lenet@optimizer=adam,lr=0.1"
+    assert with_options("m.onnx", ["a=1"], [], "adam") == "m.onnx@a=1;optimizer=adam"
     assert with_options("net:make", [], ["x:float32:batch,3"]) == "net:make@x:float32:batch,3"
 
 
@@ -207,3 +212,57 @@ def test_a_tensorflow_model_comes_in_through_tf2onnx(keras, word):
 def test_a_broken_keras_file_is_one_line(shell):
     (shell.folder / "m.keras").write_bytes(b"not a zip archive")
     assert "m.keras cannot be read as a TensorFlow model" in refused(shell, "check", "m.keras", "--runtime", "jax")
+
+
+# ***** update rules *****
+
+
+def test_a_word_may_name_another_update_rule():
+    rule = parse("lenet@optimizer=sgd,lr=0.1,momentum=0.9,nesterov=1,clip=5,schedule=1/0.5/0.1").optimizer
+    assert rule == Optimizer("sgd", 0.1, 0.9, clip=5, nesterov=True, schedule=(1, 0.5, 0.1))
+    assert parse("lenet@optimizer=adamw,weight_decay=0.1").optimizer == Optimizer("adamw", weight_decay=0.1)
+    assert parse("lenet").optimizer is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("adamx", "unknown update rule 'adamx': did you mean adam?"),
+        ("sgd,momentun=0.9", "unknown setting 'momentun': did you mean momentum?"),
+        ("sgd,lr", "lr is not a number: ''"),
+        ("sgd,lr=-1", "lr must be a number of at least 0, not -1"),
+        ("sgd,lr=nan", "lr must be a number of at least 0, not nan"),
+        ("sgd,lr=1/2", "lr must be a number of at least 0, not 1/2"),
+        ("sgd,nesterov=1", "nesterov needs sgd with a momentum"),
+        ("adam,beta2=1", "beta1 and beta2 must be below 1"),
+    ],
+)
+def test_an_update_rule_that_cannot_be_read_is_one_line(text, said):
+    with pytest.raises(XBenchError, match="--optimizer") as raised:
+        parse(f"lenet@optimizer={text}")
+    assert str(raised.value).endswith(said)
+
+
+NORMS = """
+import torch
+from planted_net import make
+net = make().train(MODE)
+torch.onnx.export(net, (torch.randn(2, 3, 12, 16),), FILE, dynamo=False, training=torch.onnx.TrainingMode.PRESERVE,
+    do_constant_folding=False, input_names=["x"], output_names=["y"], dynamic_axes={"x": {0: "n"}, "y": {0: "n"}})
+"""
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_an_onnx_file_trains_alike_where_that_is_asked_for(shell, training):
+    """One that says training_mode=1 itself has no running statistics to train; one that does not has."""
+    file = str(shell.folder / "net.onnx")
+    text = NORMS.replace("MODE", str(training)).replace("FILE", repr(file))
+    subprocess.run([sys.executable, "-W", "ignore", "-c", text], cwd=Path(__file__).parent, check=True)
+    options = ["--runtime", "torch", "--runtime", "jax", "--runtime", "onnxruntime", "--runtime", "tensorflow"]
+    rule = ["--optimizer", "adamw,weight_decay=0.1,clip=0.5"]
+    answer = shell.run("check", file, "--mode", "gradient", "--mode", "step", *options, *rule, "--json")
+    rows = json.loads(answer.stdout)
+    assert [(row["mode"], row["status"]) for row in rows] == [("gradient", "PASS")] * 4 + [("step", "PASS")] * 4
+    assert [row["mode"] for row in json.loads(shell.run("check", file, "--runtime", "jax", "--json").stdout)] == [
+        "forward"
+    ]

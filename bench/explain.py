@@ -1,0 +1,74 @@
+"""Why a cell failed: what its runtime computes is compared with the oracle under each mistake (`parity/explain/`)."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from xbench.bench import AUTO, Case, XBenchError
+from xbench.bench.prepare import Exporter
+from xbench.bench.worker import Worker, WorkerFailure
+from xbench.converters.artifact import Artifact
+
+TRAINED = ("gradient/", "weight/", "optimizer/")  # tensors of a training step
+TIMEOUT = 3600.0  # seconds for all mistakes of a training step
+
+
+def explain(
+    case: Case, artifact: Artifact, first_wrong: str | None, exporter: Exporter, timeout: float, logs: Path
+) -> list[dict[str, Any]]:
+    """The mistakes that explain a cell that failed, the likeliest first; none where no known one does.
+
+    Where the first wrong tensor is one of the forward pass that is explained: training is wrong as well then.
+    """
+    trained = first_wrong is None or first_wrong == "loss" or first_wrong.startswith(TRAINED)
+    look = _of_training if trained and case.mode != "forward" else _of_forward
+    with tempfile.TemporaryDirectory(prefix="xbench-explain-") as place:
+        try:
+            return look(case, artifact, exporter, timeout, logs, Path(place))
+        except (WorkerFailure, XBenchError):  # a cell that crashes gives nothing to compare
+            return []
+
+
+def _of_forward(
+    case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path, folder: Path
+) -> list[dict[str, Any]]:
+    """Mistakes of the operator that makes the first wrong tensor; all tensors are outputs."""
+    every = folder / "every"
+    every.mkdir()
+    exporter.call("prefix", artifact=str(artifact.folder), nodes=None, folder=str(every))
+    expected = exporter.reference(Artifact.read(every), "forward", case.batch, 0, "synthetic")
+    given = folder / "forward.npz"
+    wrong = _answer(case, every, "forward", timeout, logs, expected, given)
+    if wrong is None:
+        return []
+    where = {"artifact": str(every), "reference": str(expected), "candidate": str(given)}
+    found: list[dict[str, Any]] = exporter.call(
+        "explain_forward", TIMEOUT, tensor=wrong.removeprefix("output/"), **where
+    )
+    return found
+
+
+def _of_training(
+    case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path, folder: Path
+) -> list[dict[str, Any]]:
+    expected, given = exporter.reference(artifact, case.mode, case.batch, 0, case.data), folder / "trained.npz"
+    _answer(case, artifact.folder, case.mode, timeout, logs, expected, given)
+    where = {"artifact": str(artifact.folder), "reference": str(expected), "candidate": str(given)}
+    found: list[dict[str, Any]] = exporter.call("explain_training", TIMEOUT, mode=case.mode, **where)
+    return found
+
+
+def _answer(
+    case: Case, artifact: Path, mode: str, timeout: float, logs: Path, reference: Path, path: Path
+) -> str | None:
+    """Writes what the runtime computes, and returns the first wrong tensor."""
+    worker = Worker(logs / "explain.log", case.device, case.threads)
+    try:
+        told = {"runtime": case.runtime, "device": case.device, "threads": case.threads, "mode": mode}
+        told["layout"] = "nchw" if case.layout == AUTO else case.layout
+        wrong: str | None = worker.call(
+            "answer", timeout, artifact=str(artifact), reference=str(reference), path=str(path), **told
+        )
+        return wrong
+    finally:
+        worker.stop()

@@ -1,0 +1,208 @@
+"""Mistakes of a training step: whole steps are computed under each."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from xbench.converters.artifact import Artifact
+from xbench.converters.torch import TABLE, cross_entropy
+from xbench.parity import oracle
+from xbench.parity.candidate import inputs_of
+from xbench.parity.explain import CLEAR, Finding, Tensors, compared, errors
+from xbench.parity.mistakes import Mistake, both
+from xbench.parity.mistakes.training import of
+from xbench.parity.verdict import LIMITS, STEPS, distance
+from xbench.runtimes.torch import ProgramModule, named_tensors, set_dropout, update
+
+MASKS = 16  # draws of dropout that a result is compared with
+SPREAD = 3.0  # by how much it may be outside of what they gave
+FITS = 6  # steps towards a number that is not known
+PAIRED = 2  # mistakes that are tried together with every other
+
+
+def trained(artifact: Artifact, mode: str, reference: Tensors, candidate: Tensors) -> list[Finding]:
+    """Mistakes of a training step that explain its loss, gradients, weights, statistics and the optimizer's arrays."""
+    step = Step(artifact, mode, reference, candidate)
+    with oracle.default_type(torch.float64):
+        tried = [(m, step.off(m)) for m in of(artifact.info, mode)]
+        tried += [(m, step.off(m)) for m in _frozen(step)]
+        found = [(m, max(ratios.values())) for m, ratios in tried if max(ratios.values()) <= LIMITS["fp32"]]
+        found = found or list(_fits(step)) or list(_pairs(step, tried)) or list(_dropped(step))
+    ranked = sorted(found, key=lambda each: max(each[1], CLEAR))
+    return [Finding(m.name, m.says, float(ratio)) for m, ratio in ranked]
+
+
+@dataclass
+class Step:
+    """A training step that went wrong, and the oracle of it under any mistake."""
+
+    artifact: Artifact
+    mode: str
+    reference: Tensors
+    candidate: Tensors
+
+    def compute(self, mistake: Mistake, seed: int | None = None) -> Tensors:
+        """Every tensor to compare; `seed` is that of dropout, where it is on."""
+        module = ProgramModule(self.artifact, mistake.table(TABLE)).to(torch.float64).train()
+        set_dropout(module, active=seed is not None)
+        if seed is not None:
+            torch.manual_seed(seed)
+        info = {**self.artifact.info, "optimizer": {**self.artifact.info["optimizer"], **mistake.rule}}
+        named = named_tensors(module)
+        for name in mistake.zeroed:
+            named[name].register_hook(torch.zeros_like)
+
+        def updated(*given: Any) -> None:
+            for name in mistake.skipped:
+                named[name].grad = None
+            (mistake.update or update)(*given)
+
+        batch = (oracle.arrays(inputs_of(self.reference), torch.float64), torch.from_numpy(self.reference["labels"]))
+        return oracle.trained(info, module, [batch] * STEPS, self.mode, mistake.loss or cross_entropy, updated)
+
+    def off(self, mistake: Mistake) -> dict[str, float]:
+        """The error of every tensor under a mistake, in noise floors; infinite where it cannot be computed."""
+        try:
+            expected = self.compute(mistake)
+        except Exception:  # a mistake that does not go with this network
+            return {"": math.inf}
+        return errors(self.given, expected, self.reference)
+
+    @property
+    def given(self) -> Tensors:
+        """What the runtime gave; a gradient it did not give is zero."""
+        missing = {n: np.zeros_like(a) for n, a in self.reference.items() if n.startswith("gradient/")}
+        return {**missing, **self.candidate}
+
+
+def _frozen(step: Step) -> Iterable[Mistake]:
+    """Parameters that no gradient reaches: those that were given none, or did not move."""
+    if step.mode == "gradient":
+        still = [n for n in _named(step.reference, "gradient") if not step.given[f"gradient/{n}"].any()]
+        still = [n for n in still if step.reference[f"gradient/{n}"].any()]
+    elif step.mode == "step":
+        expected = step.compute(Mistake("", "", zeroed=tuple(step.artifact.parameters)))
+        like = errors(step.given, expected, step.reference)
+        still = [
+            n for n in _named(like, "weight") if like[f"weight/{n}"] <= LIMITS["fp32"] and n in step.artifact.parameters
+        ]
+        now = errors(step.given, step.reference, step.reference)
+        still = [n for n in still if now[f"weight/{n}"] > LIMITS["fp32"]]
+    if not still:
+        return
+    names = ", ".join(still[:3]) + (f" and {len(still) - 3} more" if len(still) > 3 else "")
+    yield Mistake("no_gradient", f"no gradient reaches {names}", zeroed=tuple(still))
+    if step.mode == "step":
+        yield Mistake("no_update", f"the update leaves out {names}", skipped=tuple(still))
+
+
+def _named(tensors: Iterable[str], kind: str) -> list[str]:
+    return [name.removeprefix(f"{kind}/") for name in tensors if name.startswith(f"{kind}/")]
+
+
+# ***** mistakes that the result itself gives a number to *****
+
+
+def _fits(step: Step) -> Iterator[tuple[Mistake, float]]:
+    """A factor of the loss, of the learning rate, or a limit of clipping that nobody would guess."""
+    if step.mode == "gradient":
+        names = [f"gradient/{name}" for name in _named(step.reference, "gradient")]
+        square = sum(float((step.reference[n] ** 2).sum()) for n in names)
+        factor = sum(float((step.reference[n] * step.given[n]).sum()) for n in names) / square if square else 0.0
+        scaled = lambda k, loss=cross_entropy: lambda logits, labels: k * loss(logits, labels)  # noqa: E731
+        kinds = [lambda k: Mistake("loss_scaled", f"the loss is multiplied by {k:.6g}", loss=scaled(k))]
+        kinds += [lambda k: Mistake("gradient_scaled", f"every gradient is multiplied by {k:.6g}", loss=_unseen(k))]
+        for make in kinds:
+            mistake = make(factor)
+            if factor and math.isfinite(factor) and (ratio := max(step.off(mistake).values())) <= LIMITS["fp32"]:
+                yield mistake, ratio
+        return
+    rule, norm = step.artifact.info["optimizer"], _first_norm(step)
+
+    def rated(k: float) -> Mistake:
+        return Mistake("learning_rate", f"the learning rate is multiplied by {k:.6g}", rule={"lr": k * rule["lr"]})
+
+    def clipped(k: float) -> Mistake:
+        says = f"gradients are clipped to a global norm of {k * norm:.6g}"
+        return Mistake("clipping", says, rule={"clip": k * norm})
+
+    for make in (rated, clipped):
+        if (found := _fitted(step, make)) is not None:
+            yield found
+
+
+def _unseen(k: float) -> Callable[..., Any]:
+    """A loss whose gradient is k times its own."""
+
+    def loss(logits: Any, labels: Any) -> Any:
+        value = cross_entropy(logits, labels)
+        return k * value + (1 - k) * value.detach()
+
+    return loss
+
+
+def _first_norm(step: Step) -> float:
+    """The global norm of the oracle's gradient."""
+    whole = Step(step.artifact, "gradient", step.reference, {}).compute(Mistake("", ""))
+    return math.sqrt(sum(float((a**2).sum()) for n, a in whole.items() if n.startswith("gradient/")))
+
+
+def _fitted(step: Step, make: Callable[[float], Mistake]) -> tuple[Mistake, float] | None:
+    """The mistake with the number that moves the weights as far as they moved."""
+    initial = step.artifact.program().params
+
+    def way(tensors: Tensors) -> float:
+        return math.sqrt(sum(distance(tensors[f"weight/{n}"], a)[0] ** 2 for n, a in initial.items()))
+
+    if any(f"weight/{n}" not in step.candidate for n in initial) or not math.isfinite(gone := way(step.candidate)):
+        return None
+    k = gone / way(step.reference)
+    for _ in range(FITS):
+        expected = step.compute(make(k))
+        if not (math.isfinite(far := way(expected)) and far):
+            return None
+        k *= gone / far
+    mistake = make(k)
+    ratio = float(max(step.off(mistake).values()))
+    return (mistake, ratio) if ratio <= LIMITS["fp32"] else None
+
+
+# ***** two mistakes, and random ones *****
+
+
+def _pairs(step: Step, tried: Sequence[tuple[Mistake, dict[str, float]]]) -> Iterator[tuple[Mistake, float]]:
+    """Two mistakes together: the one that puts most tensors right, and any other."""
+
+    def wrong(ratios: Mapping[str, float]) -> int:
+        return sum(ratio > LIMITS["fp32"] for ratio in ratios.values())
+
+    now = wrong(errors(step.given, step.reference, step.reference))
+    useful = [(m, ratios) for m, ratios in tried if "" not in ratios and wrong(ratios) < now]
+    for first, _ in sorted(useful, key=lambda each: wrong(each[1]))[:PAIRED]:
+        for second, _ in tried:
+            pair = both(first, second)
+            if pair is not None and (ratio := max(step.off(pair).values())) <= LIMITS["fp32"]:
+                yield pair, ratio
+                return
+
+
+def _dropped(step: Step) -> Iterator[tuple[Mistake, float]]:
+    """Dropout that is on: which elements it drops nobody knows, but how far off they make every tensor is known."""
+    if not step.artifact.has_dropout:
+        return
+    names = compared(step.candidate, step.reference)
+    off = {name: distance(step.given[name], step.reference[name])[0] for name in names if name in step.given}
+    if len(off) < len(names) or not all(map(math.isfinite, off.values())):
+        return
+    mistake = Mistake("dropout_on", f"Dropout is left on: every tensor is as far off as over {MASKS} draws of it")
+    draws = [step.compute(mistake, seed) for seed in range(MASKS)]
+    like = []
+    for name in names:
+        known = [distance(draw[name], step.reference[name])[0] for draw in draws]
+        like.append(min(known) / SPREAD <= off[name] <= max(known) * SPREAD)
+    if np.mean(like) >= 0.95 and like[names.index("loss")]:
+        yield mistake, 0.0

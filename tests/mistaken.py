@@ -1,0 +1,312 @@
+"""Runtimes that make one mistake each, of those that people make: JAX's adapter with that in it, written anew here.
+
+They are not made from `parity/mistakes/`: what finds a mistake must not be what plants it.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+from planted import jax_with, nth
+from torch import nn
+
+from xbench.converters import jax as ops
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import Options, Row, Trainer
+from xbench.runtimes.jax import Jax
+
+
+def operators(**changes: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[..., Trainer]:
+    """JAX with every call of some operators changed."""
+
+    def make(artifact: Artifact, options: Options) -> Trainer:
+        return jax_with(artifact, options, lambda table: {op: change(table[op]) for op, change in changes.items()})
+
+    return make
+
+
+def nth_operator(operator: str, number: int, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
+    """JAX with one node of the graph changed: the operator's n-th."""
+
+    def make(artifact: Artifact, options: Options) -> Trainer:
+        calls = artifact.operators[operator]
+        one = lambda table: {operator: nth(table[operator], number % calls, change(table[operator]), calls)}  # noqa: E731
+        return jax_with(artifact, options, one)
+
+    return make
+
+
+def given(**attributes: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The operator with some attributes others."""
+    return lambda operator: lambda *args, **own: operator(*args, **{**own, **attributes})
+
+
+def updated(rule: Callable[..., Any]) -> Callable[..., Trainer]:
+    """JAX with another update: of a rule, the step's number, a parameter, its gradient, the arrays kept for it."""
+
+    class Wrong(Jax):
+        def _step(self, dropout, params, state, memory, count, key, inputs, labels):  # type: ignore[no-untyped-def]
+            loss = jax.value_and_grad(functools.partial(self._loss, False), has_aux=True)
+            (value, changed), grads = loss(params, state, key, inputs, labels)
+            new, kept = {}, {slot: {} for slot in memory}
+            for name, p in params.items():
+                old = {slot: memory[slot][name] for slot in memory}
+                new[name], now = rule(self.rule, count + 1, p, grads[name], old)
+                for slot in memory:
+                    kept[slot][name] = now[slot]
+            return value, new, {**state, **changed}, kept, count + 1
+
+    return Wrong
+
+
+def losses(change: Callable[[Any, Any], Any]) -> Callable[..., Trainer]:
+    """JAX with another loss, of logits and labels."""
+
+    class Wrong(Jax):
+        def _loss(self, dropout, params, state, key, inputs, labels):  # type: ignore[no-untyped-def]
+            outputs, changed = self.apply(self._as_onnx(params), state, *inputs, training=True, rng=None)
+            return change(outputs[0], labels), changed
+
+    return Wrong
+
+
+def ruled(**settings: Any) -> Callable[..., Trainer]:
+    """JAX with other settings of the update rule."""
+
+    def make(artifact: Artifact, options: Options) -> Trainer:
+        rule = {**artifact.info["optimizer"], **settings}
+        return Jax(dataclasses.replace(artifact, info={**artifact.info, "optimizer": rule}), options)
+
+    return make
+
+
+# ***** update rules *****
+
+
+def sgd(gain=1.0, decoupled=False):  # type: ignore[no-untyped-def]
+    def rule(r, count, p, g, old):  # type: ignore[no-untyped-def]
+        lr, decay = r["lr"], r["weight_decay"]
+        g = g if decoupled else g + decay * p
+        v = r["momentum"] * old["momentum"] + gain * g
+        return p - lr * v - (lr * decay * p if decoupled else 0), {"momentum": v}
+
+    return rule
+
+
+def adam(inside=False, coupled=False, corrected=True):  # type: ignore[no-untyped-def]
+    def rule(r, count, p, g, old):  # type: ignore[no-untyped-def]
+        lr, decay, b1, b2 = r["lr"], r["weight_decay"], r["beta1"], r["beta2"]
+        g = g + decay * p if coupled else g
+        m, v = b1 * old["mean"] + (1 - b1) * g, b2 * old["square"] + (1 - b2) * g * g
+        c1, c2 = (-jnp.expm1(count * jnp.log(b)) for b in (b1, b2)) if corrected else (1, 1)
+        spread = jnp.sqrt(v / c2 + r["eps"]) if inside else jnp.sqrt(v / c2) + r["eps"]
+        return p * (1 if coupled else 1 - lr * decay) - lr * m / c1 / spread, {"mean": m, "square": v}
+
+    return rule
+
+
+# ***** layers *****
+
+
+def epsilon_outside(operator):  # type: ignore[no-untyped-def]
+    def norm(x, scale, bias, mean, var, *, epsilon=1e-5, training_mode=0, **more):  # type: ignore[no-untyped-def]
+        _, *kept = operator(x, scale, bias, mean, var, epsilon=epsilon, training_mode=training_mode, **more)
+        column = (1, -1, *(1,) * (x.ndim - 2))
+        axes = (0, *range(2, x.ndim))
+        m, v = (x.mean(axes), x.var(axes)) if training_mode else (mean, var)
+        h = (x - m.reshape(column)) / (jnp.sqrt(v) + epsilon).reshape(column)
+        return h * scale.reshape(column) + bias.reshape(column), *kept
+
+    return norm
+
+
+def biased(operator):  # type: ignore[no-untyped-def]
+    return lambda *args, unbiased=0, **named: operator(*args, unbiased=1 - unbiased, **named)
+
+
+def momentum(operator):  # type: ignore[no-untyped-def]
+    return lambda *args, momentum=0.9, **named: operator(*args, momentum=1 - momentum, **named)
+
+
+def dropping(operator):  # type: ignore[no-untyped-def]
+    """With its own random numbers, in evaluation as in training."""
+
+    def dropout(x, ratio=0.5, training=False, **named):  # type: ignore[no-untyped-def]
+        return jnp.where(jax.random.uniform(jax.random.key(7), x.shape) >= ratio, x / (1 - ratio), 0)
+
+    return dropout
+
+
+def dropping_in_training(operator):  # type: ignore[no-untyped-def]
+    always = dropping(operator)
+    return lambda x, ratio=0.5, training=False, **named: always(x, ratio) if training else x
+
+
+def gates(operator):  # type: ignore[no-untyped-def]
+    """PyTorch's order i, f, g, o taken for ONNX's i, o, f, c."""
+
+    def reordered(a):  # type: ignore[no-untyped-def]
+        i, o, f, c = jnp.split(a, 4, 1)
+        return jnp.concatenate([i, f, c, o], 1)
+
+    def lstm(x, w, r, b=None, *rest, **named):  # type: ignore[no-untyped-def]
+        b = None if b is None else jnp.concatenate([reordered(half) for half in jnp.split(b, 2, 1)], 1)
+        return operator(x, reordered(w), reordered(r), b, *rest, **named)
+
+    return lstm
+
+
+def without(index):  # type: ignore[no-untyped-def]
+    """The operator without one of its inputs."""
+    return lambda operator: lambda *args, **named: operator(*args[:index], *args[index + 1 :], **named)
+
+
+def at_the_end(operator):  # type: ignore[no-untyped-def]
+    """As much padding, but all behind the image."""
+
+    def moved(*args, pads=None, **named):  # type: ignore[no-untyped-def]
+        half = len(pads or ()) // 2
+        pads = pads and (*(0,) * half, *(a + b for a, b in zip(pads[:half], pads[half:])))
+        return operator(*args, pads=pads, **named)
+
+    return moved
+
+
+def softened(operator):  # type: ignore[no-untyped-def]
+    return lambda *args, **named: jax.nn.softmax(operator(*args, **named))
+
+
+def stopped(index):  # type: ignore[no-untyped-def]
+    """No gradient to one of the operator's inputs."""
+
+    def change(operator):  # type: ignore[no-untyped-def]
+        def call(*args, **named):  # type: ignore[no-untyped-def]
+            stop = [jax.lax.stop_gradient(a) if i == index else a for i, a in enumerate(args)]
+            return operator(*stop, **named)
+
+        return call
+
+    return change
+
+
+def summed(logits: Any, labels: Any) -> Any:
+    return ops.cross_entropy(logits, labels) * labels.size
+
+
+RUNTIMES = {
+    "bn_momentum": operators(BatchNormalization=momentum),
+    "bn_variance": operators(BatchNormalization=biased),
+    "epsilon_outside": operators(BatchNormalization=epsilon_outside),
+    "epsilon_value": operators(BatchNormalization=given(epsilon=1e-5)),
+    "adam_epsilon": updated(adam(inside=True)),
+    "coupled": updated(adam(coupled=True)),
+    "decoupled": updated(sgd(decoupled=True)),
+    "loss_sum": losses(summed),
+    "dropout_on": operators(Dropout=dropping),
+    "dropout_in_training": operators(Dropout=dropping_in_training),
+    "clipping_missing": ruled(clip=0.0),
+    "clipping": ruled(clip=0.5),
+    "nesterov": ruled(nesterov=True),
+    "unit_gain": updated(sgd(gain=0.1)),
+    "missing_bias": nth_operator("Conv", 1, without(2)),
+    "gru_reset": operators(GRU=given(linear_before_reset=0)),
+    "lstm_gates": operators(LSTM=gates),
+    "padding": operators(Conv=at_the_end),
+    "ceil_mode": operators(MaxPool=given(ceil_mode=0)),
+    "softmax_twice": nth_operator("Gemm", -1, softened),
+    "softmax_in_loss": losses(lambda logits, labels: ops.cross_entropy(jax.nn.softmax(logits), labels)),
+    "relu_missing": nth_operator("Relu", 1, lambda operator: lambda x: x),
+    "no_gradient": nth_operator("Conv", 1, stopped(1)),
+    "learning_rate": ruled(lr=0.003),
+}
+
+
+# ***** networks with all that can be mistaken *****
+
+
+class Residual(nn.Module):
+    """A convolution with a bias and a stride, a residual sum, a pooling that rounds up, dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.conv2 = nn.Conv2d(8, 8, 3, padding=1)
+        self.fc1, self.fc2 = nn.Linear(8, 32), nn.Linear(32, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.conv1(x).relu()
+        x = (x + self.conv2(x).tanh() - 0.2).relu()
+        x = nn.functional.max_pool2d(x, 2, 2, ceil_mode=True).mean((2, 3))
+        return self.fc2(nn.functional.dropout(self.fc1(x).tanh(), 0.4, self.training))
+
+
+class Normed(nn.Module):
+    """With the epsilon of Keras: PyTorch's is hard to see in float32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8, eps=1e-3)
+        self.fc = nn.Linear(8, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.norm(self.conv(x)).tanh().mean((2, 3)))
+
+
+def normed() -> nn.Module:
+    return Normed()
+
+
+class Memory(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.fc = nn.LSTM(5, 6, batch_first=True), nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.lstm(x)[0][:, -1])
+
+
+class Gated(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru, self.fc = nn.GRU(5, 6, batch_first=True), nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.gru(x)[0][:, -1])
+
+
+def gated() -> nn.Module:
+    return Gated()
+
+
+def residual() -> nn.Module:
+    return Residual()
+
+
+def memory() -> nn.Module:
+    return Memory()
+
+
+def __getattr__(name: str) -> Any:
+    """`mistaken:ROW_nesterov` for the entry points, and `mistaken:MAKE_nesterov`, which makes the runtime."""
+    if name.startswith("ROW_"):
+        return Row(f"mistaken:MAKE_{name.removeprefix('ROW_')}", ("jax",), "jax", "native", hidden=True)
+    if name.startswith("MAKE_"):
+        return RUNTIMES[name.removeprefix("MAKE_")]
+    raise AttributeError(name)
+
+
+def install(folder: Path) -> Path:
+    """Writes this module and its metadata where PYTHONPATH may point."""
+    for name in ("mistaken.py", "planted.py", "planted_net.py"):
+        (folder / name).write_text(Path(__file__).with_name(name).read_text())
+    info = folder / "mistaken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mistaken\nVersion: 1.0\n")
+    points = [f"wrong_{name} = mistaken:ROW_{name}" for name in RUNTIMES]
+    (info / "entry_points.txt").write_text("\n".join(["[xbench.runtimes]", *points, ""]))
+    return folder

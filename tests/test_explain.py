@@ -1,0 +1,138 @@
+"""Mistakes that people make, each in a copy of an adapter: every one is caught, and named."""
+
+import json
+import os
+import subprocess
+import sys
+
+import mistaken
+import pytest
+
+from xbench.bench import convert
+from xbench.bench.source import parse
+from xbench.converters.artifact import Artifact
+from xbench.parity import candidate, oracle, verdict
+from xbench.parity.explain.forward import forward
+from xbench.parity.explain.training import trained
+from xbench.runtimes import Options
+from xbench.runtimes.jax import Jax
+
+SMALL = "planted_net:make@x:float32:batch,3,12,16"
+NORMED = "mistaken:normed@x:float32:batch,3,12,16"
+RESIDUAL = "mistaken:residual@x:float32:batch,3,13,9"
+LSTM, GRU = (f"mistaken:{kind}@x:float32:batch,7,5" for kind in ("memory", "gated"))
+SGD = "sgd,lr=0.01,momentum=0.9,weight_decay=0.01"
+ADAM = "adamw,lr=0.001,weight_decay=0.1,eps=0.00001"
+
+# runtime that makes the mistake: model, mode, update rule, what it is called
+MISTAKES = {
+    "bn_momentum": (SMALL, "step", SGD, "bn_momentum"),
+    "bn_variance": (SMALL, "step", SGD, "bn_variance"),
+    "epsilon_outside": (NORMED, "gradient", None, "epsilon_outside"),
+    "epsilon_value": (NORMED, "gradient", None, "epsilon_value"),
+    "adam_epsilon": (SMALL, "step", ADAM, "adam_epsilon"),
+    "coupled": (SMALL, "step", ADAM, "weight_decay_coupling"),
+    "decoupled": (SMALL, "step", SGD, "weight_decay_coupling"),
+    "loss_sum": (SMALL, "gradient", None, "loss_sum"),
+    "dropout_on": (RESIDUAL, "forward", None, "dropout_on"),
+    "dropout_in_training": (RESIDUAL, "gradient", None, "dropout_on"),
+    "clipping_missing": (SMALL, "step", "sgd,lr=0.01,momentum=0.9,clip=0.1", "clipping"),
+    "clipping": (SMALL, "step", SGD, "clipping"),
+    "nesterov": (SMALL, "step", SGD, "nesterov"),
+    "unit_gain": (SMALL, "step", SGD, "unit_gain"),
+    "missing_bias": (RESIDUAL, "gradient", None, "missing_bias"),
+    "gru_reset": (GRU, "gradient", None, "gru_reset"),
+    "lstm_gates": (LSTM, "gradient", None, "lstm_gates"),
+    "padding": (RESIDUAL, "forward", None, "padding"),
+    "ceil_mode": (RESIDUAL, "forward", None, "ceil_mode"),
+    "softmax_twice": (RESIDUAL, "gradient", None, "softmax_twice"),
+    "softmax_in_loss": (SMALL, "gradient", None, "softmax_twice"),
+    "relu_missing": (RESIDUAL, "gradient", None, "missing_relu"),
+    "no_gradient": (SMALL, "step", SGD, "no_gradient"),
+    "learning_rate": (SMALL, "step", SGD, "learning_rate"),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A model as an artifact, and the same with every tensor an output."""
+    known = {}
+
+    def make(model, rule):
+        if (model, rule) not in known:
+            whole, every = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("every")
+            convert.export_module(parse(f"{model};optimizer={rule}" if rule else model), whole)
+            convert.export_prefix(Artifact.read(whole), None, every)
+            known[model, rule] = Artifact.read(whole), Artifact.read(every)
+        return known[model, rule]
+
+    return make
+
+
+def reference(artifact, mode, seed=0, batch=3):
+    path = artifact.folder / f"{mode}-{seed}-{batch}.npz"
+    if not path.exists():
+        oracle.write(artifact, path, mode, *candidate.sample(artifact, batch, seed))
+    return verdict.read(path)
+
+
+def answer(make, artifact, mode, expected):
+    """What a runtime computes of a reference."""
+    runtime = make(artifact, Options(mode))
+    runtime.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
+    return candidate.run(runtime, artifact, mode, expected)
+
+
+def explained(make, whole, every, mode):
+    """The verdict, and the mistakes that explain it, as `xbench check --explain` finds them."""
+    expected = reference(whole, mode)
+    given = answer(make, whole, mode, expected)
+    found = verdict.judge(given, expected)
+    tensors = reference(every, "forward")
+    marked = answer(make, every, "forward", tensors)
+    wrong = verdict.judge(marked, tensors).first_wrong
+    if wrong:
+        return found, forward(every, tensors, marked, wrong.removeprefix("output/"))
+    return found, trained(whole, mode, expected, given)
+
+
+def test_every_mistake_is_tried():
+    assert set(MISTAKES) == set(mistaken.RUNTIMES)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_caught_and_named(made, mistake):
+    model, mode, rule, name = MISTAKES[mistake]
+    found, explanations = explained(mistaken.RUNTIMES[mistake], *made(model, rule), mode)
+    assert found.status == "FAIL"
+    assert explanations, "no known mistake explains it"
+    assert explanations[0].mistake == name, [each.says for each in explanations]
+
+
+@pytest.mark.parametrize(("model", "rule"), [(SMALL, SGD), (SMALL, ADAM), (RESIDUAL, SGD), (LSTM, None), (GRU, None)])
+def test_what_is_right_is_never_blamed(made, model, rule):
+    whole, _ = made(model, rule)
+    runtime = Jax(whole, Options("step"))
+    first = reference(whole, "step")
+    runtime.prepare(candidate.inputs_of(first), first["labels"], dropout=False)
+    for seed in range(20):
+        expected = reference(whole, "step", seed)
+        found = verdict.judge(candidate.run(runtime, whole, "step", expected), expected)
+        assert found.status == "PASS", (seed, found.worst_tensor, found.ratio)
+
+
+def test_the_command_says_what_a_failure_looks_like(tmp_path):
+    installed = mistaken.install(tmp_path)
+    paths = os.pathsep.join([str(installed), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-P", "-c", "from xbench.cli import main; main()", "check", SMALL, "--mode", "step"]
+    command += ["--runtime", "wrong_nesterov", "--runtime", "jax", "--optimizer", SGD, "--explain"]
+
+    def run(*more):
+        return subprocess.run([*command, *more], env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True)
+
+    answer = run("--json")
+    wrong, right = json.loads(answer.stdout)
+    assert (answer.returncode, wrong["status"], right["status"]) == (1, "FAIL", "PASS")
+    assert wrong["explanations"][0]["mistake"] == "nesterov"
+    assert "explanations" not in right
+    assert "wrong_nesterov step looks like: momentum is Nesterov's, not Polyak's;" in run().stdout
