@@ -42,6 +42,11 @@ class Verdict:
         return fields
 
 
+def loss_by_step(losses: Iterable[float]) -> dict[str, np.ndarray]:
+    """The loss of every step as a tensor of its own, steps counted from 1."""
+    return {f"loss/{step}": np.array([loss]) for step, loss in enumerate(losses, 1)}
+
+
 def distance(candidate: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
     """L2 norm and largest element of the difference; infinite where shapes differ or anything is not finite.
 
