@@ -75,7 +75,7 @@ class Row:
 
 
 SETS = {
-    "digits": Row("1,797 handwritten digits of scikit-learn, enlarged to 28 x 28", 30, in_folder=False),
+    "digits": Row("1,797 handwritten digits of scikit-learn, enlarged to 28 x 28", 20, in_folder=False),
     "mnist": Row("70,000 handwritten digits of 28 x 28, IDX files", 10),
     "cifar10": Row("60,000 photographs of 32 x 32 in ten classes, the binary version", 30),
     "imdb": Row("50,000 film reviews, good or bad: the folder aclImdb", 3),

@@ -25,6 +25,7 @@ def draw(records: Sequence[Record], path: Path) -> None:
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(12, 4.8), layout="constrained")
     FigureCanvasAgg(figure)
@@ -44,6 +45,7 @@ def draw(records: Sequence[Record], path: Path) -> None:
     figure.suptitle(f"{case['model']} on {case['data'].partition(':')[0]}, batch {case['batch']}")
     left.set(xlabel="step", ylabel="loss", yscale="log")
     right.set(xlabel="epoch", ylabel="test accuracy, %")
+    right.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes in (left, right):
         axes.grid(alpha=0.3)
     left.legend(fontsize="small", handlelength=6)
