@@ -106,7 +106,8 @@ def _nothing(plan: Plan) -> dict[str, Any]:
     """What a record says of a training (docs/results.md) before there is one."""
     plain = ("epochs", "batch", "seed", "train_samples", "test_samples", "content")
     lists = ("losses", "oracle_losses", "train_accuracy", "test_accuracy", "epoch_s")
-    return {name: getattr(plan, name) for name in plain} | {name: [] for name in lists} | {"first_wrong_step": None}
+    empty: dict[str, Any] = {name: [] for name in lists}
+    return {name: getattr(plan, name) for name in plain} | empty | {"proof_steps": plan.proof, "first_wrong_step": None}
 
 
 def _command(case: Case, plan: Plan) -> str:
@@ -118,14 +119,19 @@ def _command(case: Case, plan: Plan) -> str:
 
 def _trained(call: Callable[..., Any], plan: Plan, found: dict[str, Any], reference: Path, say: Say) -> Record:
     """Trains to the end, writing what is reached into `found`; returns the verdict."""
-    if message := _advance(call, plan, found, plan.proof, say):
+    proof = len(found["oracle_losses"])
+    if message := _advance(call, plan, found, proof, say):
+        if not all(map(math.isfinite, found["oracle_losses"])):
+            message += "; in float64 it comes to the same"
         return {"status": "FAIL", "message": message}
     judged = call("judge_training", reference=str(reference))
     wrong, message = judged["first_wrong"], judged["message"]
     if wrong:
         kind, _, step = wrong.partition("/")
-        found["first_wrong_step"] = int(step) if kind == "loss" else plan.proof
-        message += f"; first wrong step: {step}" if kind == "loss" else f"; all {plan.proof} losses are right"
+        found["first_wrong_step"] = int(step) if kind == "loss" else proof
+        message += f"; first wrong step: {step}" if kind == "loss" else f"; all {proof} losses are right"
+    elif proof < plan.proof:
+        message = message or f"behind step {proof} float32 itself loses too much to judge"
     if plan.dropout:
         call("begin_again")
         found |= {"losses": [], "train_accuracy": [], "test_accuracy": [], "epoch_s": []}

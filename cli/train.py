@@ -183,12 +183,12 @@ def _print(records: list[dict[str, Any]]) -> None:
 
 
 def _proved(record: dict[str, Any]) -> str:
-    """How many of the judged steps are right."""
+    """Before which step the first wrong one comes, or the last that could be judged."""
+    found = record["training"]
     if not record["parity"]:
         return ""
-    found, judged = record["training"], len(record["training"]["oracle_losses"])
-    wrong = found["first_wrong_step"]
-    return f"{judged if wrong is None else wrong - 1} of {judged}"
+    right = len(found["oracle_losses"]) if found["first_wrong_step"] is None else found["first_wrong_step"] - 1
+    return f"{right} of {found['proof_steps']}"
 
 
 def _columns(found: dict[str, Any]) -> list[str]:

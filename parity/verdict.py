@@ -88,15 +88,13 @@ def relative_error(candidate: np.ndarray, reference: np.ndarray) -> float:
 
 def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> Verdict:
     """Compares all tensors of a reference (see `oracle`) with the candidate's of the same names."""
-    names = [name for name in reference if not name.startswith(("input/", "floor/")) and name != "labels"]
+    names = _compared(reference)
     if missing := [name for name in names if name not in candidate]:
         return Verdict("FAIL", "wrong", missing[0], None, len(names), None, f"{missing[0]} is missing", missing[0])
-    ratios, blind = {}, None
+    ratios = {}
     for name in names:
         expected, floor = reference[name], reference[f"floor/{name}"]
         size, peak = size_of(expected)
-        if floor[0] > BLIND * size and size > 0 and not _cancels(size, names, reference):
-            blind = name
         error = distance(candidate[name], expected)
         bounds = max(floor[0], HALF_ULP * size), max(floor[1], HALF_ULP * peak)
         ratios[name] = max(_quotient(e, b) for e, b in zip(error, bounds, strict=True))
@@ -106,12 +104,26 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
     rel_l2 = distance(candidate[worst], reference[worst])[0] / norm if norm else None
     ratio, precision = ratios[worst], classify(ratios[worst])
     status, message = ("PASS", None) if precision == "fp32" else ("FAIL", f"{worst} is {_words(ratio)}")
-    if status == "PASS" and blind:
-        status, message = "UNVERIFIED", f"float32 itself loses more than {BLIND:.1%} of {blind}"
+    if status == "PASS" and (unclear := blind(reference)):
+        status, message = "UNVERIFIED", f"float32 itself loses more than {BLIND:.1%} of {unclear}"
     # A wrong gradient is found walking back from the loss, everything else in the order of the graph.
     first = (wrong[-1] if worst.startswith("gradient/") else wrong[0]) if wrong else None
     finite = ratio if math.isfinite(ratio) else None
     return Verdict(status, precision, worst, finite, len(names), rel_l2, message, first)
+
+
+def _compared(reference: Mapping[str, np.ndarray]) -> list[str]:
+    return [name for name in reference if not name.startswith(("input/", "floor/")) and name != "labels"]
+
+
+def blind(reference: Mapping[str, np.ndarray]) -> str | None:
+    """A tensor on which no verdict could rest: what float32 itself loses of it is too large a share."""
+    names, found = _compared(reference), None
+    for name in names:
+        size, _ = size_of(reference[name])
+        if reference[f"floor/{name}"][0] > BLIND * size and size > 0 and not _cancels(size, names, reference):
+            found = name
+    return found
 
 
 def _cancels(size: float, names: Iterable[str], reference: Mapping[str, np.ndarray]) -> bool:
