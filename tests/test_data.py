@@ -329,3 +329,8 @@ def test_a_text_shorter_than_a_window_is_named(ptb):
 )
 def test_a_network_that_takes_something_else_is_told_both(request, name, model, line):
     assert line in refused(request.getfixturevalue(name), model)
+
+
+def test_the_next_word_must_be_one_the_network_can_give(ptb):
+    with pytest.raises(data.BadData, match="with the next word of each; lstm_ptb takes"):
+        data.load(f"ptb:{ptb}", network("lstm_ptb") | {"classes": 500})
