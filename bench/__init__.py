@@ -11,6 +11,7 @@ PLANES = ("resident", "host")
 DEVICES = ("cpu", "cuda")
 AUTO = "auto"
 LAYOUTS = ("nchw", "nhwc", AUTO)
+SYNTHETIC = "synthetic"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Case:
     precision: str = "fp32"
     layout: str = "nchw"
     plane: str = "resident"
-    data: str = "synthetic"
+    data: str = SYNTHETIC
 
     @property
     def group(self) -> tuple[Any, ...]:

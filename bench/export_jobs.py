@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench import models
-from xbench.bench import XBenchError
+from xbench.bench import SYNTHETIC, XBenchError, samples
 from xbench.bench.source import parse
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate
@@ -38,12 +38,21 @@ def import_tensorflow(path: str, file: str) -> None:
 
 
 def reference(artifact: str, mode: str, batch: int, seed: int, data: str, path: str) -> None:
-    from xbench.bench.data import digits
     from xbench.parity import oracle
 
     model = Artifact.read(artifact)
-    draw = digits(model.info, batch, seed) if data == "digits" else candidate.sample(model, batch, seed)
-    oracle.write(model, Path(path), mode, *draw)
+    synthetic = data == SYNTHETIC
+    drawn = candidate.sample(model, batch, seed) if synthetic else samples.draw(data, model.info, batch, seed)
+    oracle.write(model, Path(path), mode, *drawn)
+
+
+def training_reference(artifact: str, data: str, batch: int, seed: int, steps: int, path: str) -> None:
+    """The oracle's results of the first steps of a training; `data` is a file of `samples.py`."""
+    from xbench.parity import oracle
+
+    given = samples.read(Path(data))
+    batches = [given.training_batch(batch, seed, step) for step in range(steps)]
+    oracle.write_training(Artifact.read(artifact), Path(path), batches)
 
 
 def prefix(artifact: str, nodes: int | None, folder: str) -> dict[str, Any]:
@@ -69,4 +78,4 @@ def explain_training(artifact: str, mode: str, reference: str, candidate: str) -
     return [asdict(each) for each in found]
 
 
-EXPORT_JOBS = (export, import_tensorflow, reference, prefix, explain_forward, explain_training)
+EXPORT_JOBS = (export, import_tensorflow, reference, training_reference, prefix, explain_forward, explain_training)

@@ -1,4 +1,4 @@
-"""What a worker can be asked to do, beside the jobs of `export_jobs.py`.
+"""What a worker can be asked to do, beside the jobs of `export_jobs.py` and `train_jobs.py`.
 
 Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`_CELL`): a
 runtime made ready, the references it is proved on, the steps to time.
@@ -17,6 +17,7 @@ import numpy as np
 from xbench.bench import XBenchError, timing
 from xbench.bench.export_jobs import EXPORT_JOBS
 from xbench.bench.machine import versions
+from xbench.bench.train_jobs import TRAIN_JOBS
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
 from xbench.runtimes import Options, Runtime, Trainer, layouts, load, parse, table
@@ -280,4 +281,4 @@ RUNTIME_JOBS = (
     warm,
     block,
 )
-JOBS: dict[str, Callable[..., Any]] = {job.__name__: job for job in (*EXPORT_JOBS, *RUNTIME_JOBS)}
+JOBS: dict[str, Callable[..., Any]] = {job.__name__: job for job in (*EXPORT_JOBS, *RUNTIME_JOBS, *TRAIN_JOBS)}

@@ -112,6 +112,16 @@ class Exporter:
                 self.call("reference", mode=mode, batch=batch, seed=seed, data=data, **where)
         return path
 
+    def training_reference(self, artifact: Artifact, data: Path, content: str, **plan: int) -> Path:
+        """The oracle's results of the first `steps` of a training by `batch` and `seed`; `data` is a file of samples,
+        `content` their digest."""
+        path = artifact.folder / f"training-{digest(content, plan)}-v{ORACLE}.npz"
+        with self._turn, _clear(f"cannot compute the float64 training of {artifact.name}"):
+            if not path.exists():
+                where = {"artifact": str(artifact.folder), "data": str(data), "path": str(path)}
+                self.call("training_reference", **where, **plan)
+        return path
+
     def first_wrong(self, artifact: Artifact, case: Case, layout: str, timeout: float) -> str | None:
         """Names the first wrong tensor of a cell, on prefixes of the graph where the whole does not even run."""
         with self._turn, tempfile.TemporaryDirectory(prefix="xbench-locate-") as place:

@@ -48,9 +48,9 @@ class Store:
         return read(self.path)
 
 
-def open_store(folder: Path = FOLDER) -> Store:
+def open_store(folder: Path = FOLDER, file: str = FILE) -> Store:
     """Make the folder and its results file; raise at once where nothing could be written later."""
-    path = folder / FILE
+    path = folder / file
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

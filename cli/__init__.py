@@ -15,6 +15,7 @@ from xbench.cli.doctor import doctor
 from xbench.cli.list import app as list_app
 from xbench.cli.show import show
 from xbench.cli.time import time
+from xbench.cli.train import train
 
 INTERRUPTED = 130
 EPILOG = "Start with:  xbench doctor;  xbench convert && xbench time;  xbench show"
@@ -27,7 +28,7 @@ app = typer.Typer(
     "PyTorch (or brought as ONNX files), converted to every runtime, proved equal to a float64 oracle, and only then "
     "timed.",
 )
-for command in (convert, check, time, show, doctor):
+for command in (convert, check, time, train, show, doctor):
     app.command(epilog=EPILOG if command is time else None)(command)
 app.add_typer(list_app, name="list")
 

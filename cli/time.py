@@ -61,8 +61,7 @@ def time(
     blocks. A cell that is recorded already is not timed again. Exit code 1 when a cell failed.
     """
     from xbench import models
-    from xbench.bench import PLANES, XBenchError
-    from xbench.bench import data as sets
+    from xbench.bench import PLANES, SYNTHETIC, XBenchError
     from xbench.bench.results import open_store
     from xbench.bench.session import Protocol
 
@@ -70,7 +69,7 @@ def time(
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "step"))
     batches = choose.choose_batches(batch)
-    for word, known, option in ((plane, PLANES, "--plane"), (data, sets.SETS, "--data")):
+    for word, known, option in ((plane, PLANES, "--plane"), (data, (SYNTHETIC, "digits"), "--data")):
         if word not in known:
             raise XBenchError(f"{option} must be one of {', '.join(known)}, not {word!r}")
     cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads), "plane": plane}

@@ -6,7 +6,7 @@ rates, 0 for none. It gives `loss`, the mean cross entropy of the first output; 
 `new.<name>` for every parameter, statistic, array of the optimizer and `step`. All operators are ONNX's own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,14 @@ def select(model: ir.Model, mode: str) -> ir.Model:
     graph.outputs[:] = outputs
     common.RemoveUnusedNodesPass()(model)
     graph.inputs[:] = [value for value in graph.inputs if value.uses() or value in outputs]
+    return model
+
+
+def weights_as_inputs(model: ir.Model, names: Container[str]) -> ir.Model:
+    """The graph with the initializers of these names as inputs: evaluation with the weights of the moment."""
+    model = model.clone()
+    for name in [name for name in model.graph.initializers if name in names]:
+        _as_input(model.graph, name)
     return model
 
 

@@ -24,7 +24,7 @@ from torch import nn
 
 from xbench.converters.artifact import Artifact
 from xbench.converters.torch import cross_entropy
-from xbench.parity.verdict import BLIND, STEPS, distance, join, size_of
+from xbench.parity.verdict import BLIND, STEPS, blind, distance, join, loss_by_step, size_of
 from xbench.runtimes.torch import (
     module_of,
     named_tensors,
@@ -56,18 +56,42 @@ def write(artifact: Artifact, path: Path, mode: str, inputs: Sequence[np.ndarray
     join(path, {**given_arrays, "labels": labels, **oracle, **floor_arrays})
 
 
-def measured(artifact: Artifact, mode: str, batches: Sequence[Batch]) -> tuple[Tensors, dict[str, tuple[float, float]]]:
-    """Every tensor to compare in float64, and its floors. Mode step does one training step a batch."""
-    oracle = _run(artifact, mode, batches, torch.float64)
+def write_training(artifact: Artifact, path: Path, batches: Sequence[Batch]) -> None:
+    """Computes a reference of the first steps of a training: the loss of each, and all weights behind the last.
+
+    Rounding grows from step to step, on some networks until nothing could be told any more: then of half as many steps.
+    """
+    steps = len(batches)
+    while True:
+        oracle, floors = measured(artifact, "step", batches[:steps], apart=True)
+        reference = {**oracle, **{f"floor/{name}": np.array(value) for name, value in floors.items()}}
+        if steps <= STEPS or not blind(reference):
+            return join(path, reference)
+        steps //= 2
+
+
+def measured(
+    artifact: Artifact, mode: str, batches: Sequence[Batch], apart: bool = False
+) -> tuple[Tensors, dict[str, tuple[float, float]]]:
+    """Every tensor to compare in float64, and its floors. Mode step does one training step a batch.
+
+    `apart` gives the loss of every step a floor of its own: floors grow, and a late one would hide an early error.
+    """
+
+    def run(batches: Sequence[Batch], dtype: torch.dtype, moved: int | None = None) -> Tensors:
+        made = _run(artifact, mode, batches, dtype, moved)
+        return {**loss_by_step(made.pop("loss")), **made} if apart else made
+
+    oracle = run(batches, torch.float64)
     floors = {name: (0.0, 0.0) for name in oracle}
     batched = all(item["shape"][0] == "batch" for item in artifact.info["inputs"])
     for flip, onednn, moved in RUNS[: 3 if mode == "forward" else None]:
         flipped = flip and batched  # elsewhere the first axis may be anything
         with torch.backends.mkldnn.flags(enabled=onednn):
-            run = _run(artifact, mode, [_flipped(b) for b in batches] if flipped else batches, torch.float32, moved)
+            made = run([_flipped(b) for b in batches] if flipped else batches, torch.float32, moved)
         for name, expected in oracle.items():
             turned = flipped and name.startswith("output/")
-            found = distance(_turned_back(run[name], expected, len(batches[0][1])) if turned else run[name], expected)
+            found = distance(_turned_back(made[name], expected, len(batches[0][1])) if turned else made[name], expected)
             l2, peak = (each / (1 if moved is None else MOVED_SHARE) for each in found)
             floors[name] = (max(floors[name][0], l2), max(floors[name][1], peak))
     return oracle, floors

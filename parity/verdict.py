@@ -43,6 +43,11 @@ class Verdict:
         return fields
 
 
+def loss_by_step(losses: Iterable[float]) -> dict[str, np.ndarray]:
+    """The loss of every step as a tensor of its own, steps counted from 1."""
+    return {f"loss/{step}": np.array([loss]) for step, loss in enumerate(losses, 1)}
+
+
 def distance(candidate: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
     """L2 norm and largest element of the difference; infinite where shapes differ or anything is not finite.
 
@@ -84,18 +89,12 @@ def relative_error(candidate: np.ndarray, reference: np.ndarray) -> float:
 
 def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> Verdict:
     """Compares all tensors of a reference (see `oracle`) with the candidate's of the same names."""
-    names = [name for name in reference if not name.startswith(("input/", "floor/")) and name != "labels"]
-    if not any(name.startswith(OPTIMIZER) for name in candidate):  # a runtime need not tell
-        names = [name for name in names if not name.startswith(OPTIMIZER)]
+    names = compared(reference, candidate)
     if missing := [name for name in names if name not in candidate]:
         return Verdict("FAIL", "wrong", missing[0], None, len(names), None, f"{missing[0]} is missing", missing[0])
-    ratios, blind = {}, None
+    ratios = {}
     for name in names:
         expected, floor = reference[name], reference[f"floor/{name}"]
-        size, _ = size_of(expected)
-        like = [other for other in names if _kind(other) == _kind(name)]
-        if floor[0] > BLIND * size and size > 0 and not _cancels(size, like, reference):
-            blind = name
         ratios[name] = floors_off(candidate[name], expected, floor)
     wrong = [name for name in names if classify(ratios[name]) != "fp32"]
     worst = max(ratios, key=lambda name: ratios[name])
@@ -103,12 +102,31 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
     rel_l2 = distance(candidate[worst], reference[worst])[0] / norm if norm else None
     ratio, precision = ratios[worst], classify(ratios[worst])
     status, message = ("PASS", None) if precision == "fp32" else ("FAIL", f"{worst} is {_words(ratio)}")
-    if status == "PASS" and blind:
-        status, message = "UNVERIFIED", f"float32 itself loses more than {BLIND:.1%} of {blind}"
+    if status == "PASS" and (unclear := blind(reference, names)):
+        status, message = "UNVERIFIED", f"float32 itself loses more than {BLIND:.1%} of {unclear}"
     # A wrong gradient is found walking back from the loss, everything else in the order of the graph.
     first = (wrong[-1] if worst.startswith("gradient/") else wrong[0]) if wrong else None
     finite = ratio if math.isfinite(ratio) else None
     return Verdict(status, precision, worst, finite, len(names), rel_l2, message, first)
+
+
+def compared(reference: Iterable[str], candidate: Iterable[str] = ()) -> list[str]:
+    """The tensors of a reference that a candidate is compared on, in their order: those of the optimizer where it tells
+    them, which a runtime need not."""
+    names = [name for name in reference if not name.startswith(("input/", "floor/")) and name != "labels"]
+    told = any(name.startswith(OPTIMIZER) for name in candidate)
+    return [name for name in names if told or not name.startswith(OPTIMIZER)]
+
+
+def blind(reference: Mapping[str, np.ndarray], names: Sequence[str] | None = None) -> str | None:
+    """A tensor on which no verdict could rest: what float32 itself loses of it is too large a share."""
+    names, found = names or compared(reference), None
+    for name in names:
+        size, _ = size_of(reference[name])
+        like = [other for other in names if _kind(other) == _kind(name)]
+        if reference[f"floor/{name}"][0] > BLIND * size and size > 0 and not _cancels(size, like, reference):
+            found = name
+    return found
 
 
 def _cancels(size: float, names: Iterable[str], reference: Mapping[str, np.ndarray]) -> bool:

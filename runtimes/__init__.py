@@ -64,7 +64,8 @@ class Runtime(ABC):
 
     @abstractmethod
     def forward(self, *inputs: Any) -> Any:
-        """Outputs of the network in evaluation mode; may return before they are computed."""
+        """Outputs of the network in evaluation mode, in every mode it was made for, with the weights of the moment; may
+        return before they are computed."""
 
     @abstractmethod
     def wait(self, result: Any) -> None:

@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from xbench.converters.artifact import TRAINING, Artifact
-from xbench.converters.training import DROPOUT, GRADIENT, LABELS, LOSS, NEW, STEP, select
+from xbench.converters.training import DROPOUT, GRADIENT, LABELS, LOSS, NEW, STEP, select, weights_as_inputs
 from xbench.runtimes import Options, Trainer
 
 Arrays = dict[str, Any]  # by the names of the graph, on the device
@@ -44,10 +44,12 @@ class GraphTrainer(Trainer):
         self.sides: list[Arrays] = []  # what a step reads; the other side is what it writes
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.side = 0
+        self.evaluation: Any = None  # the graph of evaluation, compiled when it is first asked for
+        self.answer: tuple[Call, Arrays] | None = None  # the same on the weights of the moment, and what it writes to
 
     @abstractmethod
-    def compile(self, model: onnx.ModelProto) -> None:
-        """Takes a graph whose shapes are all known."""
+    def compile(self, model: onnx.ModelProto) -> Any:
+        """Makes a graph ready whose shapes are all known."""
 
     @abstractmethod
     def buffer(self, array: np.ndarray) -> Any:
@@ -58,8 +60,8 @@ class GraphTrainer(Trainer):
         """Overwrites a buffer."""
 
     @abstractmethod
-    def bind(self, given: Arrays, made: Arrays) -> Call:
-        """The compiled graph reading its inputs from `given` and writing its outputs to `made`."""
+    def bind(self, compiled: Any, given: Arrays, made: Arrays) -> Call:
+        """A compiled graph reading its inputs from `given` and writing its outputs to `made`."""
 
     @abstractmethod
     def host(self, buffer: Any) -> np.ndarray:
@@ -77,8 +79,9 @@ class GraphTrainer(Trainer):
         if shapes == self.shapes:
             return False
         self.shapes = shapes
-        self.compile(fixed(ir.to_proto(self.model), shapes))
-        self.calls = [self.bind(given, made) for given, made in zip(self.sides, self.made, strict=True)]
+        compiled = self.compile(fixed(ir.to_proto(self.model), shapes))
+        self.calls = [self.bind(compiled, given, made) for given, made in zip(self.sides, self.made, strict=True)]
+        self.evaluation = self.answer = None
         return True
 
     def _allocate(self) -> None:
@@ -96,7 +99,20 @@ class GraphTrainer(Trainer):
             self.fill(buffer, self.initial[name])
 
     def forward(self, *inputs: Any) -> Any:
-        raise NotImplementedError("its graph is that of a training step: forward is another mode")
+        """By the graph of evaluation, which reads the weights in the buffers that the step writes."""
+        call, made = self.answer = self.answer or self._answering()
+        call(dict(zip(self.names, inputs, strict=True)))
+        return list(made.values())
+
+    def _answering(self) -> tuple[Call, Arrays]:
+        model, state = weights_as_inputs(ir.load(self.artifact.onnx), self.initial), self.sides[self.side]
+        self.evaluation = self.evaluation or self.compile(fixed(ir.to_proto(model), self.shapes))
+        given = {str(v.name): state[str(v.name)] for v in model.graph.inputs if v.name not in self.names}
+        made, batch = {}, self.shapes[LABELS][0]
+        for value in model.graph.outputs:
+            shape = [size if isinstance(size, int) else batch for size in value.shape or ()]
+            made[str(value.name)] = self.buffer(np.zeros(shape, (value.dtype or ir.DataType.FLOAT).numpy()))
+        return self.bind(self.evaluation, given, made), made
 
     def _run(self, inputs: Sequence[Any], labels: Any) -> Arrays:
         self.calls[self.side](dict(zip(self.names, inputs, strict=True)) | {LABELS: labels})
@@ -108,7 +124,7 @@ class GraphTrainer(Trainer):
 
     def step(self, inputs: Sequence[Any], labels: Any) -> Any:
         made = self._run(inputs, labels)
-        self.side = 1 - self.side
+        self.side, self.answer = 1 - self.side, None
         return (made[LOSS],)
 
     def get(self, outputs: Any) -> list[np.ndarray]:

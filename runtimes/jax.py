@@ -59,8 +59,10 @@ class Jax(Trainer):
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         given = self.put(inputs)
         if self.options.mode == "forward":
-            self.call = jax.jit(self._forward).lower(self.params, self.state, *given).compile()
-        elif self.options.mode == "gradient":
+            self.answer = jax.jit(self._forward).lower(self.params, self.state, *given).compile()
+            return True
+        self.answer = jax.jit(self._forward)
+        if self.options.mode == "gradient":
             loss = jax.value_and_grad(functools.partial(self._loss, dropout), has_aux=True)
             self.call = jax.jit(loss).lower(self.params, self.state, self.key, given, self.put([labels])[0]).compile()
         else:
@@ -93,7 +95,7 @@ class Jax(Trainer):
         return tuple(jax.device_put(narrow, self.device))
 
     def forward(self, *inputs: Any) -> Any:
-        return self.call(self.params, self.state, *inputs)
+        return self.answer(self.params, self.state, *inputs)
 
     def gradients(self, inputs: Sequence[Any], labels: Any) -> tuple[Any, Any]:
         (loss, _), grads = self.call(self.params, self.state, self.key, inputs, labels)

@@ -90,8 +90,8 @@ class Inference(Runtime):
 
 
 class Training(GraphTrainer):
-    def compile(self, model: onnx.ModelProto) -> None:
-        self.session = _session(model.SerializeToString(), self.options)
+    def compile(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+        return _session(model.SerializeToString(), self.options)
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         return tuple(self.buffer(array) for array in arrays)
@@ -103,8 +103,8 @@ class Training(GraphTrainer):
     def fill(self, buffer: Any, array: np.ndarray) -> None:
         buffer.update_inplace(np.asarray(array, order="C"))
 
-    def bind(self, given: Arrays, made: Arrays) -> Call:
-        session, binding = self.session, self.session.io_binding()
+    def bind(self, compiled: onnxruntime.InferenceSession, given: Arrays, made: Arrays) -> Call:
+        binding = compiled.io_binding()
         for name, value in given.items():
             binding.bind_ortvalue_input(name, value)
         for name, value in made.items():
@@ -113,7 +113,7 @@ class Training(GraphTrainer):
         def call(inputs: Mapping[str, Any]) -> None:
             for name, value in inputs.items():
                 binding.bind_ortvalue_input(name, value)
-            session.run_with_iobinding(binding)  # returns when the outputs are complete
+            compiled.run_with_iobinding(binding)  # returns when the outputs are complete
 
         return call
 

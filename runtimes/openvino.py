@@ -61,9 +61,9 @@ class Inference(Runtime):
 
 
 class Training(GraphTrainer):
-    def compile(self, model: onnx.ModelProto) -> None:
+    def compile(self, model: onnx.ModelProto) -> openvino.CompiledModel:
         core, settings = openvino.Core(), _settings(self.options.threads)
-        self.compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", settings)
+        return core.compile_model(core.read_model(model.SerializeToString()), "CPU", settings)
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         return tuple(self.buffer(array) for array in arrays)
@@ -74,8 +74,8 @@ class Training(GraphTrainer):
     def fill(self, buffer: Any, array: np.ndarray) -> None:
         buffer.data[...] = array
 
-    def bind(self, given: Arrays, made: Arrays) -> Call:
-        request = self.compiled.create_infer_request()
+    def bind(self, compiled: openvino.CompiledModel, given: Arrays, made: Arrays) -> Call:
+        request = compiled.create_infer_request()
         for name, tensor in (*given.items(), *made.items()):
             request.set_tensor(name, tensor)
 

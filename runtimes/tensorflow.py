@@ -69,6 +69,9 @@ class TensorFlow(Trainer):
             self.call = tf.function(body, autograph=False, jit_compile=compiled or None).get_concrete_function(
                 *signature
             )
+        # Traced when it is first asked for.
+        traced = tf.function(self._forward, signature[: len(inputs)], autograph=False, jit_compile=compiled or None)
+        self.answer = self.call if self.options.mode == "forward" else traced
         return True
 
     def _values(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -119,7 +122,7 @@ class TensorFlow(Trainer):
             return tuple(tf.constant(array) for array in arrays)
 
     def forward(self, *inputs: Any) -> Any:
-        return self.call(*inputs)
+        return self.answer(*inputs)
 
     def gradients(self, inputs: Sequence[Any], labels: Any) -> tuple[Any, Any]:
         return self.call(*inputs, labels)

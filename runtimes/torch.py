@@ -172,7 +172,8 @@ class Torch(Trainer):
         exported = self.compiled and isinstance(self.module, ProgramModule) and not self.options.trains
         if exported:
             self.traced = torch.export.export(self.module, self.put(inputs), strict=False).module()
-        self.call = self.transform(self._loss if self.options.trains else self._outputs)
+        self.answer = self.transform(self._outputs)
+        self.call = self.transform(self._loss)
         return exported
 
     def _outputs(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -188,8 +189,13 @@ class Torch(Trainer):
         return tuple(torch.from_numpy(array).to(self.device) for array in arrays)
 
     def forward(self, *inputs: Any) -> Any:
+        if self.options.trains:
+            self.module.eval()
         with torch.inference_mode():
-            return self.call(*inputs)
+            outputs = self.answer(*inputs)
+        if self.options.trains:
+            self.module.train()
+        return outputs
 
     def gradients(self, inputs: Sequence[Any], labels: Any) -> tuple[Any, Any]:
         for p in self.parameters:

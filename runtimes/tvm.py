@@ -115,10 +115,10 @@ class Training(GraphTrainer):
         self.device = _device(options)
         _demand(count_operators(self.model))
 
-    def compile(self, model: onnx.ModelProto) -> None:
-        self.inputs = [value.name for value in model.graph.input]
-        self.outputs = [value.name for value in model.graph.output]
-        self.main = relax.VirtualMachine(_compiled(from_onnx(_folded(model)), self.device), self.device)["main"]
+    def compile(self, model: onnx.ModelProto) -> tuple[Any, list[str], list[str]]:
+        """The function, and the names of what it takes and gives."""
+        main = relax.VirtualMachine(_compiled(from_onnx(_folded(model)), self.device), self.device)["main"]
+        return main, [value.name for value in model.graph.input], [value.name for value in model.graph.output]
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         return tuple(self.buffer(array) for array in arrays)
@@ -129,11 +129,13 @@ class Training(GraphTrainer):
     def fill(self, buffer: Any, array: np.ndarray) -> None:
         buffer.copyfrom(np.asarray(array))
 
-    def bind(self, given: Arrays, made: Arrays) -> Call:
+    def bind(self, compiled: tuple[Any, list[str], list[str]], given: Arrays, made: Arrays) -> Call:
+        main, takes, gives = compiled
+
         def call(inputs: Mapping[str, Any]) -> None:
-            results = self.main(*(inputs[n] if n in inputs else given[n] for n in self.inputs))
-            made.update(zip(self.outputs, results, strict=True))
-            self.sides[self.side - 1].update({name: made[NEW + name] for name in self.kept})
+            found = main(*(inputs[n] if n in inputs else given[n] for n in takes))
+            made.update(zip(gives, [found] if isinstance(found, tvm.runtime.Tensor) else found, strict=True))
+            self.sides[self.side - 1].update({name: made[NEW + name] for name in self.kept if NEW + name in made})
 
         return call
 

@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from xbench.runtimes import Options, Row, Runtime, Trainer
 
 NATIVE = ("stride", "swapped", "no_relu", "no_norm", "softmax", "momentum", "no_gradient")
 IMPORTED = ("ort_stride",)
+TRAINED = ("nesterov", "skips", "misreports", "diverges", "hangs")
 
 
 def row(fault: str) -> Row:
@@ -23,7 +25,7 @@ def row(fault: str) -> Row:
     return Row(f"planted:{fault}", ("jax",), "jax", "native")
 
 
-ROWS = {fault: row(fault) for fault in (*NATIVE, *IMPORTED)}
+ROWS = {fault: row(fault) for fault in (*NATIVE, *IMPORTED, *TRAINED)}
 
 
 def __getattr__(name: str) -> Any:
@@ -137,6 +139,62 @@ def no_gradient(artifact: Artifact, options: Options) -> Trainer:
 
     made.fetch = incomplete
     return made
+
+
+# ***** JAX with a wrong training *****
+
+
+def nesterov(artifact: Artifact, options: Options) -> Trainer:
+    """Nesterov's momentum taken for Polyak's."""
+    made = jax_with(artifact, options, lambda table: {})
+    made.rule = {**made.rule, "nesterov": True}
+    return made
+
+
+def diverges(artifact: Artifact, options: Options) -> Trainer:
+    """A learning rate that is right for 25 steps."""
+    made = jax_with(artifact, options, lambda table: {})
+    made.rule = {**made.rule, "schedule": (*[1.0] * 25, 1e30)}
+    return made
+
+
+def with_step(
+    artifact: Artifact,
+    options: Options,
+    number: int,
+    other: Callable[[Trainer, Callable[..., Any]], Callable[..., Any]],
+) -> Trainer:
+    """A runtime whose step `number`, counted from 1, is another one."""
+    made, count = jax_with(artifact, options, lambda table: {}), iter(range(1, 10**9))
+    step = made.step
+    made.step = lambda *batch: (other(made, step) if next(count) == number else step)(*batch)
+    return made
+
+
+def skips(artifact: Artifact, options: Options) -> Trainer:
+    """Step 9 gives its loss and changes nothing."""
+
+    def other(made: Trainer, step: Callable[..., Any]) -> Callable[..., Any]:
+        import jax
+
+        def skipped(*batch: Any) -> Any:
+            kept = jax.tree.map(lambda a: a.copy(), (made.params, made.state, made.memory, made.count))
+            result = step(*batch)
+            made.params, made.state, made.memory, made.count = kept
+            return result
+
+        return skipped
+
+    return with_step(artifact, options, 9, other)
+
+
+def misreports(artifact: Artifact, options: Options) -> Trainer:
+    """The loss of step 3 is a ten thousandth off; everything behind it is right."""
+    return with_step(artifact, options, 3, lambda made, step: lambda *batch: (step(*batch)[0] * 1.0001,))
+
+
+def hangs(artifact: Artifact, options: Options) -> Trainer:
+    return with_step(artifact, options, 5, lambda made, step: lambda *batch: time.sleep(1000))
 
 
 # ***** ONNX Runtime with the graph edited on its way in *****

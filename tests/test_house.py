@@ -14,12 +14,13 @@ ROOT = Path(__file__).parent.parent
 # Each package, and those of ours that it may import besides itself. Downwards only.
 MAY_IMPORT = {
     "models": set(),
+    "data": set(),
     "converters": {"models"},
     "runtimes": {"models", "converters"},
     "parity": {"models", "converters", "runtimes"},
-    "bench": {"models", "converters", "runtimes", "parity"},
+    "bench": {"models", "data", "converters", "runtimes", "parity"},
     "reports": {"bench"},
-    "cli": {"models", "converters", "runtimes", "parity", "bench", "reports"},
+    "cli": {"models", "data", "converters", "runtimes", "parity", "bench", "reports"},
 }
 SOURCES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
 
@@ -211,6 +212,12 @@ def test_every_file_in_runtimes_has_a_row():
         pytest.skip("xbench.runtimes.RUNTIMES is not written yet")
     ours = {row.entry.partition(":")[0] for row in table.values() if row.entry.startswith("xbench.")}
     assert ours == {f"xbench.runtimes.{word}" for word in entries("runtimes")}
+
+
+def test_every_file_in_data_has_a_row():
+    from xbench.data import SETS
+
+    assert set(SETS) == entries("data")
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])

@@ -58,7 +58,7 @@ def timed(tmp_path_factory):
 
 
 def test_every_planted_fault_is_tried():
-    assert set(FAULTS) == set(planted.ROWS)
+    assert set(FAULTS) == set(planted.ROWS) - set(planted.TRAINED)  # those are tried by test_train.py
 
 
 @pytest.mark.parametrize("group", GROUPS, ids="-".join)

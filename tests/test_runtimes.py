@@ -12,9 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from xbench.bench import Case
-from xbench.bench.data import digits
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import verify
+from xbench.data import draw
 from xbench.runtimes import RUNTIMES, version
 
 INSTALLED = [name for name, row in RUNTIMES.items() if version(row) and not row.hidden]
@@ -96,8 +96,8 @@ def test_the_magika_file_passes_or_its_missing_operators_are_named_at_once(expor
 TRAIN = """
 import json, sys
 import numpy as np
-from xbench.bench.data import digits
 from xbench.converters.artifact import Artifact
+from xbench.data import draw
 from xbench.runtimes import Options, load
 
 word, mode, folder = sys.argv[1:]
@@ -106,11 +106,14 @@ runtime = load(word, artifact, Options(mode, "cpu", 2))
 {body}
 """
 LOSSES = """
-inputs, labels = digits(artifact.info, 64, 0)
+inputs, labels = draw("digits", artifact.info, 64, 0)
 runtime.prepare(inputs, labels, dropout=False)
 given, (target,) = runtime.put(inputs), runtime.put([labels])
-losses = [float(runtime.get(runtime.step(given, target)[:1])[0]) for _ in range(11)]
-print(json.dumps({"losses": losses, "torch": "torch" in sys.modules}))
+losses, logits = [], []
+for _ in range(11):
+    logits.append(np.array(runtime.get(runtime.forward(*given))[0]).tolist())
+    losses.append(float(runtime.get(runtime.step(given, target)[:1])[0]))
+print(json.dumps({"losses": losses, "logits": logits, "torch": "torch" in sys.modules}))
 """
 # With one sample the gradient of the last layer is the error times what came in: what dropout left, and its size.
 LEFT = """
@@ -122,6 +125,8 @@ for dropout in (False, True):
     given, (target,) = runtime.put(inputs), runtime.put([labels])
     found = [runtime.fetch(runtime.gradients(given, target))[1] for _ in range(5)]
     signals = [grads["fc2.weight"][0] / grads["fc2.bias"][0] for grads in found]
+    calm = [np.array(runtime.get(runtime.forward(*given))[0]) for _ in range(2)]
+    assert (calm[0] == calm[1]).all(), "evaluation drops"
     alive[dropout] = [float(np.mean([(s != 0).mean() for s in signals])), float(np.mean([s.sum() for s in signals]))]
 print(json.dumps([alive[False], alive[True]]))
 """
@@ -158,6 +163,13 @@ def test_all_trainers_learn_the_same(digit_losses, runtime):
     np.testing.assert_allclose(digit_losses(runtime)["losses"], digit_losses("torch")["losses"], rtol=1e-3)
 
 
+@pytest.mark.parametrize("runtime", TRAINERS)
+def test_a_trainer_evaluates_with_the_weights_of_the_moment(digit_losses, runtime):
+    logits, torch = (np.array(digit_losses(each)["logits"]) for each in (runtime, "torch"))
+    assert abs(logits[1:] - logits[:-1]).max(axis=(1, 2)).min() > 0.01
+    np.testing.assert_allclose(logits, torch, atol=1e-3)
+
+
 @pytest.mark.parametrize("runtime", ["jax", "tensorflow"])
 def test_a_framework_of_its_own_does_without_torch(digit_losses, runtime):
     assert digit_losses(runtime)["torch"] is False
@@ -172,7 +184,8 @@ def test_dropout_drops_its_share_and_scales_up_the_rest(exporter, runtime):
 
 
 def test_digits_are_real_images_of_the_right_size():
-    inputs, labels = digits({"name": "lenet", "classes": 10, "inputs": [{"shape": ["batch", 1, 28, 28]}]}, 2000, 0)
+    info = {"name": "lenet", "classes": 10, "inputs": [{"shape": ["batch", 1, 28, 28]}]}
+    inputs, labels = draw("digits", info, 2000, 0)
     assert inputs[0].shape == (2000, 1, 28, 28)
     assert inputs[0].mean() == pytest.approx(0, abs=0.02)
     assert inputs[0].std() == pytest.approx(1, abs=0.02)

@@ -7,12 +7,11 @@ alone. Mistakes of training are computed as whole training steps.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from xbench.parity.verdict import OPTIMIZER, floors_off, size_of
+from xbench.parity.verdict import compared, floors_off, size_of
 
 Tensors = dict[str, np.ndarray]
 CLEAR = 4.0  # floors within which explanations are equally good: then the more particular goes first
@@ -36,16 +35,9 @@ def enlarged(floor: np.ndarray, expected: np.ndarray, instead: np.ndarray) -> li
     return [f * max(1.0, new / old) if old else f for f, old, new in sizes]
 
 
-def compared(candidate: Iterable[str], reference: Iterable[str]) -> list[str]:
-    """The tensors of a reference that are compared: all that have a floor, the optimizer's where they are told."""
-    names = [name.removeprefix("floor/") for name in reference if name.startswith("floor/")]
-    told = any(name.startswith(OPTIMIZER) for name in candidate)
-    return [name for name in names if told or not name.startswith(OPTIMIZER)]
-
-
 def errors(candidate: Tensors, expected: Tensors, reference: Tensors) -> dict[str, float]:
     """How far a result is from an oracle under a mistake, by tensor, in the noise floors of the reference."""
-    names = [name for name in compared(candidate, reference) if name in expected]
+    names = [name for name in compared(reference, candidate) if name in expected]
     return {name: _off(candidate, expected, reference, name) for name in names}
 
 

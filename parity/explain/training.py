@@ -12,10 +12,10 @@ from xbench.converters.artifact import Artifact
 from xbench.converters.torch import TABLE, cross_entropy
 from xbench.parity import oracle
 from xbench.parity.candidate import inputs_of
-from xbench.parity.explain import CLEAR, Finding, Tensors, compared, errors
+from xbench.parity.explain import CLEAR, Finding, Tensors, errors
 from xbench.parity.mistakes import Mistake, both
 from xbench.parity.mistakes.training import of
-from xbench.parity.verdict import LIMITS, STEPS, distance
+from xbench.parity.verdict import LIMITS, STEPS, compared, distance
 from xbench.runtimes.torch import ProgramModule, named_tensors, set_dropout, update
 
 MASKS = 16  # draws of dropout that a result is compared with
@@ -194,7 +194,7 @@ def _dropped(step: Step) -> Iterator[tuple[Mistake, float]]:
     """Dropout that is on: which elements it drops nobody knows, but how far off they make every tensor is known."""
     if not step.artifact.has_dropout:
         return
-    names = compared(step.candidate, step.reference)
+    names = compared(step.reference, step.candidate)
     off = {name: distance(step.given[name], step.reference[name])[0] for name in names if name in step.given}
     if len(off) < len(names) or not all(map(math.isfinite, off.values())):
         return

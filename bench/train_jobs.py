@@ -1,0 +1,94 @@
+"""What a worker that trains can be asked to do. It holds one training (`_TRAINING`), and its jobs end with the step in
+which their seconds are over, so that whoever waits can show how it goes.
+
+Accuracy is counted by the runtime that trains, on the weights in its own hands: `forward` evaluates with them.
+"""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.bench import samples
+from xbench.bench.machine import versions
+from xbench.converters.artifact import Artifact
+from xbench.data import DataSet
+from xbench.parity import verdict
+from xbench.runtimes import Options, Trainer, load, parse, table
+
+
+@dataclass
+class Training:
+    """A runtime made ready to train, and the loss of every step that it has done."""
+
+    runtime: Trainer
+    data: DataSet
+    batch: int
+    seed: int
+    losses: list[float] = field(default_factory=list)
+
+
+_TRAINING: list[Training] = []
+
+
+def open_training(
+    artifact: str, runtime: str, device: str, threads: int, data: str, batch: int, seed: int
+) -> dict[str, Any]:
+    """Makes a runtime ready, dropout off."""
+    ready, given = load(runtime, Artifact.read(artifact), Options("step", device, threads)), samples.read(Path(data))
+    assert isinstance(ready, Trainer)
+    ready.prepare(*given.training_batch(batch, seed, 0), dropout=False)
+    _TRAINING[:] = [Training(ready, given, batch, seed)]
+    return {"versions": versions((*table()[parse(runtime)[0]].packages, "numpy"))}
+
+
+def train(last: int, seconds: float) -> dict[str, Any]:
+    """Goes on until `last` steps are done, the seconds are over, or a loss is not finite; returns the new losses."""
+    (own,) = _TRAINING
+    runtime, first, start = own.runtime, len(own.losses), time.perf_counter()
+    while len(own.losses) < last and (len(own.losses) == first or time.perf_counter() - start < seconds):
+        inputs, labels = own.data.training_batch(own.batch, own.seed, len(own.losses))
+        result = runtime.step(runtime.put(inputs), runtime.put([labels])[0])
+        runtime.wait(result)
+        own.losses.append(float(np.asarray(runtime.get(result[:1])[0])))
+        if not np.isfinite(own.losses[-1]):
+            break
+    return {"losses": own.losses[first:], "seconds": time.perf_counter() - start}
+
+
+def judge_training(reference: str) -> dict[str, Any]:
+    """The verdict on all losses so far, each by itself, and on the weights of the moment."""
+    (own,) = _TRAINING
+    weights = {f"weight/{name}": value for name, value in own.runtime.weights().items()}
+    found = verdict.loss_by_step(own.losses) | weights
+    return verdict.judge(found, verdict.read(Path(reference))).as_dict()
+
+
+def begin_again() -> None:
+    """Puts back the initial weights, and switches dropout on."""
+    (own,) = _TRAINING
+    own.runtime.prepare(*own.data.training_batch(own.batch, own.seed, 0), dropout=True)
+    own.runtime.reset()
+    own.losses.clear()
+
+
+def count_right(part: str, first: int, seconds: float) -> dict[str, int]:
+    """Goes through the samples of a part from one on until the seconds are over: how many labels it looked at, how many
+    of them the runtime finds, and the sample to go on with, 0 behind the last."""
+    (own,) = _TRAINING
+    runtime, chosen, right, seen = own.runtime, own.data.looked_at(part), 0, 0
+    end = time.perf_counter() + seconds
+    while first < len(chosen) and (not seen or time.perf_counter() < end):
+        places = chosen[first : first + own.batch]
+        inputs, labels = own.data.batch(part, np.resize(places, own.batch))  # a shape that is compiled already
+        result = runtime.forward(*runtime.put(inputs))
+        runtime.wait(result)
+        found = runtime.get(result)[0].argmax(-1) == labels
+        right, seen = right + int(found[: len(places)].sum()), seen + found[: len(places)].size
+        first += len(places)
+    return {"right": right, "seen": seen, "next": first % len(chosen)}
+
+
+TRAIN_JOBS = (open_training, train, judge_training, begin_again, count_right)

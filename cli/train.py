@@ -1,0 +1,202 @@
+"""`xbench train`: the same training on every trainer, to convergence, its first steps proved equal."""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from statistics import fmean, median
+from typing import Annotated, Any
+
+import typer
+
+from xbench.bench.results import FOLDER
+from xbench.cli import _choose as choose
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="A network of the zoo, or module:factory.",
+        autocompletion=lambda incomplete: choose.complete_model(incomplete),
+    ),
+]
+Data = Annotated[
+    str,
+    typer.Option(
+        help="digits, or mnist, cifar10, imdb, ptb with the folder of the files: mnist:folder. "
+        "Default folder: $XBENCH_DATA/mnist. Nothing is downloaded."
+    ),
+]
+Epochs = Annotated[int | None, typer.Option(help="Times through the training samples. Default: the set's.", min=1)]
+Batch = Annotated[int | None, typer.Option(help="Batch size. Default: the model's.", min=1)]
+Seed = Annotated[int, typer.Option(help="Of the order of the samples; the weights are those of `xbench check`.", min=0)]
+Dropout = Annotated[bool, typer.Option("--dropout", help="Train with the network's dropout; the proof is without it.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
+Timeout = Annotated[float, typer.Option(help="Seconds one job of a worker may take.", min=1)]
+Out = Annotated[Path, typer.Option(help="Folder of training.jsonl and the curves.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the records as a JSON list.")]
+
+
+def train(
+    model: Model,
+    data: Data,
+    runtime: choose.RuntimeWords = None,
+    epochs: Epochs = None,
+    batch: Batch = None,
+    seed: Seed = 0,
+    dropout: Dropout = False,
+    threads: Threads = None,
+    device: choose.DeviceWord = "cpu",
+    inputs: choose.InputWords = None,
+    timeout: Timeout = 600,
+    out: Out = FOLDER,
+    as_json: Json = False,
+) -> None:
+    """Train a network on real data on every runtime that trains, draw the curves over each other, count what is right.
+
+    The same samples in the same order, from the same weights, by the same rule. The loss of each of the first 20 steps
+    and all weights behind them are compared with the same training in float64; a runtime that differs by more than the
+    noise of float32 is a FAIL, and so is one whose loss is no number any more. Accuracy is counted by the runtime
+    itself. Exit code 1 when a runtime failed.
+    """
+    from xbench.bench import XBenchError, samples
+    from xbench.bench.results import open_store
+    from xbench.bench.training import FILE
+    from xbench.data import SETS
+
+    names = choose.choose_models([model], (), None, inputs)
+    if len(names) > 1:
+        raise XBenchError("train takes one network at a time")
+    name, _ = samples.parse(data)
+    targets = choose.choose_runtimes(runtime)
+    cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads), "data": data}
+    choose.need_torch()
+    store = open_store(out, FILE)
+    order = {"epochs": epochs or SETS[name].epochs, "seed": seed, "dropout": dropout}
+    with tempfile.TemporaryDirectory(prefix="xbench-train-") as folder:
+        records = _train(names[0], targets, batch, cell, order, bool(runtime), timeout, store, Path(folder))
+    _report(records, out, name, as_json)
+    raise typer.Exit(int(any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)))
+
+
+def _train(
+    model: str,
+    targets: list[str],
+    batch: int | None,
+    cell: dict[str, Any],
+    order: dict[str, Any],
+    strict: bool,
+    timeout: float,
+    store: Any,
+    folder: Path,
+) -> list[dict[str, Any]]:
+    """The records of all runtimes, each stored as soon as it is final."""
+    from xbench.bench import Case
+    from xbench.bench.prepare import Exporter
+    from xbench.bench.record import expected
+    from xbench.bench.training import planned, run
+    from xbench.cli._progress import Bar
+    from xbench.models import MODELS
+
+    records = []
+    batch = batch or (MODELS[model].batch if model in MODELS else 32)
+    exporter = Exporter(folder)
+    with Bar(len(targets), f"train {model}") as bar:
+        try:
+            bar.say("export to ONNX")
+            artifact = exporter.artifact(model)
+            plan = planned(cell["data"], artifact, folder / "samples.npz", batch=batch, **order)
+            if artifact.has_dropout and not plan.dropout:
+                typer.echo(f"xbench: {model} is trained without its dropout; --dropout trains with it", err=True)
+            for case in (Case(model, target, "step", batch, **cell) for target in targets):
+                if not strict and not expected(case, artifact):
+                    bar.skip()
+                    continue
+                say = lambda words, runtime=case.runtime: bar.say(f"{runtime}: {words}")  # noqa: E731
+                record = run(case, artifact, plan, exporter, timeout, folder, say)
+                store.append(record)
+                records.append(record)
+                bar.finish(_line(record))
+        finally:
+            exporter.close()
+    return records
+
+
+def _line(record: dict[str, Any]) -> str:
+    found, ratio = record["training"], (record["parity"] or {}).get("ratio")
+    words = [record["status"]]
+    words += [f"{ratio:.1f} x noise in {record['parity']['worst_tensor']}"] if ratio is not None else []
+    words += [f"loss {found['losses'][-1]:.4f}"] if found["losses"] else []
+    words += [f"test accuracy {found['test_accuracy'][-1]:.2%}"] if found["test_accuracy"] else []
+    return f"{record['case']['runtime']}: {', '.join(words)}" + (f": {record['message']}" if record["message"] else "")
+
+
+def _report(records: list[dict[str, Any]], out: Path, data: str, as_json: bool) -> None:
+    """The table or the records on stdout; the curves beside the store."""
+    from xbench.bench.results import encode
+    from xbench.bench.source import parse
+    from xbench.bench.training import FILE
+    from xbench.reports.curves import draw
+
+    if as_json:
+        typer.echo(json.dumps([json.loads(encode(record)) for record in records], indent=1))
+    else:
+        _print(records)
+    if not any(record["training"]["losses"] for record in records):
+        return
+    picture = out / f"{parse(records[0]['case']['model']).stem}-{data}.png"
+    try:
+        draw(records, picture)
+        typer.echo(f"saved in {out / FILE} and {picture}", err=True)
+    except ImportError:
+        typer.echo(f"saved in {out / FILE}; for the curves: pip install 'xbench[plot]'", err=True)
+    except OSError as error:
+        typer.echo(f"saved in {out / FILE}; cannot write {picture}: {error.strerror}", err=True)
+
+
+def _print(records: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from xbench.reports.formats import printable
+
+    names = (
+        "runtime",
+        "autodiff",
+        "status",
+        "error / noise",
+        "steps proved",
+        "train loss",
+        "test accuracy",
+        "s / epoch",
+    )
+    table = Table(*names)
+    for record in records:
+        found, ratio = record["training"], (record["parity"] or {}).get("ratio")
+        colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(record["status"], "bold red")
+        cells = [record["case"]["runtime"], record["autodiff"] or "", f"[{colour}]{record['status']}[/]"]
+        table.add_row(*cells, "" if ratio is None else f"{ratio:.1f}", _proved(record), *_columns(found))
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    console.print(table)
+    for record in records:
+        if record["message"]:
+            console.print(f"{record['case']['runtime']}: {printable(record['message'])}", soft_wrap=True, markup=False)
+
+
+def _proved(record: dict[str, Any]) -> str:
+    """Before which step the first wrong one comes, or the last that could be judged."""
+    found = record["training"]
+    if not record["parity"]:
+        return ""
+    right = len(found["oracle_losses"]) if found["first_wrong_step"] is None else found["first_wrong_step"] - 1
+    return f"{right} of {found['proof_steps']}"
+
+
+def _columns(found: dict[str, Any]) -> list[str]:
+    """Mean loss of the last epoch that ended, its test accuracy, the median of the epochs' seconds."""
+    from xbench.reports.formats import number
+
+    if not (accuracies := found["test_accuracy"]):
+        return ["", "", ""]
+    steps = found["train_samples"] // found["batch"]
+    last = found["losses"][(len(accuracies) - 1) * steps : len(accuracies) * steps]
+    return [f"{fmean(last):.4f}", f"{accuracies[-1]:.2%}", number(median(found["epoch_s"]))]

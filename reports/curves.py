@@ -1,0 +1,66 @@
+"""The curves of a training, one runtime over the other, as a PNG: losses by step, accuracies by epoch."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.bench.results import Record
+
+# Okabe and Ito's colours, told apart by the colour-blind; the curves lie on one another, so that each is thinner than
+# the one below and has dashes of its own.
+COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#0072B2", "#999999")
+DASHES = ((0, ()), (0, (6, 2)), (0, (4, 4)), (0, (2, 2)), (0, (1, 3)), (0, (8, 3, 1, 3)), (0, (1, 6)))
+WIDTHS = (5.0, 4.2, 3.4, 2.7, 2.1, 1.6, 1.2)
+POINTS = 1000  # of a curve; more cannot be told apart
+
+
+def draw(records: Sequence[Record], path: Path) -> None:
+    """Writes the picture of the trainings of one network on one data set.
+
+    Raises:
+        ImportError: matplotlib is missing.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(12, 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    trained = [record for record in records if record["training"]["losses"]]
+    styles = zip(itertools.cycle(COLOURS), itertools.cycle(DASHES), itertools.cycle(WIDTHS))
+    for record, (colour, dash, width) in zip(trained, styles):
+        style = {"color": colour, "linestyle": dash, "linewidth": width, "label": _label(record)}
+        left.plot(*_losses(record["training"]["losses"]), **style)
+        accuracies = record["training"]["test_accuracy"]
+        right.plot(range(1, len(accuracies) + 1), [100 * each for each in accuracies], **style)
+    if trained and not any(record["dropout"] for record in trained):
+        oracle = trained[0]["training"]["oracle_losses"]
+        steps = range(1, len(oracle) + 1)
+        left.plot(steps, oracle, "k.", markersize=4, label=f"float64, the first {len(oracle)} steps")
+    case = (trained or records)[0]["case"]
+    figure.suptitle(f"{case['model']} on {case['data'].partition(':')[0]}, batch {case['batch']}")
+    left.set(xlabel="step", ylabel="loss", yscale="log")
+    right.set(xlabel="epoch", ylabel="test accuracy, %")
+    right.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+    left.legend(fontsize="small", handlelength=6)
+    figure.savefig(path, dpi=120)
+
+
+def _label(record: Record) -> str:
+    """The runtime, and how its proof went where it did not pass."""
+    runtime, status = record["case"]["runtime"], record["status"]
+    return str(runtime) if status == "PASS" else f"{runtime}: {status}"
+
+
+def _losses(losses: Sequence[float]) -> tuple[Any, Any]:
+    """Steps and losses; the means of neighbours where there are more than can be seen."""
+    width = -(-len(losses) // POINTS)
+    starts = np.arange(0, len(losses), width)
+    ends = np.minimum(starts + width, len(losses))
+    return (starts + 1 + ends) / 2, np.add.reduceat(np.array(losses, float), starts) / (ends - starts)

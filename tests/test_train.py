@@ -1,0 +1,174 @@
+"""`xbench train`: the same curves on every runtime, a wrong training told apart, nothing lost on a bad day."""
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import planted
+import pytest
+from fault_kit import Shell, only_line
+
+TRAINERS = ("jax", "torch", "onnxruntime")
+EPOCHS, STEPS, TESTS = 2, 22, 360
+TRAIN = ("train", "lenet", "--data", "digits")
+DROPPING = """
+from torch import nn
+
+def make():
+    return nn.Sequential(nn.Linear(784, 32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, 10))
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of planted runtimes, first on the path of this module's commands."""
+    folder = planted.install(tmp_path_factory.mktemp("planted"))
+    (folder / "dropping.py").write_text(DROPPING)
+    return folder
+
+
+@pytest.fixture
+def shell(site, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    return Shell(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def trained(site, tmp_path_factory):
+    """One command that trains honest and planted runtimes: the answer, its records by runtime, its folder."""
+    out = tmp_path_factory.mktemp("out")
+    runtimes = (*TRAINERS, *(f"planted_{fault}" for fault in planted.TRAINED if fault != "hangs"), "null")
+    command = [sys.executable, "-P", "-c", "from xbench.cli import main; main()", *TRAIN, "--epochs", str(EPOCHS)]
+    command += ["--json", "--out", str(out), *(word for runtime in runtimes for word in ("--runtime", runtime))]
+    paths = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    answer = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True)
+    assert answer.stdout, answer.stderr
+    return answer, {record["case"]["runtime"]: record for record in json.loads(answer.stdout)}, out
+
+
+def lines(out):
+    return [json.loads(line) for line in (out / "training.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("runtime", TRAINERS)
+def test_an_honest_runtime_is_proved_step_by_step(trained, runtime):
+    record = trained[1][runtime]
+    assert (record["status"], record["parity"]["class"], record["message"]) == ("PASS", "fp32", None)
+    assert record["parity"]["ratio"] < 64
+    found = record["training"]
+    assert record["parity"]["tensors"] == 20 + 8  # losses, and weights and biases behind them
+    assert (len(found["oracle_losses"]), found["first_wrong_step"]) == (20, None)
+    np.testing.assert_allclose(found["losses"][:20], found["oracle_losses"], rtol=1e-4)
+    assert len(found["losses"]) == EPOCHS * STEPS
+    assert len(found["epoch_s"]) == len(found["train_accuracy"]) == EPOCHS
+
+
+def test_all_runtimes_reach_the_same_accuracy(trained):
+    accuracies = np.array([trained[1][runtime]["training"]["test_accuracy"] for runtime in TRAINERS])
+    assert (accuracies[:, -1] > 0.9).all()
+    assert (np.ptp(accuracies, axis=0) * TESTS < 2.5).all()
+    assert accuracies * TESTS == pytest.approx(np.round(accuracies * TESTS)), "not counted on all tests"
+
+
+@pytest.mark.parametrize(
+    ("fault", "step", "message"),
+    [
+        ("nesterov", 2, "first wrong step: 2"),
+        ("skips", 10, "first wrong step: 10"),
+        ("misreports", 3, "loss/3 is "),
+    ],
+)
+def test_a_wrong_training_fails_with_its_first_wrong_step(trained, fault, step, message):
+    record = trained[1][f"planted_{fault}"]
+    assert (record["status"], record["training"]["first_wrong_step"]) == ("FAIL", step)
+    assert message in record["message"]
+    assert record["training"]["test_accuracy"][-1] > 0.9, "it learns all the same"
+
+
+def test_a_loss_that_is_no_number_is_told_with_its_step(trained):
+    record = trained[1]["planted_diverges"]
+    found = record["training"]
+    assert (record["status"], record["parity"]["status"]) == ("FAIL", "PASS")
+    assert record["message"] in [f"the loss is {word} at step 27, in epoch 2 of 2" for word in ("nan", "inf")]
+    assert (len(found["losses"]), found["losses"][-1], len(found["test_accuracy"])) == (27, None, 1)
+
+
+def test_a_runtime_that_cannot_train_says_so(trained):
+    record = trained[1]["null"]
+    assert (record["status"], record["message"]) == ("UNSUPPORTED", "null cannot train: it has no step")
+    assert record["training"]["losses"] == []
+
+
+def test_a_failure_is_the_exit_code_and_everything_is_kept(trained):
+    answer, records, out = trained
+    assert answer.returncode == 1
+    assert lines(out) == list(records.values())
+    assert "Traceback" not in answer.stderr
+    picture = (out / "lenet-digits.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    width, height = struct.unpack(">II", picture[16:24])
+    assert min(width, height) > 400
+
+
+def test_dropout_is_off_but_where_it_is_asked_for(shell):
+    """The proof is without it in both; and where nothing can draw, the rest is there."""
+    (shell.folder / "matplotlib.py").write_text("raise ImportError\n")
+    words = ("train", "dropping:make", "--input", "x:float32:batch,784", "--data", "digits", "--epochs", 1, "--json")
+    words += ("--batch", 128, "--runtime", "jax")
+    hidden = shell.python_path(shell.folder)
+    plain, dropping = (shell.run(*words, *more, PYTHONPATH=hidden) for more in ((), ("--dropout",)))
+    assert "without its dropout; --dropout trains with it" in plain.stderr
+    assert "without its dropout" not in dropping.stderr
+    assert "for the curves: pip install 'xbench[plot]'" in plain.stderr
+    (off,), (on,) = json.loads(plain.stdout), json.loads(dropping.stdout)
+    assert [(record["status"], record["dropout"]) for record in (off, on)] == [("PASS", False), ("PASS", True)]
+    losses, expected = ([np.array(r["training"][key]) for r in (off, on)] for key in ("losses", "oracle_losses"))
+    assert len(expected[0]) == len(losses[0]) == 11  # an epoch has no more steps
+    np.testing.assert_allclose(losses[0], expected[0], rtol=1e-4)
+    assert (abs(losses[1] / expected[1] - 1) > 1e-5).all()
+
+
+def test_what_is_final_outlives_an_interruption(shell):
+    runtimes = ("--runtime", "jax", "--runtime", "planted_hangs", "--runtime", "torch")
+    process = shell.start(*TRAIN, "--epochs", 1, *runtimes, "--out", "out")
+    log, store = shell.folder / "stderr.log", shell.folder / "out/training.jsonl"
+    assert shell.until(lambda: store.exists() and store.read_bytes().endswith(b"\n")), log.read_text()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert [(r["case"]["runtime"], r["status"]) for r in lines(shell.folder / "out")] == [("jax", "PASS")]
+    assert log.read_text().splitlines()[-1] == "xbench: interrupted; what was measured is kept"
+    assert not shell.survivors()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("train", "lenet", "--data", "digts"), "unknown data set 'digts': did you mean digits?"),
+        (("train", "lenett", "--data", "digits"), "unknown model 'lenett': did you mean lenet?"),
+        (("train", "all", "--data", "digits"), "train takes one network at a time"),
+        (("train", "lenet", "--data", "mnist:nowhere"), "no folder nowhere with the files of mnist"),
+        (("train", "lenet", "--data", "mnist:empty"), "no file empty/train-images-idx3-ubyte"),
+        (("train", "lenet", "--data", "mnist:labels"), "labels/t10k-labels-idx1-ubyte: label 1 is 200, which is none"),
+        (
+            ("train", "lenet", "--data", "digits", "--batch", 1438),
+            "--batch 1438 is more than the 1437 training samples",
+        ),
+        (("time", "lenet", "--data", "mnist"), "--data must be one of synthetic, digits, not 'mnist'"),
+    ],
+)
+def test_what_the_user_can_mend_is_one_line(shell, lenet, words, line):
+    (shell.folder / "empty").mkdir()
+    folder = shell.folder / "labels"
+    folder.mkdir()
+    for stem in ("train", "t10k"):
+        (folder / f"{stem}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, 2, 28, 28) + bytes(2 * 784))
+        (folder / f"{stem}-labels-idx1-ubyte").write_bytes(
+            struct.pack(">2I", 0x801, 2) + bytes((1, 200 if stem == "t10k" else 2))
+        )
+    answer = shell.run(*words)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert line in only_line(answer.stderr)
