@@ -22,6 +22,7 @@ from torch import nn
 
 from xbench.converters import PARAMETERS, UNBIASED, constant
 from xbench.converters.folding import fold
+from xbench.converters.torch_dropout import dropping
 
 OPSET = 20
 
@@ -35,7 +36,7 @@ def export(module: nn.Module, inputs: Mapping[str, np.ndarray]) -> ir.Model:
     module.train()
     batch = torch.export.Dim("batch")
     arguments = tuple(torch.from_numpy(array) for array in inputs.values())
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), dropping(True):
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
         try:

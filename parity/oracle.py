@@ -24,6 +24,7 @@ from torch import nn
 
 from xbench.converters.artifact import Artifact
 from xbench.converters.torch import cross_entropy
+from xbench.converters.torch_dropout import dropping
 from xbench.parity.verdict import BLIND, STEPS, blind, distance, join, loss_by_step, size_of
 from xbench.runtimes.torch import (
     module_of,
@@ -116,7 +117,7 @@ def _run(
     artifact: Artifact, mode: str, batches: Sequence[Batch], dtype: torch.dtype, moved: int | None = None
 ) -> Tensors:
     """Every tensor to compare, computed in one floating type; `moved` is the seed of a small change of all weights."""
-    with default_type(dtype):
+    with default_type(dtype), dropping(False):
         module = module_of(artifact).to(dtype).train(mode != "forward")
         set_dropout(module, active=False)
         if moved is not None:

@@ -1,6 +1,5 @@
 """PyTorch, eager: the network's own `nn.Module`, or for an ONNX file the printed program as a module."""
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from xbench.converters import standalone
 from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
 from xbench.converters.optimizer import rate
+from xbench.converters.torch_dropout import switch
 from xbench.runtimes import Options, Trainer, Unavailable
 
 
@@ -65,35 +65,9 @@ def named_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     return {**dict(module.named_parameters()), **{n: b for n, b in module.named_buffers() if b.is_floating_point()}}
 
 
-_DROPOUT = [True]  # whether dropout drops anything in this process
-
-
-def _switched(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A dropout of `torch.nn.functional` that can be switched off: modules may call it with no layer of their own."""
-
-    @functools.wraps(function)
-    def call(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
-        return function(x, p, training and _DROPOUT[0], inplace)
-
-    return call
-
-
-def _switched_attention(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0, *given: Any, **named: Any) -> Any:
-        return function(q, k, v, attn_mask, dropout_p if _DROPOUT[0] else 0.0, *given, **named)
-
-    return call
-
-
-for _name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
-    setattr(nn.functional, _name, _switched(getattr(nn.functional, _name)))
-nn.functional.scaled_dot_product_attention = _switched_attention(nn.functional.scaled_dot_product_attention)
-
-
 def set_dropout(module: nn.Module, active: bool) -> None:
     """Switches all dropout of this process off or on: layers, functions, and those inside recurrent layers."""
-    _DROPOUT[0] = active
+    switch(active)
     for layer in module.modules():
         if isinstance(layer, ProgramModule):
             layer.dropout = active

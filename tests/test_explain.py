@@ -88,6 +88,8 @@ def explained(make, whole, every, mode):
     expected = reference(whole, mode)
     given = answer(make, whole, mode, expected)
     found = verdict.judge(given, expected)
+    if mode == "step":  # whose mistakes here are of training alone
+        return found, trained(whole, mode, expected, given)
     tensors = reference(every, "forward")
     marked = answer(make, every, "forward", tensors)
     wrong = verdict.judge(marked, tensors).first_wrong
@@ -115,7 +117,7 @@ def test_what_is_right_is_never_blamed(made, model, rule):
     runtime = Jax(whole, Options("step"))
     first = reference(whole, "step")
     runtime.prepare(candidate.inputs_of(first), first["labels"], dropout=False)
-    for seed in range(20):
+    for seed in range(4):
         expected = reference(whole, "step", seed)
         found = verdict.judge(candidate.run(runtime, whole, "step", expected), expected)
         assert found.status == "PASS", (seed, found.worst_tensor, found.ratio)

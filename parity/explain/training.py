@@ -10,13 +10,14 @@ import torch
 
 from xbench.converters.artifact import Artifact
 from xbench.converters.torch import TABLE, cross_entropy
+from xbench.converters.torch_dropout import dropping
 from xbench.parity import oracle
 from xbench.parity.candidate import inputs_of
 from xbench.parity.explain import CLEAR, Finding, Tensors, errors
 from xbench.parity.mistakes import Mistake, both
 from xbench.parity.mistakes.training import of
 from xbench.parity.verdict import LIMITS, STEPS, compared, distance
-from xbench.runtimes.torch import ProgramModule, named_tensors, set_dropout, update
+from xbench.runtimes.torch import ProgramModule, named_tensors, update
 
 MASKS = 16  # draws of dropout that a result is compared with
 SPREAD = 3.0  # by how much it may be outside of what they gave
@@ -31,7 +32,7 @@ def trained(artifact: Artifact, mode: str, reference: Tensors, candidate: Tensor
         tried = [(m, step.off(m)) for m in of(artifact.info, mode)]
         tried += [(m, step.off(m)) for m in _frozen(step)]
         found = [(m, max(ratios.values())) for m, ratios in tried if max(ratios.values()) <= LIMITS["fp32"]]
-        found = found or list(_fits(step)) or list(_pairs(step, tried)) or list(_dropped(step))
+        found = found or list(_fits(step)) or list(_dropped(step)) or list(_pairs(step, tried))
     ranked = sorted(found, key=lambda each: max(each[1], CLEAR))
     return [Finding(m.name, m.says, float(ratio)) for m, ratio in ranked]
 
@@ -48,7 +49,7 @@ class Step:
     def compute(self, mistake: Mistake, seed: int | None = None) -> Tensors:
         """Every tensor to compare; `seed` is that of dropout, where it is on."""
         module = ProgramModule(self.artifact, mistake.table(TABLE)).to(torch.float64).train()
-        set_dropout(module, active=seed is not None)
+        module.dropout = seed is not None
         if seed is not None:
             torch.manual_seed(seed)
         info = {**self.artifact.info, "optimizer": {**self.artifact.info["optimizer"], **mistake.rule}}
@@ -62,7 +63,8 @@ class Step:
             (mistake.update or update)(*given)
 
         batch = (oracle.arrays(inputs_of(self.reference), torch.float64), torch.from_numpy(self.reference["labels"]))
-        return oracle.trained(info, module, [batch] * STEPS, self.mode, mistake.loss or cross_entropy, updated)
+        with dropping(seed is not None):
+            return oracle.trained(info, module, [batch] * STEPS, self.mode, mistake.loss or cross_entropy, updated)
 
     def off(self, mistake: Mistake) -> dict[str, float]:
         """The error of every tensor under a mistake, in noise floors; infinite where it cannot be computed."""

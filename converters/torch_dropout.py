@@ -1,0 +1,50 @@
+"""Switches all of PyTorch's dropout in this process: layers, functions, and what attention does with one.
+
+Modules may call `torch.nn.functional.dropout` with no layer of their own, which nobody could find to set its rate.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+_DROPOUT = [True]  # whether dropout drops anything in this process
+
+
+def _switched(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
+        return function(x, p, training and _DROPOUT[0], inplace)
+
+    return call
+
+
+def _switched_attention(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0, *given: Any, **named: Any) -> Any:
+        return function(q, k, v, attn_mask, dropout_p if _DROPOUT[0] else 0.0, *given, **named)
+
+    return call
+
+
+for _name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+    setattr(nn.functional, _name, _switched(getattr(nn.functional, _name)))
+nn.functional.scaled_dot_product_attention = _switched_attention(nn.functional.scaled_dot_product_attention)
+
+
+def switch(active: bool) -> None:
+    _DROPOUT[0] = active
+
+
+@contextlib.contextmanager
+def dropping(active: bool) -> Iterator[None]:
+    """For a while."""
+    before = _DROPOUT[0]
+    switch(active)
+    try:
+        yield
+    finally:
+        switch(before)
