@@ -90,7 +90,7 @@ def _train(
     folder: Path,
 ) -> list[dict[str, Any]]:
     """The records of all runtimes, each stored as soon as it is final."""
-    from xbench.bench import Case
+    from xbench.bench import Case, XBenchError
     from xbench.bench.prepare import Exporter
     from xbench.bench.record import expected
     from xbench.bench.training import planned, run
@@ -118,6 +118,8 @@ def _train(
                 bar.finish(_line(record))
         finally:
             exporter.close()
+    if not records:
+        raise XBenchError(f"no installed runtime trains {model}; with --runtime it is said why")
     return records
 
 
@@ -157,23 +159,15 @@ def _print(records: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from xbench.reports.formats import printable
+    from xbench.reports.formats import label, printable
 
-    names = (
-        "runtime",
-        "autodiff",
-        "status",
-        "error / noise",
-        "steps proved",
-        "train loss",
-        "test accuracy",
-        "s / epoch",
-    )
-    table = Table(*names)
+    names = ("error / noise", "steps proved", "train loss", "test accuracy", "s / epoch")
+    table = Table("runtime", "autodiff", "status", *names)
     for record in records:
         found, ratio = record["training"], (record["parity"] or {}).get("ratio")
         colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(record["status"], "bold red")
-        cells = [record["case"]["runtime"], record["autodiff"] or "", f"[{colour}]{record['status']}[/]"]
+        status = f"[{colour}]{record['status']}[/]"
+        cells = [label(record["case"] | {"note": record["note"]}), record["autodiff"] or "", status]
         table.add_row(*cells, "" if ratio is None else f"{ratio:.1f}", _proved(record), *_columns(found))
     console = Console() if sys.stdout.isatty() else Console(width=160)
     console.print(table)

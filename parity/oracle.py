@@ -65,7 +65,7 @@ def write_training(artifact: Artifact, path: Path, batches: Sequence[Batch]) -> 
     steps = len(batches)
     while True:
         oracle, floors = measured(artifact, "step", batches[:steps], apart=True)
-        reference = {**oracle, **{f"floor/{name}": np.array(value) for name, value in floors.items()}}
+        reference = {**oracle, **{f"floor/{name}": np.array(value) for name, value in _grown(floors).items()}}
         if steps <= STEPS or not blind(reference):
             return join(path, reference)
         steps //= 2
@@ -106,6 +106,14 @@ def _turned_back(made: np.ndarray, expected: np.ndarray, batch: int) -> np.ndarr
         ways.append(made.reshape(batch, -1)[::-1].reshape(made.shape))
     nearest = min(ways, key=lambda way: distance(way, expected)[0])
     return nearest if distance(nearest, expected)[0] <= BLIND * size_of(expected)[0] else expected
+
+
+def _grown(floors: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """The floors of the losses, none below that of a step before: an error stays in the weights, and that it happens
+    not to show in one number says nothing. On digits correct runtimes were 26 such lucky floors off LeNet's loss/15."""
+    losses = [name for name in floors if name.startswith("loss/")]
+    grown = np.maximum.accumulate([floors[name] for name in losses])
+    return {**floors, **{name: (float(l2), float(peak)) for name, (l2, peak) in zip(losses, grown, strict=True)}}
 
 
 def _flipped(batch: Batch) -> Batch:

@@ -155,7 +155,7 @@ def test_doctor_looks_at_this_machine(shell):
     assert os.environ["XBENCH_CACHE"] in answer.stdout
 
 
-@pytest.mark.parametrize("words", [["--help"], ["time", "--help"], ["list", "--help"]])
+@pytest.mark.parametrize("words", [["--help"], ["time", "--help"], ["train", "--help"], ["list", "--help"]])
 def test_help_imports_neither_a_framework_nor_numpy(shell, words):
     code = f"import sys; sys.argv = ['xbench', *{words}]\nfrom xbench.cli import main\ntry: main()\n"
     code += "finally: print('MODULES', *{name.partition('.')[0] for name in sys.modules})"

@@ -12,6 +12,9 @@ import planted
 import pytest
 from fault_kit import Shell, only_line
 
+from xbench.bench.training import planned
+from xbench.parity import verdict
+
 TRAINERS = ("jax", "torch", "onnxruntime")
 EPOCHS, STEPS, TESTS = 2, 22, 360
 TRAIN = ("train", "lenet", "--data", "digits")
@@ -65,6 +68,14 @@ def test_an_honest_runtime_is_proved_step_by_step(trained, runtime):
     np.testing.assert_allclose(found["losses"][:20], found["oracle_losses"], rtol=1e-4)
     assert len(found["losses"]) == EPOCHS * STEPS
     assert len(found["epoch_s"]) == len(found["train_accuracy"]) == EPOCHS
+
+
+def test_every_step_has_a_floor_of_its_own_that_never_falls(trained, exporter, lenet, tmp_path):
+    plan = planned("digits", lenet, tmp_path / "samples.npz", EPOCHS, 64, 0, False)
+    reference = verdict.read(exporter.training_reference(lenet, plan.file, plan.content, steps=20, batch=64, seed=0))
+    floors = np.array([reference[f"floor/loss/{step}"] for step in range(1, 21)])
+    assert (np.diff(floors, axis=0) >= 0).all()
+    assert (floors[-1] > 10 * floors[0]).all()
 
 
 def test_all_runtimes_reach_the_same_accuracy(trained):
