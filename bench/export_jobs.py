@@ -1,7 +1,6 @@
 """What the exporter's worker can be asked to do: make artifacts, read what others made, compute references."""
 
 from pathlib import Path
-from typing import Any
 
 from xbench import models
 from xbench.bench import XBenchError
@@ -44,11 +43,4 @@ def reference(artifact: str, mode: str, batch: int, seed: int, data: str, path: 
     oracle.write(model, Path(path), mode, *draw)
 
 
-def prefix(artifact: str, nodes: int | None, folder: str) -> dict[str, Any]:
-    """Writes the first `nodes` nodes of a model, or all, as an artifact; its outputs are all their floating tensors."""
-    from xbench.bench import convert
-
-    return convert.export_prefix(Artifact.read(artifact), nodes, Path(folder))
-
-
-EXPORT_JOBS = (export, import_tensorflow, reference, prefix)
+EXPORT_JOBS = (export, import_tensorflow, reference)

@@ -10,7 +10,7 @@ stays within `LIMITS["fp32"]`; TF32 and float16 keep 10 bits of a float32's 23, 
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 STEPS = 2  # training steps before the weights are compared: momentum and bias correction show at the second
 LIMITS = {"fp32": 64.0, "tf32": 3000.0, "half": 2.0**17}
 HALF_ULP = 2.0**-24
+REFERENCE = "reference.npz"  # beside the artifact of a part of a model (`bench/bisect_jobs.py`)
 BLIND = 1 / LIMITS["fp32"]  # a floor above this share of a tensor would let an error of its whole size pass
 
 
@@ -81,20 +82,54 @@ def relative_error(candidate: np.ndarray, reference: np.ndarray) -> float:
     return float(np.where(difference == 0, 0.0, relative).max(initial=0.0))
 
 
+def compared(reference: Mapping[str, np.ndarray]) -> list[str]:
+    """The tensors of a reference that a candidate is compared on, in their order."""
+    return [name for name in reference if not name.startswith(("input/", "floor/")) and name != "labels"]
+
+
+def bounds(name: str, reference: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    """The L2 norm and the largest element of an error of one noise floor."""
+    floor = reference[f"floor/{name}"]
+    size, peak = size_of(reference[name])
+    return max(float(floor[0]), HALF_ULP * size), max(float(floor[1]), HALF_ULP * peak)
+
+
+def floors_off(found: np.ndarray, expected: np.ndarray, bound: tuple[float, float]) -> float:
+    """The error of a tensor in noise floors."""
+    return max(_quotient(e, b) for e, b in zip(distance(found, expected), bound, strict=True))
+
+
+def errors(
+    answers: Sequence[Mapping[str, np.ndarray]], reference: Mapping[str, np.ndarray]
+) -> dict[str, tuple[list[float], bool]]:
+    """Every tensor -> the error of each answer in noise floors, and whether the answers differ: one of two is off by
+    more than float32 may be, or both and by different errors; of one alone, that it is off.
+
+    A gradient that is missing is zero. What the reference itself has no number for is not judged.
+    """
+    found = {}
+    for name in (name for name in compared(reference) if not np.isnan(reference[name]).any()):
+        bound, given = bounds(name, reference), [each.get(name, np.zeros_like(reference[name])) for each in answers]
+        off = [floors_off(each, reference[name], bound) for each in given]
+        differ = max(off) > LIMITS["fp32"]
+        if differ and len(off) > 1 and min(off) > LIMITS["fp32"]:
+            differ = floors_off(given[0], given[1], bound) > LIMITS["fp32"]
+        found[name] = off, differ
+    return found
+
+
 def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> Verdict:
     """Compares all tensors of a reference (see `oracle`) with the candidate's of the same names."""
-    names = [name for name in reference if not name.startswith(("input/", "floor/")) and name != "labels"]
+    names = compared(reference)
     if missing := [name for name in names if name not in candidate]:
         return Verdict("FAIL", "wrong", missing[0], None, len(names), None, f"{missing[0]} is missing", missing[0])
     ratios, blind = {}, None
     for name in names:
         expected, floor = reference[name], reference[f"floor/{name}"]
-        size, peak = size_of(expected)
+        size, _ = size_of(expected)
         if floor[0] > BLIND * size and size > 0 and not _cancels(size, names, reference):
             blind = name
-        error = distance(candidate[name], expected)
-        bounds = max(floor[0], HALF_ULP * size), max(floor[1], HALF_ULP * peak)
-        ratios[name] = max(_quotient(e, b) for e, b in zip(error, bounds, strict=True))
+        ratios[name] = floors_off(candidate[name], expected, bounds(name, reference))
     wrong = [name for name in names if classify(ratios[name]) != "fp32"]
     worst = max(ratios, key=lambda name: ratios[name])
     norm = size_of(reference[worst])[0]
