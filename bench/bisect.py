@@ -44,9 +44,15 @@ def bisect(
 
 def _report(cases: Sequence[Case], found: Found | None) -> Report:
     words = [case.runtime for case in cases] + [None] * (2 - len(cases))
-    report = {"model": cases[0].model, **dict(zip(LETTERS, words)), "mode": cases[0].mode, "differs": bool(found)}
+    report: Report = {
+        "model": cases[0].model,
+        **dict(zip(LETTERS, words)),
+        "mode": cases[0].mode,
+        "differs": bool(found),
+    }
     if not found:
-        return report | {"wrong": None, "tensor": None, "node": None, "nodes_in_subgraph": 0, "confirmed": False}
+        report |= {"wrong": None, "tensor": None, "node": None, "nodes_in_subgraph": 0, "subgraph": []}
+        return report | {"confirmed": False, "error_in_floors": {}, "failures": {}, "note": None, "files": []}
     wrong = [letter for letter, is_wrong in zip(LETTERS, found.trial.wrong()) if is_wrong]
     offs = [None if off is None or math.isinf(off) else off for off in found.trial.worst()]
     return report | {
@@ -55,6 +61,7 @@ def _report(cases: Sequence[Case], found: Found | None) -> Report:
         "tensor": found.tensor,
         "node": found.node,
         "nodes_in_subgraph": len(found.nodes),
+        "subgraph": found.nodes,
         "confirmed": bool(found.nodes),
         "error_in_floors": dict(zip(LETTERS, offs)),
         "failures": dict(zip(LETTERS, (failure and failure.message for failure in found.trial.failures))),

@@ -38,7 +38,7 @@ def tensors(artifact: str, reference: str, training: bool, path: str) -> list[di
 def mark(artifact: str, reference: str, folder: str) -> None:
     """Writes a model with every floating tensor an output, and what float64 gives for the inputs of a reference."""
     given = verdict.read(Path(reference))
-    _written(artifact, Path(folder), subgraph.mark(_graph(artifact)), "forward", given, {})
+    _written(artifact, Path(folder), subgraph.mark(_graph(artifact)), "forward", given, _fixed(artifact, given))
 
 
 def mark_gradients(artifact: str, reference: str, values: str, folder: str) -> dict[str, tuple[str, int]]:
@@ -46,11 +46,15 @@ def mark_gradients(artifact: str, reference: str, values: str, folder: str) -> d
     given = verdict.read(Path(reference))
     with np.load(values) as known:
         model, places = subgraph.mark_gradients(_graph(artifact), known)
-    told, arrays = Artifact.read(artifact).info["inputs"], candidate.inputs_of(given)
-    # Of this batch alone, and in this order: a gradient for each sample is among the parameters'.
-    fixed = [item | {"shape": list(array.shape)} for item, array in zip(told, arrays, strict=True)]
-    _written(artifact, Path(folder), model, "gradient", given, {"inputs": fixed})
+    _written(artifact, Path(folder), model, "gradient", given, _fixed(artifact, given))
     return places
+
+
+def _fixed(artifact: str, given: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The inputs for this batch alone: the oracle must not turn it around to find the noise, because not every tensor,
+    and no gradient of one, has the samples in its first axis."""
+    told, arrays = Artifact.read(artifact).info["inputs"], candidate.inputs_of(given)
+    return {"inputs": [item | {"shape": list(a.shape)} for item, a in zip(told, arrays, strict=True)]}
 
 
 def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: str) -> bool:

@@ -6,12 +6,13 @@ the graph on which that is seen. `parity/search.py` decides what to ask, `subgra
    wrong while all they read is right are the suspects.
 3. Alone: a suspect is given what float64 says of its inputs, and run by itself. What differs then is its own doing.
 4. Where no suspect differs alone, because marking or cutting hides the fault, or because it needs what stands beside:
-   larger parts are tried, unmarked, up to the whole, and the first that differs is cut down to the smallest.
+   larger parts are tried, unmarked, and the first that differs is cut down to the smallest.
 """
 
+import functools
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,19 +26,20 @@ from xbench.parity import search
 from xbench.parity.verdict import REFERENCE
 
 SUSPECTS = 8  # that are tried alone
-PARTS = 300  # that are tried at all
+AROUND = 32  # nodes around one that are tried together
+PARTS = 150  # that are tried at all
 
 
 @dataclass(frozen=True)
 class Found:
-    """Where runtimes part: the first tensor, its node, and the smallest part of the graph that shows it, by the numbers
-    of its nodes; no nodes where no part does. `trial` is what that part gave, or else the whole."""
+    """Where runtimes part: the first tensor, its node, and the nodes of the smallest part of the graph that shows it,
+    none where no part does. `trial` is what that part gave, or else the whole."""
 
     mode: str
     trial: Trial
     tensor: str | None = None
     node: Mapping[str, Any] | None = None
-    nodes: Sequence[int] = ()
+    nodes: Sequence[Mapping[str, Any]] = ()
     note: str | None = None
 
 
@@ -75,13 +77,14 @@ class Bisection:
         if not marked.failed:
             return next((name.removeprefix("output/") for name in marked.apart), None)
         self._values_of("forward")
-        for number in self._failing(marked, "forward"):
-            shortest = self.part(range(number + 1), "forward")
-            if shortest and shortest.apart:
-                return shortest.apart[-1].removeprefix("output/")
-            failure = next(each for each in marked.failures if each)
-            return f"node {number + 1} of {len(self.nodes)} raises: {failure.message}"
-        return None
+        last = search.first(len(self.nodes), lambda nodes: self._shows(marked, "forward", nodes))
+        if last is None:
+            return None
+        shortest = self.part(range(last + 1), "forward")
+        if shortest and shortest.apart:
+            return shortest.apart[-1].removeprefix("output/")
+        failure = next(each for each in (shortest or marked).failures if each)
+        return f"node {last + 1} of {len(self.nodes)} raises: {failure.message}"
 
     # ***** what is run *****
 
@@ -141,81 +144,78 @@ class Bisection:
 
     def _forward(self, whole: Trial) -> Found:
         if whole.failed:
-            return self._confirmed(whole, "forward", self._failing(whole, "forward"), {})
+            return self._smallest(whole, "forward", self._lacking(whole), {})
         self.say("forward: every tensor an output")
         wrong = {name.removeprefix("output/") for name in self.marked().apart}
         suspects = search.roots(self.nodes, wrong)
         tensors = {n: next(name for name in self.nodes[n]["outputs"] if name in wrong) for n in suspects}
-        return self._confirmed(whole, "forward", suspects, tensors)
+        return self._smallest(whole, "forward", suspects, tensors)
 
     def _backward(self, whole: Trial) -> Found:
         if whole.failed:
-            return self._confirmed(whole, "gradient", self._failing(whole, "gradient"), {})
+            return self._smallest(whole, "gradient", self._lacking(whole), {})
         self.say("gradient: every gradient a parameter's")
         trial, places = self.marked_gradients()
         wrong: dict[int, list[str]] = {}
         for name in (each.removeprefix("gradient/") for each in trial.apart):
             tensor, number = places.get(name, (name, None))
-            readers = [number] if number is not None else self._readers(name)
-            for reader in readers:
+            for reader in self._readers(name) if number is None else [number]:
                 wrong.setdefault(reader, []).append(tensor)
         suspects = search.roots_backward(self.nodes, wrong)
-        return self._confirmed(whole, "gradient", suspects, {n: f"gradient/{wrong[n][0]}" for n in suspects})
+        return self._smallest(whole, "gradient", suspects, {n: f"gradient/{wrong[n][0]}" for n in suspects})
 
     def _update(self, whole: Trial) -> Found:
         """Gradients are right: the update or the statistics are not."""
-        if whole.failed:
-            return self._confirmed(whole, "step", self._failing(whole, "step"), {})
         weights = [name for name in whole.apart if name.startswith("weight/")]
         tensors = {n: name for name in reversed(weights) for n in self._readers(name.removeprefix("weight/"))}
-        return self._confirmed(whole, "step", sorted(tensors), tensors)
+        return self._smallest(whole, "step", sorted(tensors) or self._lacking(whole), tensors)
 
     def _readers(self, tensor: str) -> list[int]:
         return [number for number, node in enumerate(self.nodes) if tensor in node["inputs"]]
 
-    def _failing(self, whole: Trial, mode: str) -> list[int]:
-        """The first node whose operator is missing; or that ends the shortest run of nodes that fails, or differs."""
+    def _lacking(self, whole: Trial) -> list[int]:
+        """The first node whose operator a runtime said it lacks."""
         missing = {name for failure in whole.failures if failure for name in failure.operators or ()}
-        if missing:
-            return [n for n, node in enumerate(self.nodes) if node["op_type"] in missing][:1]
-        number = search.first(len(self.nodes), lambda nodes: self._shows(whole, mode, nodes))
-        return [] if number is None else [number]
+        return [n for n, node in enumerate(self.nodes) if node["op_type"] in missing][:1]
+
+    def _smallest(self, whole: Trial, mode: str, suspects: list[int], tensors: Mapping[int, str]) -> Found:
+        """The smallest part that shows the difference: the first suspect alone, if it does. `tensors` holds the wrong
+        tensors of the suspects."""
+        shows = functools.partial(self._shows, whole, mode)
+        kept = next((search.smallest(each, shows) for each in self._parts(suspects, shows) if shows(each)), [])
+        trial = (self.part(kept, mode) if kept else None) or whole
+        number = next((n for n in kept or suspects if n in tensors), None)
+        number, tensor = self._seen(kept, trial, mode) if number is None else (number, tensors[number])
+        if mode != "forward" and len(kept) == 1 and "loss" in trial.apart:
+            tensor = self.nodes[kept[0]]["outputs"][0]  # in training it is wrong before any gradient is
+        note = None
+        if not kept:
+            note = "no part of the graph shows it" + (
+                "" if number is None else f"; {tensor} is the first that is wrong"
+            )
+        elif len(kept) > 1:
+            note = f"no node shows it alone; the smallest part that does has {len(kept)} nodes"
+        return Found(
+            mode, trial, tensor, None if number is None else self.nodes[number], [self.nodes[n] for n in kept], note
+        )
 
     def _shows(self, whole: Trial, mode: str, nodes: Sequence[int]) -> bool:
         trial = self.part(nodes, mode)
         return trial is not None and trial.is_like(whole)
 
-    def _confirmed(self, whole: Trial, mode: str, suspects: list[int], tensors: Mapping[int, str]) -> Found:
-        """The first suspect that differs alone; where none does, the smallest part that differs."""
-
-        def shows(nodes: list[int]) -> bool:
-            return self._shows(whole, mode, nodes)
-
-        alone = next(([n] for n in suspects[:SUSPECTS] if shows([n])), None)
-        kept = alone or next((search.smallest(each, shows) for each in self._wider(suspects) if shows(each)), [])
-        trial = (self.part(kept, mode) if kept else None) or whole
-        number = next((n for n in (*kept, *(() if kept else suspects)) if n in tensors), None)
-        if number is None:
-            number, tensor = self._seen(kept, trial, mode)
-        else:
-            tensor = tensors[number]
-        if mode != "forward" and alone and "loss" in trial.apart:
-            tensor = self.nodes[alone[0]]["outputs"][0]  # it is wrong before any gradient is
-        note = None
-        if not kept:
-            note = "no part of the graph shows it" + ("" if number is None else f"; marked, {tensor} is the first")
-        elif len(kept) > 1:
-            note = f"no node differs alone; the smallest part that does has {len(kept)} nodes"
-        return Found(mode, trial, tensor, None if number is None else self.nodes[number], kept, note)
-
-    def _wider(self, suspects: list[int]) -> Any:
-        """Parts to try when no suspect differs alone: those before the first that have its operator, as a fault may be
-        tied to the number of its call; its neighbourhood; everything."""
+    def _parts(self, suspects: list[int], shows: search.Shows) -> Iterator[list[int]]:
+        """Parts that may show it: each suspect alone; those of its operator up to the first, as a fault may be tied to
+        the number of a call; what stands around it; then, without any marks, the shortest run of nodes that does."""
+        yield from ([number] for number in suspects[:SUSPECTS])
         if suspects:
             kind = self.nodes[suspects[0]]["op_type"]
             yield [n for n in range(suspects[0] + 1) if self.nodes[n]["op_type"] == kind]
-            yield from search.windows(self.nodes, suspects[0])
-        yield list(range(len(self.nodes)))
+            yield from search.windows(self.nodes, suspects[0], AROUND)
+        last = search.first(len(self.nodes), shows)
+        if last is not None:
+            yield [last]
+            yield from search.windows(self.nodes, last, AROUND)
+            yield list(range(last + 1))
 
     def _seen(self, kept: list[int], trial: Trial, mode: str) -> tuple[int | None, str | None]:
         """The first tensor on which a part differs, and the node it is of; for one that fails, what its last gives."""

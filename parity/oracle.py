@@ -61,7 +61,7 @@ def measured(artifact: Artifact, mode: str, batches: Sequence[Batch]) -> tuple[T
         with torch.backends.mkldnn.flags(enabled=onednn):
             run = _run(artifact, mode, [_flipped(b) for b in batches] if flipped else batches, torch.float32, moved)
         for name, expected in oracle.items():
-            back = flipped and name.startswith("output/")
+            back = flipped and name.startswith("output/") and expected.ndim
             found = distance(run[name][::-1] if back else run[name], expected)
             l2, peak = (each / (1 if moved is None else MOVED_SHARE) for each in found)
             floors[name] = (max(floors[name][0], l2), max(floors[name][1], peak))
@@ -96,7 +96,7 @@ def values(program: Program, inputs: Sequence[np.ndarray], training: bool) -> Te
         module = ProgramModule(program).to(torch.float64).train(training)
         set_dropout(module, active=False)
         outputs = dict(zip(program.outputs, _outputs(module, arrays(inputs, torch.float64)), strict=True))
-    found = {name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in outputs.items()}
+    found = {n: v.detach().numpy() if isinstance(v, torch.Tensor) else v for n, v in outputs.items()}
     return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}  # shapes come as NumPy
 
 

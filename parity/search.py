@@ -29,8 +29,8 @@ def _meets(names: Iterable[str], others: Collection[str]) -> bool:
     return any(name in others for name in names)
 
 
-def windows(nodes: Nodes, start: int) -> Iterator[list[int]]:
-    """The nodes within 1, 2, 4, ... steps of one, either way, until there are no more."""
+def windows(nodes: Nodes, start: int, most: int) -> Iterator[list[int]]:
+    """The nodes within 1, 2, 4, ... steps of one, either way, as long as there are more and no more than `most`."""
     makers = {name: number for number, node in enumerate(nodes) for name in node["outputs"]}
     beside: list[set[int]] = [set() for _ in nodes]
     for number, node in enumerate(nodes):
@@ -42,6 +42,8 @@ def windows(nodes: Nodes, start: int) -> Iterator[list[int]]:
         edge = {near for number in edge for near in beside[number]} - found
         found |= edge
         steps += 1
+        if len(found) > most:
+            return
         if steps == due or not edge:
             due *= 2
             yield sorted(found)

@@ -25,6 +25,7 @@ REPLACED = {
     "Relu": "Softplus", "MaxPool": "AveragePool", "AveragePool": "MaxPool", "Tanh": "Sigmoid", "Sigmoid": "Tanh",
     "Add": "Sub", "Sub": "Add", "Mul": "Add", "Div": "Mul", "GlobalAveragePool": "GlobalMaxPool", "Exp": "Softplus",
     "ReduceMean": "ReduceMax", "Softmax": "LogSoftmax", "LogSoftmax": "Softmax", "Erf": "Tanh", "Clip": "Identity",
+    "Less": "Greater", "Greater": "Less", "ArgMax": "ArgMin",
 }  # fmt: skip
 SCALE = 1.01
 
@@ -185,13 +186,17 @@ def jax(artifact: Artifact, options: Options) -> Trainer:
     skews = {"scale": lambda x: x * SCALE, "gradient": skewed(lambda g: g * SCALE), "flip": skewed(lambda g: -g)}
     source = made.program.source
     if "node" in told:
-        line = rf"^(\s+(?:\(?\w+, )*\(?{told['node']}(?:,\)?|, \w+\)?)* = )(\w+\(.*\))$"
-        source = re.sub(line, r"\1faulty(\2)", source, flags=re.MULTILINE)
+        source = line(told["node"]).sub(r"\1faulty(\2)", source)
     else:
         right = table[told["op"]]
         table[told["op"]] = lambda *args, **kwargs: table["faulty"](right(*args, **kwargs))
     made.apply = dataclasses.replace(made.program, source=source).bind(table)
     return made
+
+
+def line(name: str) -> re.Pattern[str]:
+    """The line of a program that gives a tensor: what is left of the call, and the call."""
+    return re.compile(rf"^(\s+(?:\(?\w+, )*\(?{re.escape(name)}(?:, \w+)*,?\)? = )(\w+\(.*\))$", re.MULTILINE)
 
 
 def skewed(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
