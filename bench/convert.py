@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes import common
 
 from xbench import models
 from xbench.bench import XBenchError
@@ -16,7 +15,6 @@ from xbench.bench.memory import at_most, uncollected
 from xbench.bench.source import BATCH, Source
 from xbench.bench.write import weight_bytes, write
 from xbench.converters import PARAMETERS, STATIC_INPUTS
-from xbench.converters.artifact import Artifact
 from xbench.converters.reader import InvalidModel, canonical, plain, read, stored
 
 
@@ -188,24 +186,3 @@ def _vocabulary(value: ir.Value) -> int:
             rows = table.shape[node.attributes.get_int("axis", 0)]
             sizes = [*sizes[1:], rows] if isinstance(rows, int) else sizes
     return min(sizes)
-
-
-def export_prefix(artifact: Artifact, nodes: int | None, folder: Path) -> dict[str, Any]:
-    """Cuts a model after its first `nodes` nodes (None: after the last) and makes every floating tensor an output.
-
-    Returns the number of nodes and of outputs.
-    """
-    model = ir.load(artifact.folder / "model.onnx")
-    graph = model.graph
-    kept = list(graph)[:nodes]
-    values = [
-        value for node in kept for value in node.outputs if (value.name and value.uses()) or value in graph.outputs
-    ]
-    graph.outputs.clear()
-    for node in reversed(list(graph)[len(kept) :]):
-        graph.remove(node, safe=False)
-    graph.outputs.extend(value for value in values if value.dtype in (None, ir.DataType.FLOAT))
-    common.ShapeInferencePass()(model)
-    facts = {**artifact.info, "origin": "onnx", "name": f"{artifact.name} (prefix)"}
-    write(folder, model, facts)
-    return {"nodes": len(kept), "outputs": len(graph.outputs)}

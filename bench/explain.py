@@ -8,6 +8,7 @@ from xbench.bench import AUTO, Case, XBenchError
 from xbench.bench.prepare import Exporter
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
+from xbench.parity.verdict import REFERENCE
 
 TRAINED = ("gradient/", "weight/", "optimizer/")  # tensors of a training step
 TIMEOUT = 3600.0  # seconds for all mistakes of a training step
@@ -35,9 +36,9 @@ def _of_forward(
     """Mistakes of the operator that makes the first wrong tensor; all tensors are outputs."""
     every = folder / "every"
     every.mkdir()
-    exporter.call("prefix", artifact=str(artifact.folder), nodes=None, folder=str(every))
-    expected = exporter.reference(Artifact.read(every), "forward", case.batch, 0, "synthetic")
-    given = folder / "forward.npz"
+    whole = exporter.reference(artifact, "forward", case.batch, 0, "synthetic")
+    exporter.call("mark", artifact=str(artifact.folder), reference=str(whole), folder=str(every))
+    expected, given = every / REFERENCE, folder / "forward.npz"
     wrong = _answer(case, every, "forward", timeout, logs, expected, given)
     if wrong is None:
         return []

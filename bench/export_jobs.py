@@ -55,13 +55,6 @@ def training_reference(artifact: str, data: str, batch: int, seed: int, steps: i
     oracle.write_training(Artifact.read(artifact), Path(path), batches)
 
 
-def prefix(artifact: str, nodes: int | None, folder: str) -> dict[str, Any]:
-    """Writes the first `nodes` nodes of a model, or all, as an artifact; its outputs are all their floating tensors."""
-    from xbench.bench import convert
-
-    return convert.export_prefix(Artifact.read(artifact), nodes, Path(folder))
-
-
 def explain_forward(artifact: str, reference: str, candidate: str, tensor: str) -> list[dict[str, Any]]:
     """The mistakes that explain the first wrong tensor of a model whose tensors are all outputs."""
     from xbench.parity.explain.forward import forward
@@ -78,4 +71,4 @@ def explain_training(artifact: str, mode: str, reference: str, candidate: str) -
     return [asdict(each) for each in found]
 
 
-EXPORT_JOBS = (export, import_tensorflow, reference, training_reference, prefix, explain_forward, explain_training)
+EXPORT_JOBS = (export, import_tensorflow, reference, training_reference, explain_forward, explain_training)

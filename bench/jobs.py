@@ -1,4 +1,4 @@
-"""What a worker can be asked to do, beside the jobs of `export_jobs.py` and `train_jobs.py`.
+"""What a worker can be asked to do, beside the jobs of `export_jobs.py`, `train_jobs.py` and `bisect_jobs.py`.
 
 Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`_CELL`): a
 runtime made ready, the references it is proved on, the steps to time.
@@ -15,6 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from xbench.bench import XBenchError, timing
+from xbench.bench.bisect_jobs import BISECT_JOBS
 from xbench.bench.export_jobs import EXPORT_JOBS
 from xbench.bench.machine import versions
 from xbench.bench.train_jobs import TRAIN_JOBS
@@ -37,14 +38,6 @@ class Cell:
 
 
 _CELL: list[Cell] = []
-
-
-def first_wrong(artifact: str, runtime: str, device: str, threads: int, layout: str, reference: str) -> str | None:
-    """The first tensor, in the order of the graph, that a runtime computes wrongly; None where all are right."""
-    model, expected = Artifact.read(artifact), _expected(reference)
-    ready = load(runtime, model, Options("forward", device, threads, layout=layout))
-    ready.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
-    return verdict.judge(candidate.run(ready, model, "forward", expected), expected).first_wrong
 
 
 def answer(
@@ -268,17 +261,7 @@ def _training_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) 
     return resident
 
 
-RUNTIME_JOBS = (
-    first_wrong,
-    answer,
-    convertible,
-    race_layouts,
-    open_cell,
-    check,
-    check_more,
-    certify,
-    save,
-    warm,
-    block,
-)
-JOBS: dict[str, Callable[..., Any]] = {job.__name__: job for job in (*EXPORT_JOBS, *RUNTIME_JOBS, *TRAIN_JOBS)}
+RUNTIME_JOBS = (answer, convertible, race_layouts, open_cell, check, check_more, certify, save, warm, block)
+JOBS: dict[str, Callable[..., Any]] = {
+    job.__name__: job for job in (*EXPORT_JOBS, *BISECT_JOBS, *RUNTIME_JOBS, *TRAIN_JOBS)
+}

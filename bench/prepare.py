@@ -4,14 +4,13 @@ import contextlib
 import json
 import os
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, cache, digest
+from xbench.bench import XBenchError, cache, digest
 from xbench.bench.machine import cpus
 from xbench.bench.source import Source, parse
 from xbench.bench.worker import Worker, WorkerFailure
@@ -122,27 +121,6 @@ class Exporter:
                 self.call("training_reference", **where, **plan)
         return path
 
-    def first_wrong(self, artifact: Artifact, case: Case, layout: str, timeout: float) -> str | None:
-        """Names the first wrong tensor of a cell, on prefixes of the graph where the whole does not even run."""
-        with self._turn, tempfile.TemporaryDirectory(prefix="xbench-locate-") as place:
-
-            def attempt(nodes: int | None) -> tuple[str | None, dict[str, Any]]:
-                folder = Path(tempfile.mkdtemp(dir=place))
-                facts = self.call("prefix", artifact=str(artifact.folder), nodes=nodes, folder=str(folder))
-                if not facts["outputs"]:
-                    return None, facts
-                path = self.reference(Artifact.read(folder), "forward", case.batch, 0, "synthetic")
-                worker = Worker(self.logs / "locate.log", case.device, case.threads)
-                try:
-                    where = {"artifact": str(folder), "reference": str(path)}
-                    told = {"runtime": case.runtime, "device": case.device, "threads": case.threads}
-                    wrong = worker.call("first_wrong", timeout, layout=layout, **told, **where)
-                    return wrong, facts
-                finally:
-                    worker.stop()
-
-            return _bisect(attempt, sum(artifact.info["operators"].values()))
-
 
 def _read(folder: Path) -> Artifact:
     try:
@@ -152,30 +130,6 @@ def _read(folder: Path) -> Artifact:
     except (OSError, ValueError, AttributeError) as error:
         raise XBenchError(f"{folder} is damaged: delete it") from error
     return found
-
-
-def _bisect(attempt: Any, nodes: int) -> str | None:
-    """The first wrong tensor of the longest prefix that runs; where that one is right, the node behind it."""
-    try:
-        return _plain(attempt(None)[0])
-    except WorkerFailure:
-        pass
-    good, bad, wrong, failing = 0, nodes, None, None
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        try:
-            found, _ = attempt(middle)
-        except WorkerFailure as error:
-            bad, failing = middle, error.message
-            continue
-        if found:
-            return _plain(found)
-        good = middle
-    return f"node {bad} of {nodes} raises: {failing}" if failing else wrong
-
-
-def _plain(tensor: str | None) -> str | None:
-    return tensor.removeprefix("output/") if tensor else None
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Proofs: a cell is opened in a worker and compared with the float64 oracle, before it is timed or instead."""
 
+import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench.bench import AUTO, Case, XBenchError, digest, machine
+from xbench.bench.bisection import first_wrong
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.worker import Worker, WorkerFailure, kill_all
@@ -113,7 +115,8 @@ def outcome(failure: WorkerFailure) -> Record:
 def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
     """Adds the first wrong ONNX tensor, and says it in the message."""
     try:
-        tensor = exporter.first_wrong(artifact, case, chosen_layout(case, record["layout"]), timeout)
+        told = dataclasses.replace(case, layout=chosen_layout(case, record["layout"]))
+        tensor = first_wrong(exporter, artifact, told, timeout)
     except (WorkerFailure, XBenchError):
         tensor = None
     parity = dict(record["parity"] or {})

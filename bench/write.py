@@ -112,17 +112,17 @@ def _content(folder: Path) -> str:
 
 
 def _inference(model: ir.Model) -> ir.Model:
-    """The graph without Dropout, which does nothing in evaluation."""
+    """The graph without Dropout, which does nothing in evaluation; an output keeps its name through Identity."""
     inference = model.clone()
     for node in list(inference.graph):
-        if node.op_type != "Dropout" or node.inputs[0] is None:
-            continue
-        if node.outputs[0].is_graph_output():  # which keeps its name
-            node.op_type = "Identity"
-            node.attributes.clear()
-            node.resize_inputs(1)
-        else:
-            ir.convenience.replace_all_uses_with(node.outputs[0], node.inputs[0], replace_graph_outputs=True)
+        if node.op_type == "Dropout" and node.inputs[0] is not None:
+            value, output = node.inputs[0], node.outputs[0]
+            if output.is_graph_output():
+                kept = ir.node("Identity", [value])
+                inference.graph.insert_before(node, kept)
+                value = kept.outputs[0]
+                value.name, value.type, value.shape = output.name, output.type, output.shape
+            ir.convenience.replace_all_uses_with(output, value, replace_graph_outputs=True)
             inference.graph.remove(node, safe=True)
     common.RemoveUnusedNodesPass()(inference)
     return inference

@@ -1,7 +1,7 @@
 """The command line: one file a command. `main` turns every error a user can cause into one line and an exit code.
 
-Exit codes: 0 all well; 1 a cell failed (FAIL, UNVERIFIED, OOM, TIMEOUT, CRASH); 2 a wrong command or wrong input;
-130 interrupted.
+Exit codes: 0 all well; 1 a cell failed (FAIL, UNVERIFIED, OOM, TIMEOUT, CRASH) or two runtimes differ; 2 a wrong
+command or wrong input; 130 interrupted.
 """
 
 import sys
@@ -9,6 +9,7 @@ import sys
 import typer
 
 from xbench.bench import XBenchError
+from xbench.cli.bisect import bisect
 from xbench.cli.check import check
 from xbench.cli.convert import convert
 from xbench.cli.doctor import doctor
@@ -28,7 +29,7 @@ app = typer.Typer(
     "PyTorch (or brought as ONNX files), converted to every runtime, proved equal to a float64 oracle, and only then "
     "timed.",
 )
-for command in (convert, check, time, train, show, doctor):
+for command in (convert, check, time, train, bisect, show, doctor):
     app.command(epilog=EPILOG if command is time else None)(command)
 app.add_typer(list_app, name="list")
 

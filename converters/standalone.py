@@ -116,7 +116,7 @@ def write(program: Program, framework: str, name: str, folder: Path) -> tuple[st
     """Writes `<name>.py` and `<name>.safetensors` into a folder and returns their names."""
     files = (f"{name}.py", f"{name}.safetensors")
     (folder / files[0]).write_text(source(program, framework, name))
-    arrays = {key: np.ascontiguousarray(a) for key, a in {**program.params, **program.state}.items()}
+    arrays = {key: np.asarray(a, order="C") for key, a in {**program.params, **program.state}.items()}
     save_file(arrays, folder / files[1])
     return files
 

@@ -92,6 +92,7 @@ def _differentiated(
     common.ShapeInferencePass()(model)
     nodes, logits = list(graph), graph.outputs[0]
     loss, dlogits = _cross_entropy(op, logits, _input(graph, LABELS, ir.DataType.INT64, labels))
+    dlogits.shape, dlogits.type = logits.shape, logits.type  # some rules want to know them
     params = {name: _by_name(graph, name) for name in trainable}
     found = differentiate(op, nodes, {logits: dlogits}, list(params.values()))
     statistics = _lower_statistics(op, graph, UNBIASED in model.metadata_props)

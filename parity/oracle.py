@@ -22,11 +22,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from xbench.converters import Program
 from xbench.converters.artifact import Artifact
 from xbench.converters.torch import cross_entropy
 from xbench.converters.torch_dropout import dropping
 from xbench.parity.verdict import BLIND, STEPS, blind, distance, join, loss_by_step, size_of
 from xbench.runtimes.torch import (
+    ProgramModule,
     module_of,
     named_tensors,
     optimizer_of,
@@ -85,7 +87,8 @@ def measured(
 
     oracle = run(batches, torch.float64)
     floors = {name: (0.0, 0.0) for name in oracle}
-    batched = all(item["shape"][0] == "batch" for item in artifact.info["inputs"])
+    given = artifact.info["inputs"]
+    batched = bool(given) and all(item["shape"][:1] == ["batch"] for item in given)
     for flip, onednn, moved in RUNS[: 3 if mode == "forward" else None]:
         flipped = flip and batched  # elsewhere the first axis may be anything
         with torch.backends.mkldnn.flags(enabled=onednn):
@@ -136,6 +139,16 @@ def _run(
             return _named("output", dict(zip(artifact.info["outputs"], outputs, strict=True)))
         given = [(arrays(inputs, dtype), torch.from_numpy(labels)) for inputs, labels in batches]
         return trained(artifact.info, module, given, mode)
+
+
+def values(program: Program, inputs: Sequence[np.ndarray], training: bool) -> Tensors:
+    """What a program gives in float64, by the names of its outputs; less what is no tensor."""
+    with default_type(torch.float64), dropping(False), torch.no_grad():
+        module = ProgramModule(program).to(torch.float64).train(training)
+        set_dropout(module, active=False)
+        outputs = dict(zip(program.outputs, _outputs(module, arrays(inputs, torch.float64)), strict=True))
+    found = {n: v.detach().numpy() if isinstance(v, torch.Tensor) else v for n, v in outputs.items()}
+    return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}  # shapes come as NumPy
 
 
 def arrays(inputs: Sequence[np.ndarray], dtype: torch.dtype) -> list[torch.Tensor]:

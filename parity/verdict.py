@@ -21,6 +21,7 @@ STEPS = 2  # training steps before the weights are compared: momentum and bias c
 LIMITS = {"fp32": 64.0, "tf32": 3000.0, "half": 2.0**17}
 OPTIMIZER = "optimizer/"
 HALF_ULP = 2.0**-24
+REFERENCE = "reference.npz"  # beside the artifact of a part of a model (`bench/bisect_jobs.py`)
 BLIND = 1 / LIMITS["fp32"]  # a floor above this share of a tensor would let an error of its whole size pass
 
 
@@ -85,6 +86,32 @@ def relative_error(candidate: np.ndarray, reference: np.ndarray) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = difference / np.abs(reference)
     return float(np.where(difference == 0, 0.0, relative).max(initial=0.0))
+
+
+def bounds(name: str, reference: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    """The L2 norm and the largest element of an error of one noise floor."""
+    floor = reference[f"floor/{name}"]
+    size, peak = size_of(reference[name])
+    return max(float(floor[0]), HALF_ULP * size), max(float(floor[1]), HALF_ULP * peak)
+
+
+def errors(
+    answers: Sequence[Mapping[str, np.ndarray]], reference: Mapping[str, np.ndarray]
+) -> dict[str, tuple[list[float], bool]]:
+    """Every tensor -> the error of each answer in noise floors, and whether the answers differ: one of two is off by
+    more than float32 may be, or both and by different errors; of one alone, that it is off.
+
+    A gradient that is missing is zero. What the reference itself has no number for is not judged.
+    """
+    found = {}
+    for name in (name for name in compared(reference) if not np.isnan(reference[name]).any()):
+        floor, given = reference[f"floor/{name}"], [each.get(name, np.zeros_like(reference[name])) for each in answers]
+        off = [floors_off(each, reference[name], floor) for each in given]
+        differ = max(off) > LIMITS["fp32"]
+        if differ and len(off) > 1 and min(off) > LIMITS["fp32"]:
+            differ = floors_off(given[0], given[1], floor) > LIMITS["fp32"]
+        found[name] = off, differ
+    return found
 
 
 def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> Verdict:

@@ -52,7 +52,7 @@ class Inference(Runtime):
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         if self.options.device == "cpu":
-            return tuple(np.ascontiguousarray(array) for array in arrays)
+            return tuple(np.asarray(array, order="C") for array in arrays)
         return tuple(onnxruntime.OrtValue.ortvalue_from_numpy(array, "cuda", 0) for array in arrays)
 
     def forward(self, *inputs: Any) -> Any:

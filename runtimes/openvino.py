@@ -36,7 +36,7 @@ class Inference(Runtime):
         return True
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
-        return tuple(openvino.Tensor(np.ascontiguousarray(array), shared_memory=True) for array in arrays)
+        return tuple(openvino.Tensor(np.asarray(array, order="C"), shared_memory=True) for array in arrays)
 
     def forward(self, *inputs: Any) -> Any:
         for name, tensor in zip(self.names, inputs, strict=True):

@@ -60,7 +60,7 @@ class TensorFlow(Trainer):
         self.count.assign(0.0)
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        self.dropout, self.batches = dropout, (inputs[0].shape[0],)
+        self.dropout, self.batches = dropout, tuple(array.shape[0] for array in inputs[:1] if array.ndim)
         body = {"forward": self._forward, "gradient": self._gradients, "step": self._step}[self.options.mode]
         arrays = [*inputs] if self.options.mode == "forward" else [*inputs, labels]
         signature = [tf.TensorSpec(array.shape, array.dtype) for array in arrays]

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from xbench import models
-from xbench.converters import standalone
+from xbench.converters import Program, standalone
 from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
 from xbench.converters.optimizer import rate
@@ -20,9 +20,9 @@ from xbench.runtimes import Options, Trainer, Unavailable
 class ProgramModule(nn.Module):
     """A converted model as an `nn.Module`; its parameters keep the names of the ONNX file."""
 
-    def __init__(self, artifact: Artifact, table: Mapping[str, Callable[..., Any]] = ops.TABLE) -> None:
+    def __init__(self, program: Program, table: Mapping[str, Callable[..., Any]] = ops.TABLE) -> None:
         super().__init__()
-        program, self.dropout = artifact.program(), True
+        self.dropout = True
         self.apply_program = program.bind(table)
         self.arrays = nn.ParameterList(torch.from_numpy(a.copy()) for a in program.params.values())
         self.names, self.state_names = list(program.params), list(program.state)
@@ -47,7 +47,7 @@ def module_of(artifact: Artifact) -> nn.Module:
     if artifact.info["origin"] == "zoo":
         return models.build(models.find(artifact.name), artifact.info["seed"])
     if artifact.info["origin"] != "module":
-        return ProgramModule(artifact)
+        return ProgramModule(artifact.program())
     module, program = models.make(artifact.name.partition("@")[0]), artifact.program()
     arrays = {**program.state, **program.params}
     with torch.no_grad():

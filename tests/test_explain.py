@@ -8,7 +8,7 @@ import sys
 import mistaken
 import pytest
 
-from xbench.bench import convert
+from xbench.bench import bisect_jobs, convert
 from xbench.bench.source import parse
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, oracle, verdict
@@ -62,7 +62,8 @@ def made(tmp_path_factory):
         if (model, rule) not in known:
             whole, every = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("every")
             convert.export_module(parse(f"{model};optimizer={rule}" if rule else model), whole)
-            convert.export_prefix(Artifact.read(whole), None, every)
+            reference(Artifact.read(whole), "forward")
+            bisect_jobs.mark(str(whole), str(whole / "forward-0-3.npz"), str(every))
             known[model, rule] = Artifact.read(whole), Artifact.read(every)
         return known[model, rule]
 
@@ -90,7 +91,7 @@ def explained(make, whole, every, mode):
     found = verdict.judge(given, expected)
     if mode == "step":  # whose mistakes here are of training alone
         return found, trained(whole, mode, expected, given)
-    tensors = reference(every, "forward")
+    tensors = verdict.read(every.folder / verdict.REFERENCE)
     marked = answer(make, every, "forward", tensors)
     wrong = verdict.judge(marked, tensors).first_wrong
     if wrong:

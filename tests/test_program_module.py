@@ -19,7 +19,7 @@ def test_dropout_is_switched(tmp_path, monkeypatch):
     (tmp_path / "dropping.py").write_text(NETWORK)
     monkeypatch.syspath_prepend(str(tmp_path))
     export_module(parse("dropping:make@x:float32:batch,6"), tmp_path)
-    module, x = ProgramModule(Artifact.read(tmp_path)).train(), torch.ones(3, 6)
+    module, x = ProgramModule(Artifact.read(tmp_path).program()).train(), torch.ones(3, 6)
     torch.manual_seed(0)
     with torch.no_grad():
         dropped = (module(x)[0] == 0).float().mean()

@@ -48,7 +48,7 @@ class Step:
 
     def compute(self, mistake: Mistake, seed: int | None = None) -> Tensors:
         """Every tensor to compare; `seed` is that of dropout, where it is on."""
-        module = ProgramModule(self.artifact, mistake.table(TABLE)).to(torch.float64).train()
+        module = ProgramModule(self.artifact.program(), mistake.table(TABLE)).to(torch.float64).train()
         module.dropout = seed is not None
         if seed is not None:
             torch.manual_seed(seed)

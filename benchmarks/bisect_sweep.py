@@ -1,0 +1,146 @@
+"""Does `xbench bisect` find a fault wherever it is? Plants one at a random node, fifty times over five networks.
+
+    python benchmarks/bisect_sweep.py [--draws 50] [--seed 0] [--only 3,7] [--json FILE]
+
+Half of the faults are forward, in the graph that ONNX Runtime is given: a result or a weight 1 % too large, rounded to
+a 256th, negated or transposed, a bias dropped, an attribute or an operator changed. Half are backward: the gradient
+through one node of JAX's, 1 % too large or negated, or one gradient of ONNX Runtime's. A draw that float32's own noise
+hides, or that changes nothing, is no fault: it is counted and drawn again. A fault is found when its node is named, by
+a part of the graph of at most three nodes, and the script that comes with it ends with 1.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+import faulty
+
+from xbench.bench import Case, machine
+from xbench.bench.bisect import bisect
+from xbench.bench.prepare import Exporter
+from xbench.bench.subgraph import learned_tensors
+from xbench.converters.artifact import TEXTS, Artifact
+
+NETWORKS = ("lenet", "alexnet_cifar", "imdb_gru", "mobilenet_v2", "resnet56_cifar")
+HONEST = {"forward": ("onnxruntime", "openvino", "torch", "jax"), "gradient": ("torch", "onnxruntime")}
+FORWARD = ("scale", "weight", "shift", "negate", "transpose", "bias", "attribute", "operator")
+MOST = 3  # nodes of a part that counts as found
+
+
+def forward(artifact: Artifact, draw: random.Random) -> tuple[str, str, str]:
+    """A runtime with a fault, the tensor whose node is wrong, and the operator of that node."""
+    model, graph = onnx.load(artifact.onnx), ir.load(artifact.onnx).graph
+    values = {value.name: value for node in graph for value in node.outputs}
+    while True:
+        node, fault = draw.choice(model.graph.node), draw.choice(FORWARD)
+        value, copy = values[node.output[0]], onnx.ModelProto.FromString(model.SerializeToString())
+        if value.dtype != ir.DataType.FLOAT or (fault == "transpose" and not square(value)):
+            continue
+        try:
+            faulty.alter(copy, {"node": node.output[0], "fault": fault})
+        except LookupError:  # this operator has no such fault
+            continue
+        return f"faulty_ort:node={node.output[0]},fault={fault}", node.output[0], node.op_type
+
+
+def square(value: ir.Value) -> bool:
+    return value.shape is not None and value.shape.rank() == 4 and value.shape[2] == value.shape[3] != 1
+
+
+def gradient(artifact: Artifact, draw: random.Random) -> tuple[str, str, str]:
+    if draw.random() < 0.3:
+        name, fault = draw.choice(artifact.parameters), draw.choice(("scale", "negate", "shift"))
+        return f"faulty_ort:node=gradient.{name},fault={fault}", name, "parameter"
+    model, text = ir.load(artifact.folder / "model.onnx"), (artifact.folder / TEXTS["nchw"]).read_text()
+    names = learned_tensors(model) & {str(node.outputs[0].name) for node in model.graph}
+    name = draw.choice(sorted(name for name in names if faulty.line(name).search(text)))
+    operator = next(node.op_type for node in model.graph if node.outputs[0].name == name)
+    return f"faulty_jax:node={name},fault={draw.choice(('gradient', 'flip'))}", name, operator
+
+
+def tried(model: str, mode: str, artifact: Artifact, draw: random.Random, place: Path) -> dict[str, Any] | None:
+    """One planted fault and what became of it; None where it is none."""
+    word, name, operator = (forward if mode == "forward" else gradient)(artifact, draw)
+    words = [draw.choice(HONEST[mode]), word]
+    draw.shuffle(words)
+    start, out = time.perf_counter(), Path(tempfile.mkdtemp(dir=place))
+    cases = [Case(model, each, mode, 2, threads=machine.cpus()) for each in words]
+    report = bisect(cases, 0, 900, out, place, lambda _: None)
+    row = {"model": model, "mode": mode, "a": words[0], "b": words[1], "operator": operator, "planted": name}
+    if not report["differs"]:
+        print(f"no fault: {word} of {model}, {mode}", flush=True)
+        return None
+    node = report["node"] or {"inputs": [], "outputs": []}
+    named = name in node["inputs" if operator == "parameter" else "outputs"]
+    blamed = report["wrong"] == "ab"[words.index(word)]
+    row |= {key: report[key] for key in ("tensor", "nodes_in_subgraph", "confirmed", "note")}
+    row["script"] = ran(out) if report["confirmed"] else None
+    row["found"] = named and blamed and 0 < report["nodes_in_subgraph"] <= MOST and row["script"] == 1
+    return row | {"seconds": round(time.perf_counter() - start, 1)}
+
+
+def ran(out: Path) -> int:
+    """The exit code of the script, run where there is no xbench."""
+    command = "import runpy, sys; sys.modules['xbench'] = None; sys.path.insert(0, '.'); "
+    command += "runpy.run_path('reproduce.py', run_name='__main__')"
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+    return subprocess.run([sys.executable, "-c", command], cwd=out, env=environment, capture_output=True).returncode
+
+
+def line(number: int, row: dict[str, Any]) -> str:
+    place = f"{row['model']:15} {row['mode']:8} {row['operator']:18} {row['planted']}"
+    words = next(word for word in (row["a"], row["b"]) if word.startswith("faulty"))
+    runtime, fault = words.partition(":")[0].removeprefix("faulty_"), words.rpartition("=")[2]
+    size = f"{row['nodes_in_subgraph']} node{'s' * (row['nodes_in_subgraph'] != 1)}"
+    outcome = "found" if row["found"] else f"NOT FOUND: {row['tensor']}, {row['note']}, script {row['script']}"
+    return f"{number:3} {place:70} {runtime:5} {fault:10} {size:8} {row['seconds']:6.1f} s  {outcome}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="numbers of draws, between commas")
+    parser.add_argument("--json", type=Path, help="a file for the figures")
+    options = parser.parse_args()
+    numbers = [int(n) for n in options.only.split(",")] if options.only else range(options.draws)
+    rows, none = [], 0
+    with tempfile.TemporaryDirectory(prefix="xbench-sweep-") as folder:
+        site = Path(folder, "site")
+        site.mkdir()
+        sys.path.insert(0, str(faulty.install(site)))
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+        exporter = Exporter(Path(folder))
+        for number in numbers:
+            model = NETWORKS[number % len(NETWORKS)]
+            mode = ("forward", "gradient")[number // len(NETWORKS) % 2]
+            draw, row = random.Random(f"{options.seed}/{number}"), None
+            artifact = exporter.artifact(model)
+            exporter.close()
+            while row is None:
+                with tempfile.TemporaryDirectory(dir=folder) as place:
+                    row = tried(model, mode, artifact, draw, Path(place))
+                none += row is None
+            rows.append(row)
+            print(line(number, row), flush=True)
+            if options.json:
+                options.json.write_text(json.dumps(rows, indent=1))
+    found = [row for row in rows if row["found"]]
+    sizes = sorted(row["nodes_in_subgraph"] for row in rows)
+    print(f"found {len(found)} of {len(rows)}; {none} draws were no fault; parts of {sizes[0]} to {sizes[-1]} nodes")
+    return int(len(found) < len(rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""`xbench bisect`: where do two runtimes part? The first tensor, and the smallest part of the network that shows it."""
+
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from xbench.bench import XBenchError
+from xbench.cli import _choose as choose
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="A network of the zoo, an .onnx file, TensorFlow's .keras or SavedModel, module:factory.",
+        autocompletion=choose.complete_model,
+    ),
+]
+A = Annotated[str, typer.Argument(help="A runtime.", autocompletion=choose.complete_runtime)]
+B = Annotated[
+    str | None,
+    typer.Argument(help="Another; without it A is compared with float64.", autocompletion=choose.complete_runtime),
+]
+Out = Annotated[Path | None, typer.Option(help="Folder for what is found. Default: xbench-bisect/MODEL-A-B/.")]
+
+
+def bisect(
+    model: Model,
+    a: A,
+    b: B = None,
+    mode: Annotated[str, typer.Option(help="forward, gradient or step; the simpler ones are looked at before.")] = (
+        "forward"
+    ),
+    batch: Annotated[int, typer.Option(help="Batch size.", min=1)] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs.", min=0)] = 0,
+    threads: Annotated[int | None, typer.Option(help="CPU threads. Default: all.")] = None,
+    device: choose.DeviceWord = "cpu",
+    layout: Annotated[str, typer.Option(help="Order of an image's axes inside the runtimes: nchw or nhwc.")] = "nchw",
+    shape: choose.ShapeWords = None,
+    inputs: choose.InputWords = None,
+    timeout: Annotated[float, typer.Option(help="Seconds one run of a runtime may take.")] = 900,
+    out: Out = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what is found as a JSON object.")] = False,
+) -> None:
+    """Find the first ONNX tensor on which two runtimes differ, forward or backward.
+
+    The first tensor that one of them computes wrongly is found in one run with every tensor an output, then confirmed
+    on its node alone, given what float64 says of the node's inputs. Where marking or cutting hides the difference,
+    the smallest part of the network that shows it is found by cutting down the whole. That part is written as
+    subgraph.onnx, its inputs, what float64 and the runtimes make of them, and reproduce.py, which needs no xbench.
+    Exit code 0: they agree; 1: a difference was found.
+    """
+    words = [word for each in (a, b) if each for word in choose.choose_runtimes([each])]
+    if len(words) != 1 + bool(b):
+        raise XBenchError(f"one runtime beside another: xbench bisect MODEL A B, not {', '.join(words)}")
+    told = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads), "layout": layout}
+    cases = _cases(model, words, mode, shape, inputs, batch=batch, **told)
+    choose.need_torch()
+    report = _found(cases, seed, timeout, out)
+    if as_json:
+        typer.echo(json.dumps(report, indent=1))
+    elif report["differs"]:
+        _print(report)
+    raise typer.Exit(int(report["differs"]))
+
+
+def _cases(
+    model: str, words: list[str], mode: str, shape: list[str] | None, inputs: list[str] | None, **told: Any
+) -> list[Any]:
+    """A cell a runtime.
+
+    Raises:
+        XBenchError: a word that means nothing, or more than one thing.
+    """
+    from xbench.bench import AUTO, Case
+    from xbench.runtimes import parse, table
+
+    names, modes = choose.choose_models([model], (), shape, inputs), choose.choose_modes([mode], ())
+    if len(names) > 1 or len(modes) > 1:
+        raise XBenchError("one model and one mode at a time")
+    if choose.choose_layout(told["layout"]) == AUTO:
+        raise XBenchError("--layout auto: runtimes are compared in one layout, nchw or nhwc")
+    layout = told.pop("layout")
+    known = [layout in table()[parse(word)[0]].layouts for word in words]
+    layouts = [layout if is_known or not any(known) else "nchw" for is_known in known]  # to those that can be told
+    return [Case(names[0], word, modes[0], layout=each, **told) for word, each in zip(words, layouts, strict=True)]
+
+
+def _found(cases: list[Any], seed: int, timeout: float, out: Path | None) -> dict[str, Any]:
+    from xbench.bench.bisect import bisect, title
+    from xbench.cli._progress import Bar
+
+    stem = re.sub(r"[^\w.-]", "_", "-".join([Path(cases[0].model).stem, *(case.runtime for case in cases)]))
+    with tempfile.TemporaryDirectory(prefix="xbench-bisect-") as place, Bar(1, "bisect") as bar:
+        bar.say(f"{cases[0].model}: export to ONNX")
+        report = bisect(cases, seed, timeout, out or Path("xbench-bisect", stem), Path(place), bar.say)
+        bar.finish(title(report))
+    return report
+
+
+def _print(report: dict[str, Any]) -> None:
+    """What was found, a line a fact."""
+    facts = {}
+    for letter in ("a", "b"):
+        if report[letter]:
+            facts[report[letter]] = _state(report, letter)
+    if report["node"]:
+        node = report["node"]
+        facts |= {"tensor": report["tensor"], "node": f"{node['op_type']} {node['name'] or ''}".strip()}
+        facts |= {"reads": ", ".join(node["inputs"]), "gives": ", ".join(node["outputs"])}
+    if report["note"]:
+        facts["note"] = report["note"]
+    facts["files"] = str(Path(report["files"][0]).parent)
+    for name, value in facts.items():
+        typer.echo(f"{name:16} {value}")
+
+
+def _state(report: dict[str, Any], letter: str) -> str:
+    """How a runtime did, in words."""
+    if failure := report["failures"].get(letter):
+        return f"fails: {failure}"
+    off = report["error_in_floors"].get(letter)
+    size = "not finite or of another shape" if off is None else f"{off:.1f} times the float32 noise off"
+    return f"{'wrong' if report['wrong'] in (letter, 'both') else 'right'}: {size}"

@@ -1,0 +1,83 @@
+"""Finding the node that is wrong by asking what sets of nodes show; what asking means is the caller's.
+
+`shows` says of a sorted list of node numbers whether the difference is seen on those nodes alone. Any set may be asked
+of, because what a node reads from outside its set is given to it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+Shows = Callable[[list[int]], bool]
+Nodes = Sequence[Mapping[str, Any]]  # each with the names of its `inputs` and `outputs`, in the order of the graph
+
+
+def roots(nodes: Nodes, wrong: Collection[str]) -> list[int]:
+    """The nodes with a wrong output whose inputs are all right, in order."""
+    return [n for n, node in enumerate(nodes) if _meets(node["outputs"], wrong) and not _meets(node["inputs"], wrong)]
+
+
+def roots_backward(nodes: Nodes, wrong: Mapping[int, Collection[str]]) -> list[int]:
+    """The nodes that say something wrong of the gradients of their inputs, where all is right that those behind them
+    say of their outputs'; the last first. `wrong` holds the inputs by the number of the node that reads them."""
+    return [
+        n for n in sorted(wrong, reverse=True) if not any(_meets(nodes[n]["outputs"], wrong[m]) for m in wrong if m > n)
+    ]
+
+
+def _meets(names: Iterable[str], others: Collection[str]) -> bool:
+    return any(name in others for name in names)
+
+
+def windows(nodes: Nodes, start: int, most: int) -> Iterator[list[int]]:
+    """The nodes within 1, 2, 4, ... steps of one, either way, as long as there are more and no more than `most`."""
+    makers = {name: number for number, node in enumerate(nodes) for name in node["outputs"]}
+    beside: list[set[int]] = [set() for _ in nodes]
+    for number, node in enumerate(nodes):
+        for maker in (makers[name] for name in node["inputs"] if name in makers):
+            beside[number].add(maker)
+            beside[maker].add(number)
+    found, edge, steps, due = {start}, {start}, 0, 1
+    while edge:
+        edge = {near for number in edge for near in beside[number]} - found
+        found |= edge
+        steps += 1
+        if len(found) > most:
+            return
+        if steps == due or not edge:
+            due *= 2
+            yield sorted(found)
+
+
+def first(count: int, shows: Shows) -> int | None:
+    """The number of the node that ends the shortest run of nodes, from the first on, that shows the difference."""
+    if not shows(list(range(count))):
+        return None
+    good, bad = 0, count
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (good, middle) if shows(list(range(middle))) else (middle, bad)
+    return bad - 1
+
+
+def smallest(nodes: list[int], shows: Shows) -> list[int]:
+    """A part of the nodes that shows the difference, and no longer does when any one of them is taken away.
+
+    Delta debugging: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input (2002).
+    """
+    kept, pieces = sorted(nodes), 2
+    while len(kept) > 1:
+        ends = [len(kept) * piece // pieces for piece in range(pieces + 1)]
+        parts = [kept[start:end] for start, end in pairwise(ends)]
+        part = next((part for part in parts if shows(part)), None)
+        rests = [[n for n in kept if n not in part] for part in parts] if pieces > 2 else []
+        rest = None if part else next((rest for rest in rests if shows(rest)), None)
+        if part:
+            kept, pieces = part, 2
+        elif rest:
+            kept, pieces = rest, max(pieces - 1, 2)
+        elif pieces >= len(kept):
+            break
+        else:
+            pieces = min(2 * pieces, len(kept))
+    return kept

@@ -1,0 +1,211 @@
+"""Runtimes with one fault that is told in the runtime's word: `faulty_ort:node=relu_1,fault=scale`.
+
+`faulty_ort` is ONNX Runtime with a node of the graph altered on its way in: the one that gives `node`, or occurrence
+`nth` of operator `op`, from 0 on. `faulty_jax` is JAX with the line of the text altered that gives `node`, or with the
+operator `op` of its table. `install` writes them as a distribution of their own.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import Options, Row, Runtime, Trainer
+
+ROW_ort = Row("faulty:ort", ("onnxruntime",), "onnxruntime", "graph")
+ROW_jax = Row("faulty:jax", ("jax",), "jax", "native")
+
+REPLACED = {
+    "Relu": "Softplus", "MaxPool": "AveragePool", "AveragePool": "MaxPool", "Tanh": "Sigmoid", "Sigmoid": "Tanh",
+    "Add": "Sub", "Sub": "Add", "Mul": "Add", "Div": "Mul", "GlobalAveragePool": "GlobalMaxPool", "Exp": "Softplus",
+    "ReduceMean": "ReduceMax", "Softmax": "LogSoftmax", "LogSoftmax": "Softmax", "Erf": "Tanh", "Clip": "Identity",
+    "Less": "Greater", "Greater": "Less", "ArgMax": "ArgMin",
+}  # fmt: skip
+SCALE = 1.01
+
+
+def install(folder: Path) -> Path:
+    """Writes this module and its metadata where PYTHONPATH may point."""
+    (folder / "faulty.py").write_text(Path(__file__).read_text())
+    info = folder / "faulty-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[xbench.runtimes]\nfaulty_ort = faulty:ROW_ort\nfaulty_jax = faulty:ROW_jax\n"
+    )
+    return folder
+
+
+# ***** a node of an ONNX graph altered *****
+
+
+def behind(graph: onnx.GraphProto, node: onnx.NodeProto, op_type: str, *more: str, **attributes: Any) -> None:
+    """Puts an operator behind the first output of a node."""
+    name = node.output[0]
+    node.output[0] = f"{name}.right"
+    place = list(graph.node).index(node) + 1
+    graph.node.insert(place, helper.make_node(op_type, [node.output[0], *more], [name], **attributes))
+
+
+def scale(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """The result is 1 % too large."""
+    graph.initializer.append(numpy_helper.from_array(np.float32(SCALE), "faulty_scale"))
+    behind(graph, node, "Mul", "faulty_scale")
+
+
+def negate(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    behind(graph, node, "Neg")
+
+
+def shift(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """The result is rounded to a 256th, as a runtime of 8 bits may do."""
+    graph.initializer.append(numpy_helper.from_array(np.float32(256), "faulty_256"))
+    name = node.output[0]
+    behind(graph, node, "Div", "faulty_256")
+    behind(graph, node, "Mul", "faulty_256")
+    behind(graph, node, "Round")
+    assert name in {each for other in graph.node for each in other.output}
+
+
+def transpose(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """The last two axes of the result are read in the other order, where they are equally long."""
+    behind(graph, node, "Transpose", perm=[0, 1, 3, 2])
+
+
+def weight(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """A weight that the node reads is 1 % too large, for this node."""
+    for tensor in graph.initializer:
+        if tensor.name in node.input and tensor.data_type == onnx.TensorProto.FLOAT and np.prod(tensor.dims) > 1:
+            graph.initializer.append(
+                numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(SCALE), "faulty_weight")
+            )
+            node.input[list(node.input).index(tensor.name)] = "faulty_weight"
+            return
+    raise LookupError(f"{node.op_type} has no weight")
+
+
+def bias(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """Its last input, a bias, is dropped."""
+    if node.op_type not in ("Conv", "Gemm") or len(node.input) < 3:
+        raise LookupError(f"{node.op_type} has no bias")
+    del node.input[2:]
+
+
+def attribute(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """One attribute is another, with which the result keeps its shape."""
+    changes: dict[tuple[str, str], Callable[[Any], Any]] = {
+        ("BatchNormalization", "epsilon"): lambda v: 1e-3,
+        ("LayerNormalization", "epsilon"): lambda v: 1e-2,
+        ("Gemm", "alpha"): lambda v: 0.99,
+        ("Gemm", "beta"): lambda v: 0.5,
+        ("Softmax", "axis"): lambda v: 0,
+        ("Concat", "axis"): lambda v: v,
+        ("LeakyRelu", "alpha"): lambda v: v * 1.1,
+        ("GRU", "linear_before_reset"): lambda v: 1 - v,
+        ("AveragePool", "count_include_pad"): lambda v: 1 - v,
+    }
+    for each in node.attribute:
+        if change := changes.get((node.op_type, each.name)):
+            value = helper.get_attribute_value(each)
+            if change(value) != value:
+                each.CopyFrom(helper.make_attribute(each.name, change(value)))
+                return
+    raise LookupError(f"{node.op_type} has no attribute to change")
+
+
+def operator(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """Another operator in its place."""
+    if node.op_type not in REPLACED:
+        raise LookupError(f"nothing is like {node.op_type}")
+    node.op_type = REPLACED[node.op_type]
+    known = onnx.defs.get_schema(node.op_type, 20, "").attributes
+    for each in [each for each in node.attribute if each.name not in known]:
+        node.attribute.remove(each)
+    del node.input[onnx.defs.get_schema(node.op_type, 20, "").max_input :]
+
+
+def broken(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """The runtime refuses it."""
+    node.op_type = "NoSuchOperator"
+
+
+def fused(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """As `scale`, where nobody looks: if the result is an output the node is right."""
+    if node.output[0] not in {value.name for value in graph.output}:
+        scale(graph, node)
+
+
+FAULTS = {
+    each.__name__: each for each in (scale, negate, shift, transpose, weight, bias, attribute, operator, broken, fused)
+}
+
+
+def found(graph: onnx.GraphProto, told: Any) -> onnx.NodeProto | None:
+    if "node" in told:
+        return next((node for node in graph.node if told["node"] in node.output), None)
+    same = [node for node in graph.node if node.op_type == told["op"]]
+    return next(iter(same[int(told.get("nth", 0)) :]), None)
+
+
+def alter(model: onnx.ModelProto, told: Any) -> onnx.ModelProto:
+    node = found(model.graph, told)
+    if node is not None:
+        FAULTS[told["fault"]](model.graph, node)
+    return model
+
+
+def ort(artifact: Artifact, options: Options) -> Runtime:
+    from xbench.runtimes import onnxruntime
+
+    if options.trains:
+        made = onnxruntime.Training(artifact, options)
+        compiled = made.compile
+        made.compile = lambda model: compiled(alter(model, options.extra))
+        return made
+    folder = artifact.folder / "faulty"
+    folder.mkdir(exist_ok=True)
+    onnx.save(alter(onnx.load(artifact.onnx), options.extra), folder / "inference.onnx")
+    return onnxruntime.Inference(dataclasses.replace(artifact, folder=folder), options)
+
+
+# ***** a line of the text altered, or an operator of the table *****
+
+
+def jax(artifact: Artifact, options: Options) -> Trainer:
+    from xbench.converters import jax as ops
+    from xbench.runtimes.jax import Jax
+
+    told, made, table = options.extra, Jax(artifact, options), dict(ops.TABLE)
+    table["faulty"] = lambda x: tuple(map(skews[told["fault"]], x)) if isinstance(x, tuple) else skews[told["fault"]](x)
+    skews = {"scale": lambda x: x * SCALE, "gradient": skewed(lambda g: g * SCALE), "flip": skewed(lambda g: -g)}
+    source = made.program.source
+    if "node" in told:
+        source = line(told["node"]).sub(r"\1faulty(\2)", source)
+    else:
+        right = table[told["op"]]
+        table[told["op"]] = lambda *args, **kwargs: table["faulty"](right(*args, **kwargs))
+    made.apply = dataclasses.replace(made.program, source=source).bind(table)
+    return made
+
+
+def line(name: str) -> re.Pattern[str]:
+    """The line of a program that gives a tensor: what is left of the call, and the call."""
+    return re.compile(rf"^(\s+(?:\(?\w+, )*\(?{re.escape(name)}(?:, \w+)*,?\)? = )(\w+\(.*\))$", re.MULTILINE)
+
+
+def skewed(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The identity, with another gradient."""
+    import jax
+
+    @jax.custom_vjp
+    def same(x: Any) -> Any:
+        return x
+
+    same.defvjp(lambda x: (x, None), lambda _, g: (change(g),))
+    return lambda x: same(x) if getattr(x, "dtype", None) == np.float32 else x
