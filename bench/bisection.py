@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case
+from xbench.bench import Case, XBenchError
 from xbench.bench.prepare import Exporter
 from xbench.bench.rivals import Rivals, Trial
 from xbench.bench.worker import WorkerFailure
@@ -64,6 +64,8 @@ class Bisection:
         for each in list(ways)[: list(ways).index(mode) + 1]:
             self.say(f"{each}: the whole model")
             whole = self.whole(each)
+            if not whole.failed and not whole.errors:
+                raise XBenchError(f"float64 itself gives no number for {self.artifact.name}, {each}")
             if whole.differs:
                 self._values_of(each)
                 return ways[each](whole)

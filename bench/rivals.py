@@ -1,6 +1,7 @@
 """One graph on one or two runtimes, against the float64 oracle: what each computes of the same inputs, and whether they
 differ."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +61,8 @@ class Rivals:
     timeout: float
     logs: Path
     _workers: dict[int, Worker] = field(default_factory=dict)
+    _longest: float = 0.0
+    _hung: bool = False
 
     def run(self, artifact: Path, mode: str, reference: Path, place: Path) -> Trial:
         """What they compute of a converted model; their answers are written to `place`, a.npz and b.npz."""
@@ -70,6 +73,7 @@ class Rivals:
                 failures.append(None)
             except WorkerFailure as failure:
                 self._workers.pop(index).stop()
+                self._hung |= failure.status == "TIMEOUT"
                 if failure.status == "ERROR":
                     raise XBenchError(failure.message) from failure
                 failures.append(failure)
@@ -86,7 +90,11 @@ class Rivals:
         if index not in self._workers:
             log = self.logs / f"bisect-{LETTERS[index]}.log"
             self._workers[index] = Worker(log, case.device, case.threads)
-        self._workers[index].call("answer", self.timeout, mode=mode, **told, **where)
+        # Who hung once is waited for no longer than what does not hang may take.
+        limit = min(self.timeout, 30 + 10 * self._longest) if self._hung else self.timeout
+        start = time.monotonic()
+        self._workers[index].call("answer", limit, mode=mode, **told, **where)
+        self._longest = max(self._longest, time.monotonic() - start)
 
     def close(self) -> None:
         while self._workers:

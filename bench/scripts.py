@@ -48,7 +48,12 @@ def main():
     given, expected = arrays("inputs.npz"), arrays("expected.npz")
     worst = 0.0
     for runtime, run in RUNS:
-        found = run(given)
+        try:
+            found = run(given)
+        except Exception as error:
+            print(f"{{runtime}}: {{type(error).__name__}}: {{error}}")
+            worst = np.inf
+            continue
         for name in (name for name in expected if not name.startswith("noise/")):
             value = found.get(name, found.get("gradient." + name, np.zeros_like(expected[name])))
             largest, floors = errors(value, expected[name], expected["noise/" + name])

@@ -20,58 +20,22 @@ import time
 from pathlib import Path
 from typing import Any
 
-import onnx
-import onnx_ir as ir
-
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import faulty
 
 from xbench.bench import Case, machine
 from xbench.bench.bisect import bisect
 from xbench.bench.prepare import Exporter
-from xbench.bench.subgraph import learned_tensors
-from xbench.converters.artifact import TEXTS, Artifact
+from xbench.converters.artifact import Artifact
 
 NETWORKS = ("lenet", "alexnet_cifar", "imdb_gru", "mobilenet_v2", "resnet56_cifar")
 HONEST = {"forward": ("onnxruntime", "openvino", "torch", "jax"), "gradient": ("torch", "onnxruntime")}
-FORWARD = ("scale", "weight", "shift", "negate", "transpose", "bias", "attribute", "operator")
 MOST = 3  # nodes of a part that counts as found
-
-
-def forward(artifact: Artifact, draw: random.Random) -> tuple[str, str, str]:
-    """A runtime with a fault, the tensor whose node is wrong, and the operator of that node."""
-    model, graph = onnx.load(artifact.onnx), ir.load(artifact.onnx).graph
-    values = {value.name: value for node in graph for value in node.outputs}
-    while True:
-        node, fault = draw.choice(model.graph.node), draw.choice(FORWARD)
-        value, copy = values[node.output[0]], onnx.ModelProto.FromString(model.SerializeToString())
-        if value.dtype != ir.DataType.FLOAT or (fault == "transpose" and not square(value)):
-            continue
-        try:
-            faulty.alter(copy, {"node": node.output[0], "fault": fault})
-        except LookupError:  # this operator has no such fault
-            continue
-        return f"faulty_ort:node={node.output[0]},fault={fault}", node.output[0], node.op_type
-
-
-def square(value: ir.Value) -> bool:
-    return value.shape is not None and value.shape.rank() == 4 and value.shape[2] == value.shape[3] != 1
-
-
-def gradient(artifact: Artifact, draw: random.Random) -> tuple[str, str, str]:
-    if draw.random() < 0.3:
-        name, fault = draw.choice(artifact.parameters), draw.choice(("scale", "negate", "shift"))
-        return f"faulty_ort:node=gradient.{name},fault={fault}", name, "parameter"
-    model, text = ir.load(artifact.folder / "model.onnx"), (artifact.folder / TEXTS["nchw"]).read_text()
-    names = learned_tensors(model) & {str(node.outputs[0].name) for node in model.graph}
-    name = draw.choice(sorted(name for name in names if faulty.line(name).search(text)))
-    operator = next(node.op_type for node in model.graph if node.outputs[0].name == name)
-    return f"faulty_jax:node={name},fault={draw.choice(('gradient', 'flip'))}", name, operator
 
 
 def tried(model: str, mode: str, artifact: Artifact, draw: random.Random, place: Path) -> dict[str, Any] | None:
     """One planted fault and what became of it; None where it is none."""
-    word, name, operator = (forward if mode == "forward" else gradient)(artifact, draw)
+    word, name, operator = faulty.drawn(artifact, mode, draw)
     words = [draw.choice(HONEST[mode]), word]
     draw.shuffle(words)
     start, out = time.perf_counter(), Path(tempfile.mkdtemp(dir=place))

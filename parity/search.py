@@ -37,16 +37,16 @@ def windows(nodes: Nodes, start: int, most: int) -> Iterator[list[int]]:
         for maker in (makers[name] for name in node["inputs"] if name in makers):
             beside[number].add(maker)
             beside[maker].add(number)
-    found, edge, steps, due = {start}, {start}, 0, 1
-    while edge:
-        edge = {near for number in edge for near in beside[number]} - found
+    found, edge, steps = {start}, {start}, 0
+    while edge := {near for number in edge for near in beside[number]} - found:
         found |= edge
         steps += 1
         if len(found) > most:
             return
-        if steps == due or not edge:
-            due *= 2
+        if not steps & (steps - 1):
             yield sorted(found)
+    if steps & (steps - 1):
+        yield sorted(found)
 
 
 def first(count: int, shows: Shows) -> int | None:

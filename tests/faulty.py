@@ -6,6 +6,7 @@ operator `op` of its table. `install` writes them as a distribution of their own
 """
 
 import dataclasses
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -174,6 +175,47 @@ def ort(artifact: Artifact, options: Options) -> Runtime:
     return onnxruntime.Inference(dataclasses.replace(artifact, folder=folder), options)
 
 
+# ***** a fault at random *****
+
+FORWARD = ("scale", "weight", "shift", "negate", "transpose", "bias", "attribute", "operator")
+
+
+def drawn(artifact: Artifact, mode: str, draw: random.Random) -> tuple[str, str, str]:
+    """A runtime with a fault, the tensor whose node is wrong, and the operator of that node; or, of one wrong gradient,
+    the parameter and the word parameter."""
+    import onnx_ir as ir
+
+    if mode == "gradient":
+        return drawn_backward(artifact, ir.load(artifact.folder / "model.onnx"), draw)
+    model, values = onnx.load(artifact.onnx), {v.name: v for n in ir.load(artifact.onnx).graph for v in n.outputs}
+    while True:
+        node, fault = draw.choice(model.graph.node), draw.choice(FORWARD)
+        value, copy = values[node.output[0]], onnx.ModelProto.FromString(model.SerializeToString())
+        if value.dtype != ir.DataType.FLOAT or (fault == "transpose" and not is_square(value.shape)):
+            continue
+        try:
+            alter(copy, {"node": node.output[0], "fault": fault})
+        except LookupError:  # this operator has no such fault
+            continue
+        return f"faulty_ort:node={node.output[0]},fault={fault}", node.output[0], node.op_type
+
+
+def is_square(shape: Any) -> bool:
+    return shape is not None and len(shape) == 4 and shape[2] == shape[3] != 1
+
+
+def drawn_backward(artifact: Artifact, model: Any, draw: random.Random) -> tuple[str, str, str]:
+    from xbench.bench.subgraph import learned_tensors
+
+    if draw.random() < 0.3:
+        name, fault = draw.choice(artifact.parameters), draw.choice(("scale", "negate", "shift"))
+        return f"faulty_ort:node=gradient.{name},fault={fault}", name, "parameter"
+    text, operators = artifact.program().source, {str(n.outputs[0].name): n.op_type for n in model.graph}
+    names = [name for name in operators if name in learned_tensors(model) and line(name).search(text)]
+    name = draw.choice(names)
+    return f"faulty_jax:node={name},fault={draw.choice(('gradient', 'flip'))}", name, operators[name]
+
+
 # ***** a line of the text altered, or an operator of the table *****
 
 
@@ -182,14 +224,20 @@ def jax(artifact: Artifact, options: Options) -> Trainer:
     from xbench.runtimes.jax import Jax
 
     told, made, table = options.extra, Jax(artifact, options), dict(ops.TABLE)
-    table["faulty"] = lambda x: tuple(map(skews[told["fault"]], x)) if isinstance(x, tuple) else skews[told["fault"]](x)
-    skews = {"scale": lambda x: x * SCALE, "gradient": skewed(lambda g: g * SCALE), "flip": skewed(lambda g: -g)}
+    skews = {"scale": scaled, "trained": scaled, "gradient": skewed(lambda g: g * SCALE), "flip": skewed(lambda g: -g)}
+    skew = skews[told["fault"]]
+    table["faulty"] = lambda x: tuple(map(skew, x)) if isinstance(x, tuple) else skew(x)
     source = made.program.source
     if "node" in told:
         source = line(told["node"]).sub(r"\1faulty(\2)", source)
     else:
         right = table[told["op"]]
-        table[told["op"]] = lambda *args, **kwargs: table["faulty"](right(*args, **kwargs))
+
+        def wrong(*args: Any, **attributes: Any) -> Any:
+            is_wrong = told["fault"] != "trained" or attributes.get("training_mode")
+            return table["faulty" if is_wrong else "right"](right(*args, **attributes))
+
+        table |= {told["op"]: wrong, "right": lambda x: x}
     made.apply = dataclasses.replace(made.program, source=source).bind(table)
     return made
 
@@ -197,6 +245,10 @@ def jax(artifact: Artifact, options: Options) -> Trainer:
 def line(name: str) -> re.Pattern[str]:
     """The line of a program that gives a tensor: what is left of the call, and the call."""
     return re.compile(rf"^(\s+(?:\(?\w+, )*\(?{re.escape(name)}(?:, \w+)*,?\)? = )(\w+\(.*\))$", re.MULTILINE)
+
+
+def scaled(x: Any) -> Any:
+    return x * SCALE
 
 
 def skewed(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
