@@ -11,10 +11,10 @@ from xbench.bench.results import Record
 
 # Okabe and Ito's colours, told apart by the colour-blind; the curves lie on one another, so that each is thinner than
 # the one below and has dashes of its own.
-COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#0072B2", "#999999")
-DASHES = ((0, ()), (0, (6, 2)), (0, (4, 4)), (0, (2, 2)), (0, (1, 3)), (0, (8, 3, 1, 3)), (0, (1, 6)))
-WIDTHS = (5.0, 4.2, 3.4, 2.7, 2.1, 1.6, 1.2)
-POINTS = 1000  # of a curve; more cannot be told apart
+COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#0072B2", "#555555")
+DASHES = ((0, ()), (0, (6, 2)), (0, (4, 4)), (0, (2, 2)), (0, (1, 3)), (0, (8, 3, 1, 3)), (0, (1, 4)))
+WIDTHS = (6.0, 5.0, 4.2, 3.4, 2.7, 2.1, 1.6)
+POINTS = 250  # of a curve; the first 20 steps stay single up to two hundred thousand
 
 
 def draw(records: Sequence[Record], path: Path) -> None:
@@ -43,7 +43,7 @@ def draw(records: Sequence[Record], path: Path) -> None:
         left.plot(steps, oracle, "k.", markersize=4, label=f"float64, the first {len(oracle)} steps")
     case = (trained or records)[0]["case"]
     figure.suptitle(f"{case['model']} on {case['data'].partition(':')[0]}, batch {case['batch']}")
-    left.set(xlabel="step", ylabel="loss", yscale="log")
+    left.set(xlabel="step", ylabel="loss", xscale="log", yscale="log")
     right.set(xlabel="epoch", ylabel="test accuracy, %")
     right.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes in (left, right):
@@ -59,8 +59,7 @@ def _label(record: Record) -> str:
 
 
 def _losses(losses: Sequence[float]) -> tuple[Any, Any]:
-    """Steps and losses; the means of neighbours where there are more than can be seen."""
-    width = -(-len(losses) // POINTS)
-    starts = np.arange(0, len(losses), width)
-    ends = np.minimum(starts + width, len(losses))
+    """Steps and losses: the first ones single, behind them means of ever more neighbours, as wide on a log axis."""
+    starts = np.unique(np.geomspace(1, len(losses), POINTS).astype(int)) - 1
+    ends = np.append(starts[1:], len(losses))
     return (starts + 1 + ends) / 2, np.add.reduceat(np.array(losses, float), starts) / (ends - starts)
