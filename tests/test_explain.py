@@ -1,6 +1,5 @@
 """Mistakes that people make, each in a copy of an adapter: every one is caught, and named."""
 
-import json
 import os
 import subprocess
 import sys
@@ -130,12 +129,7 @@ def test_the_command_says_what_a_failure_looks_like(tmp_path):
     command = [sys.executable, "-P", "-c", "from xbench.cli import main; main()", "check", SMALL, "--mode", "step"]
     command += ["--runtime", "wrong_nesterov", "--runtime", "jax", "--optimizer", SGD, "--explain"]
 
-    def run(*more):
-        return subprocess.run([*command, *more], env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True)
-
-    answer = run("--json")
-    wrong, right = json.loads(answer.stdout)
-    assert (answer.returncode, wrong["status"], right["status"]) == (1, "FAIL", "PASS")
-    assert wrong["explanations"][0]["mistake"] == "nesterov"
-    assert "explanations" not in right
-    assert "wrong_nesterov step looks like: momentum is Nesterov's, not Polyak's;" in run().stdout
+    answer = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True)
+    assert answer.returncode == 1
+    assert "wrong_nesterov step looks like: momentum is Nesterov's, not Polyak's; " in answer.stdout
+    assert "jax step looks like" not in answer.stdout
