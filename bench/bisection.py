@@ -9,6 +9,7 @@ the graph on which that is seen. `parity/search.py` decides what to ask, `subgra
    larger parts are tried, unmarked, and the first that differs is cut down to the smallest.
 """
 
+import contextlib
 import functools
 import shutil
 import tempfile
@@ -98,12 +99,14 @@ class Bisection:
 
     def marked(self) -> Trial:
         """Every floating tensor an output."""
+        self.say("forward: every tensor an output")
         folder = self._folder()
         self._ask("mark", reference=str(self.reference("forward")), folder=str(folder))
         return self.rivals.run(folder, "forward", folder / REFERENCE, folder)
 
     def marked_gradients(self) -> tuple[Trial, dict[str, tuple[str, int]]]:
         """Every gradient a parameter's, and which node's of which tensor each is."""
+        self.say("gradient: every gradient a parameter's")
         folder, where = self._folder(), {"values": str(self._values_of("gradient"))}
         where |= {"reference": str(self.reference("gradient"))}
         places = self._ask("mark_gradients", folder=str(folder), **where)
@@ -147,8 +150,9 @@ class Bisection:
     def _forward(self, whole: Trial) -> Found:
         if whole.failed:
             return self._smallest(whole, "forward", self._lacking(whole), {})
-        self.say("forward: every tensor an output")
-        wrong = {name.removeprefix("output/") for name in self.marked().apart}
+        wrong = set[str]()
+        with contextlib.suppress(WorkerFailure):  # too much for the oracle
+            wrong = {name.removeprefix("output/") for name in self.marked().apart}
         suspects = search.roots(self.nodes, wrong)
         tensors = {n: next(name for name in self.nodes[n]["outputs"] if name in wrong) for n in suspects}
         return self._smallest(whole, "forward", suspects, tensors)
@@ -156,10 +160,11 @@ class Bisection:
     def _backward(self, whole: Trial) -> Found:
         if whole.failed:
             return self._smallest(whole, "gradient", self._lacking(whole), {})
-        self.say("gradient: every gradient a parameter's")
-        trial, places = self.marked_gradients()
-        wrong: dict[int, list[str]] = {}
-        for name in (each.removeprefix("gradient/") for each in trial.apart):
+        apart, places, wrong = list[str](), dict[str, tuple[str, int]](), dict[int, list[str]]()
+        with contextlib.suppress(WorkerFailure):  # too much for the oracle
+            trial, places = self.marked_gradients()
+            apart = trial.apart
+        for name in (each.removeprefix("gradient/") for each in apart):
             tensor, number = places.get(name, (name, None))
             for reader in self._readers(name) if number is None else [number]:
                 wrong.setdefault(reader, []).append(tensor)
@@ -192,9 +197,8 @@ class Bisection:
             tensor = self.nodes[kept[0]]["outputs"][0]  # in training it is wrong before any gradient is
         note = None
         if not kept:
-            note = "no part of the graph shows it" + (
-                "" if number is None else f"; {tensor} is the first that is wrong"
-            )
+            note = "no part of the graph shows it"
+            note += "" if number is None else f"; {tensor} is the first that is wrong"
         elif len(kept) > 1:
             note = f"no node shows it alone; the smallest part that does has {len(kept)} nodes"
         return Found(
@@ -207,12 +211,12 @@ class Bisection:
 
     def _parts(self, suspects: list[int], shows: search.Shows) -> Iterator[list[int]]:
         """Parts that may show it: each suspect alone; those of its operator up to the first, as a fault may be tied to
-        the number of a call; what stands around it; then, without any marks, the shortest run of nodes that does."""
+        the number of a call; then, without any marks, the node that ends the shortest run of nodes that does, alone and
+        with what stands around it, and that run."""
         yield from ([number] for number in suspects[:SUSPECTS])
         if suspects:
             kind = self.nodes[suspects[0]]["op_type"]
             yield [n for n in range(suspects[0] + 1) if self.nodes[n]["op_type"] == kind]
-            yield from search.windows(self.nodes, suspects[0], AROUND)
         last = search.first(len(self.nodes), shows)
         if last is not None:
             yield [last]

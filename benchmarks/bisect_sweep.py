@@ -28,7 +28,7 @@ from xbench.bench.bisect import bisect
 from xbench.bench.prepare import Exporter
 from xbench.converters.artifact import Artifact
 
-NETWORKS = ("lenet", "alexnet_cifar", "imdb_gru", "mobilenet_v2", "resnet56_cifar")
+NETWORKS = ("lenet", "alexnet_cifar", "imdb_gru", "cifar_vgg", "resnet56_cifar")
 HONEST = {"forward": ("onnxruntime", "openvino", "torch", "jax"), "gradient": ("torch", "onnxruntime")}
 MOST = 3  # nodes of a part that counts as found
 
