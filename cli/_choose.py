@@ -37,7 +37,7 @@ OptimizerWord = Annotated[
     str | None,
     typer.Option(
         "--optimizer",
-        help="Update rule of mode step instead of the model's own: sgd, adam or adamw, with its settings, such as "
+        help="Update rule instead of the model's own: sgd, adam or adamw, with its settings, such as "
         "adamw,lr=0.001,weight_decay=0.1 or sgd,lr=0.1,momentum=0.9,nesterov=1,clip=5,schedule=1/0.5/0.1.",
     ),
 ]
@@ -199,6 +199,14 @@ def choose_batches(words: Sequence[str] | None) -> list[int]:
         if not word.isdecimal() or int(word) < 1:
             raise XBenchError(f"--batch must be a whole number of at least 1, not {word}")
     return [int(word) for word in split(words)]
+
+
+def batch_of(model: str, otherwise: int) -> int:
+    """The batch size of a network of the zoo, where none is given."""
+    from xbench.models import MODELS
+
+    name = model.partition("@")[0]
+    return MODELS[name].batch if name in MODELS else otherwise
 
 
 def need_torch() -> None:

@@ -85,13 +85,6 @@ def time(
     raise typer.Exit(2 if broken else int(any(row["status"] in FAILED for row in rows)))
 
 
-def _batch(model: str) -> int:
-    from xbench.models import MODELS
-
-    name = model.partition("@")[0]
-    return MODELS[name].batch if name in MODELS else 1
-
-
 def _cells(
     models: list[str], targets: list[str], modes: list[str], batches: list[int], cell: dict[str, Any]
 ) -> list[Any]:
@@ -100,7 +93,7 @@ def _cells(
     return [
         Case(model, target, mode, batch, **cell)
         for model in models
-        for batch in batches or [_batch(model)]
+        for batch in batches or [choose.batch_of(model, 1)]
         for mode in modes
         for target in targets
     ]

@@ -47,6 +47,7 @@ def train(
     threads: Threads = None,
     device: choose.DeviceWord = "cpu",
     inputs: choose.InputWords = None,
+    optimizer: choose.OptimizerWord = None,
     timeout: Timeout = 600,
     out: Out = FOLDER,
     as_json: Json = False,
@@ -63,7 +64,7 @@ def train(
     from xbench.bench.training import FILE
     from xbench.data import SETS
 
-    names = choose.choose_models([model], (), None, inputs)
+    names = choose.choose_models([model], (), None, inputs, optimizer)
     if len(names) > 1:
         raise XBenchError("train takes one network at a time")
     name, _ = samples.parse(data)
@@ -95,10 +96,9 @@ def _train(
     from xbench.bench.record import expected
     from xbench.bench.training import planned, run
     from xbench.cli._progress import Bar
-    from xbench.models import MODELS
 
     records = []
-    batch = batch or (MODELS[model].batch if model in MODELS else 32)
+    batch = batch or choose.batch_of(model, 32)
     exporter = Exporter(folder)
     with Bar(len(targets), f"train {model}") as bar:
         try:
