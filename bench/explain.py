@@ -20,14 +20,17 @@ def explain(
     """The mistakes that explain a cell that failed, the likeliest first; none where no known one does.
 
     Where the first wrong tensor is one of the forward pass that is explained: training is wrong as well then.
+
+    Raises:
+        XBenchError: the runtime or the oracle failed on the way.
     """
     trained = first_wrong is None or first_wrong == "loss" or first_wrong.startswith(TRAINED)
     look = _of_training if trained and case.mode != "forward" else _of_forward
     with tempfile.TemporaryDirectory(prefix="xbench-explain-") as place:
         try:
             return look(case, artifact, exporter, timeout, logs, Path(place))
-        except (WorkerFailure, XBenchError):  # a cell that crashes gives nothing to compare
-            return []
+        except WorkerFailure as failure:
+            raise XBenchError(failure.message) from failure
 
 
 def _of_forward(

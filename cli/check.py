@@ -72,7 +72,7 @@ def _check(
     broken: set[str],
 ) -> list[dict[str, Any]]:
     """One row a cell; one that cannot exist, or is slow to prepare, is a row only where its mode was asked for."""
-    from xbench.bench import AUTO, Case, machine
+    from xbench.bench import AUTO, Case, XBenchError, machine
     from xbench.bench.explain import explain as find
     from xbench.bench.prepare import Exporter
     from xbench.bench.proof import verify_each
@@ -104,7 +104,10 @@ def _check(
             bar.finish(_line(row))
         for place in (place for place in order if told["explain"] and rows[place]["status"] == "FAIL"):
             bar.say(f"{' '.join(place)}: what does it look like?")
-            rows[place]["explanations"] = find(*order[place], rows[place]["first_wrong"], exporter, timeout, logs)
+            try:
+                rows[place]["explanations"] = find(*order[place], rows[place]["first_wrong"], exporter, timeout, logs)
+            except XBenchError as error:
+                rows[place] |= {"explanations": [], "message": f"{rows[place]['message']}; not explained: {error}"}
     finally:
         exporter.close()
     return [rows[place] for place in order]
@@ -173,7 +176,7 @@ def _explained(row: dict[str, Any]) -> list[str]:
     """What a failed cell looks like, a line each; the first is the likeliest."""
     head, found = f"{row['runtime']} {row['mode']}", row["explanations"]
     if not found:
-        return [f"{head}: no known mistake explains it"]
+        return [f"{head}: no known mistake explains it: {row['message']}"]
     lines = []
     for each in found:
         place = f" ({each['scope'] or 'it explains this tensor, not all behind it'}, at {each['tensor']})"

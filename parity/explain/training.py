@@ -15,8 +15,8 @@ from xbench.parity import oracle
 from xbench.parity.candidate import inputs_of
 from xbench.parity.explain import CLEAR, Finding, Tensors, errors
 from xbench.parity.mistakes import Mistake, both
-from xbench.parity.mistakes.training import of
-from xbench.parity.verdict import LIMITS, STEPS, compared, distance
+from xbench.parity.mistakes.training import losses, norms, statistics, updates
+from xbench.parity.verdict import LIMITS, STEPS, compared, distance, floors_off
 from xbench.runtimes.torch import ProgramModule, named_tensors, update
 
 MASKS = 16  # draws of dropout that a result is compared with
@@ -29,12 +29,34 @@ def trained(artifact: Artifact, mode: str, reference: Tensors, candidate: Tensor
     """Mistakes of a training step that explain its loss, gradients, weights, statistics and the optimizer's arrays."""
     step = Step(artifact, mode, reference, candidate)
     with oracle.default_type(torch.float64):
-        tried = [(m, step.off(m)) for m in of(artifact.info, mode)]
-        tried += [(m, step.off(m)) for m in _frozen(step)]
-        found = [(m, max(ratios.values())) for m, ratios in tried if max(ratios.values()) <= LIMITS["fp32"]]
+        tried: list[tuple[Mistake, dict[str, float]]] = []
+        found: list[tuple[Mistake, float]] = []
+        for group in _groups(step):
+            new = [(m, step.off(m)) for m in group]
+            tried += new
+            found = [(m, max(off.values())) for m, off in new if max(off.values()) <= LIMITS["fp32"]]
+            if found:
+                break
         found = found or list(_fits(step)) or list(_dropped(step)) or list(_pairs(step, tried))
     ranked = sorted(found, key=lambda each: max(each[1], CLEAR))
     return [Finding(m.name, m.says, float(ratio)) for m, ratio in ranked]
+
+
+def _groups(step: "Step") -> list[list[Mistake]]:
+    """All mistakes, those first that go with what is wrong: a step of a large network takes seconds."""
+    info, mode = step.artifact.info, step.mode
+    first = [*losses(info), *norms(info["program_operators"])]
+    if mode == "gradient":
+        return [[*first, *_frozen(step)]]
+    kept, moved = list(statistics(info["program_operators"])), [*updates(info["optimizer"]), *_frozen(step)]
+    off = errors(step.given, step.reference, step.reference)
+    wrong = {name for name, floors in off.items() if floors > LIMITS["fp32"]}
+    begins = floors_off(step.given["loss"][:1], step.reference["loss"][:1], step.reference["floor/loss"])
+    if begins > LIMITS["fp32"]:  # before anything was updated
+        return [first, moved, kept]
+    if wrong <= {f"weight/{name}" for name in info["statistics"]}:
+        return [kept, moved, first]
+    return [moved + kept, first]
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Mistakes of a training step: of the loss, of the statistics, of the update rule.
 
-`of(info)` lists those that a model with these facts (`model.json`) may suffer from. Formulas of update rules are
+Each function lists those that a model with such operators, or such an update rule, may suffer from. Formulas are
 PyTorch's (torch.optim) with one thing otherwise; they work on the tensors a `torch.optim` optimizer holds and keep
 their arrays where it would, so that these are compared as well.
 """
@@ -18,15 +18,6 @@ from xbench.parity.mistakes.layers import EPSILONS, NORMS
 from xbench.parity.mistakes.layers import of as of_layer
 
 Rule = dict[str, Any]
-
-
-def of(info: Mapping[str, Any], mode: str) -> Iterator[Mistake]:
-    """The mistakes a training step may suffer from; those of the update in mode step only."""
-    yield from losses(info)
-    yield from norms(info["program_operators"])
-    if mode == "step":
-        yield from statistics(info["program_operators"])
-        yield from updates(info["optimizer"])
 
 
 # ***** the loss *****
