@@ -10,7 +10,6 @@ reproduce.py             runs what is installed of the two, says how far off the
 """
 
 import contextlib
-import functools
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -109,11 +108,10 @@ def _function(artifact: Artifact, mode: str, runtime: Mapping[str, Any], letter:
             body = FRAMEWORKS[name][mode == "gradient"]
     cuda = '[("CUDAExecutionProvider", {"use_tf32": "0"})]'
     words = {
-        "LETTER": letter,
         "WORD": runtime["word"],
         "THREADS": str(runtime["threads"]),
         "GRAPH": repr(GRADIENT_GRAPH if mode == "gradient" else GRAPH),
         "PROVIDERS": cuda if runtime["device"] == "cuda" else '["CPUExecutionProvider"]',
-        "XLA": ", jit_compile=True" if "xla" in options else "",
     }
-    return functools.reduce(lambda text, word: text.replace(*word), words.items(), body)
+    body = body.replace("LETTER", letter).replace("XLA", ", jit_compile=True" if "xla" in options else "")
+    return re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[0]], body)

@@ -35,6 +35,8 @@ RUNS = [
 def errors(found, expected, noise):
     """The largest error, and the worse of the L2 norm and the largest error in noise floors."""
     found, expected = np.asarray(found, float), np.asarray(expected, float)
+    if found.size == expected.size == 1:
+        found = found.reshape(expected.shape)
     if found.shape != expected.shape:
         return np.inf, np.inf
     with np.errstate(invalid="ignore"):

@@ -73,9 +73,9 @@ def cut(model: ir.Model, nodes: Collection[int], given: Arrays, trains: bool = F
             graph.register_initializer(inner)
         else:
             graph.inputs.append(inner)
-    for node in reversed(every):
-        if node not in kept:
-            graph.remove(node, safe=False)
+    for node in (node for node in every if node not in kept):
+        _detach(node)
+        graph.remove(node, safe=False)
     for value in made:
         if value.name in given:
             value.shape = ir.Shape(given[str(value.name)].shape)
@@ -202,11 +202,25 @@ def _own(graph: ir.Graph) -> set[ir.Value]:
 def _read(node: ir.Node) -> Iterator[ir.Value]:
     """The values a node reads, also inside its subgraphs."""
     yield from (value for value in node.inputs if value is not None)
+    for graph in _bodies(node):
+        yield from graph.outputs
+        yield from (value for inner in graph for value in _read(inner))
+
+
+def _detach(node: ir.Node) -> None:
+    """Makes a node read nothing, also inside its subgraphs, so that nothing counts as read by it."""
+    for index in range(len(node.inputs)):
+        node.replace_input_with(index, None)
+    for inner in (inner for graph in _bodies(node) for inner in graph):
+        _detach(inner)
+
+
+def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
     for attribute in node.attributes.values():
-        graphs = [attribute.as_graph()] if attribute.type == ir.AttributeType.GRAPH else []
-        for graph in attribute.as_graphs() if attribute.type == ir.AttributeType.GRAPHS else graphs:
-            yield from graph.outputs
-            yield from (value for inner in graph for value in _read(inner))
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            yield from attribute.as_graphs()
 
 
 def _ancestors(model: ir.Model) -> set[int]:

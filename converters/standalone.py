@@ -17,6 +17,11 @@ from xbench.converters._copier import HERE, Copier, Symbol, read
 from xbench.converters.kernels import inverse, kernel_orders
 
 KNOWN = {"Constant", "ConstantOfShape", "Range", "Shape", "Size"}  # operators whose results are known while tracing
+IMPORT = {  # what the loading needs, whatever the operators do
+    "jax": "import jax.numpy as jnp",
+    "tensorflow": "import tensorflow as tf",
+    "torch": "import torch",
+}
 LOAD = {
     "jax": "jnp.asarray(a)",
     "tensorflow": "tf.Variable(a, trainable=name in PARAMETERS, name=name)",
@@ -103,7 +108,7 @@ def source(program: Program, framework: str, name: str) -> str:
     return TEMPLATE.format(
         name=name,
         framework=framework,
-        imports="\n".join(sorted(copier.imports | {"import numpy as np"})),
+        imports="\n".join(sorted(copier.imports | {"import numpy as np", IMPORT[framework]})),
         parameters=tuple(program.params),
         operators=operators,
         program=text,

@@ -162,6 +162,10 @@ def check_files(out: Path, report: dict) -> None:
     done = script(out)
     assert (done.returncode, done.stderr) == (1, ""), done.stderr
     assert "the difference is there" in done.stdout
+    for letter in {"a", "b"} - {report["wrong"]}:
+        if report[letter]:  # runs for itself, and is right
+            lines = [line for line in done.stdout.splitlines() if line.startswith(f"{report[letter]} ")]
+            assert lines and all(float(line.split()[-3]) < 64 for line in lines), done.stdout
 
 
 @pytest.mark.parametrize("seed, model", enumerate(["lenet", "branches.onnx", TRANSFORMER, RECURRENT]))
