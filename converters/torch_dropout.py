@@ -5,6 +5,7 @@ Modules may call `torch.nn.functional.dropout` with no layer of their own, which
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ _DROPOUT = [True]  # whether dropout drops anything in this process
 
 
 def _switched(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
+    @functools.wraps(function, assigned=("__doc__",))  # with torch's own name Dynamo would not look inside
     def call(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
         return function(x, p, training and _DROPOUT[0], inplace)
 
@@ -23,7 +24,7 @@ def _switched(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _switched_attention(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
+    @functools.wraps(function, assigned=("__doc__",))  # with torch's own name Dynamo would not look inside
     def call(q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0, *given: Any, **named: Any) -> Any:
         return function(q, k, v, attn_mask, dropout_p if _DROPOUT[0] else 0.0, *given, **named)
 
@@ -36,6 +37,8 @@ nn.functional.scaled_dot_product_attention = _switched_attention(nn.functional.s
 
 
 def switch(active: bool) -> None:
+    if _DROPOUT[0] != active and "torch._dynamo" in sys.modules:
+        torch.compiler.reset()  # compiled code keeps what it was traced with
     _DROPOUT[0] = active
 
 
