@@ -60,7 +60,7 @@ def _fixed(artifact: str, given: Mapping[str, np.ndarray]) -> dict[str, Any]:
 def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: str) -> bool:
     """Writes some nodes of a model, given what they read; False where they compute nothing, or have nothing to train.
 
-    To be trained, the last tensor of the part is the logits; labels are drawn.
+    To be trained, what the part gives is the logits; labels are drawn.
     """
     with np.load(values) as known:
         model = subgraph.cut(_graph(artifact), nodes, known, trains=mode != "forward")

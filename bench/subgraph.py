@@ -17,6 +17,7 @@ from xbench.converters import PARAMETERS, STATIC_INPUTS
 from xbench.converters.gradient import CONSTANT
 
 Arrays = Mapping[str, np.ndarray]
+ROW = 16  # numbers at most in a row of logits that is made of what is none
 FLOATING = (None, ir.DataType.FLOAT)  # None where shape inference did not say
 
 
@@ -50,7 +51,7 @@ def cut(model: ir.Model, nodes: Collection[int], given: Arrays, trains: bool = F
 
     What they read from outside becomes an input, of the shape of its array; what shapes alone decide becomes a
     constant, as it is to whoever compiles the whole. To be trained, what has a gradient becomes a parameter instead,
-    and the model has one output, its last: the logits of the loss. Weights stay what they are, and all names.
+    and the model has one output: all that it gives, as the logits of the loss. Weights and names stay what they are.
     """
     fixed, learned = shape_decided(model), learned_tensors(model) if trains else set()
     model = model.clone()
@@ -79,28 +80,39 @@ def cut(model: ir.Model, nodes: Collection[int], given: Arrays, trains: bool = F
     for value in made:
         if value.name in given:
             value.shape = ir.Shape(given[str(value.name)].shape)
-    graph.outputs.extend(sinks[-1:] if trains else sinks)
-    if trains and sinks:
+    if trains:
+        sinks = [value for value in sinks if value.name in learned] or sinks[-1:]
+        sinks = [_logits(graph, sinks)] if sinks else []
+    graph.outputs.extend(sinks)
+    if trains:
         common.RemoveUnusedNodesPass()(model)
-        _widen(graph)
     _drop_unused(graph)
     _learn(model, learned)
     return model
 
 
-def _widen(graph: ir.Graph) -> None:
-    """Makes logits of a tensor whose last axis is no row of numbers."""
-    value = graph.outputs[0]
-    if value.shape is None or (value.shape.rank() and value.shape[-1] != 1):
-        return
-    target = ir.Value(name=f"{value.name}.logits_shape", const_value=ir.tensor(np.array([1, -1], np.int64)))
+def _logits(graph: ir.Graph, sinks: list[ir.Value]) -> ir.Value:
+    """Rows of numbers, each of which the loss takes for the logits of a sample: a tensor with such rows, or else all
+    the tensors cut into some. In short rows no large number drowns the gradients of all others."""
+    shapes = [sink.shape.numpy() for sink in sinks if sink.shape is not None]
+    if len(sinks) == 1 and shapes[0][-1:] not in ((), (1,)):
+        return sinks[0]
+    sizes = [math.prod(shape) for shape in shapes]
+    width = next((width for width in range(ROW, 1, -1) if all(size % width == 0 for size in sizes)), None)
+    name = f"{sinks[-1].name}.logits"
+    target = ir.Value(
+        name=f"{name}.shape", const_value=ir.tensor(np.array([-1, width] if width else [1, -1], np.int64))
+    )
     graph.register_initializer(target)
-    node = ir.node("Reshape", [value, target])
-    logits = node.outputs[0]
-    logits.name, logits.type = f"{value.name}.logits", value.type
-    logits.shape = ir.Shape([1, math.prod(value.shape.numpy())])
-    graph.append(node)
-    graph.outputs[:] = [logits]
+    cuts = [ir.node("Reshape", [sink, target]) for sink in sinks]
+    joined = ir.node("Concat", [node.outputs[0] for node in cuts], {"axis": 0 if width else 1})
+    for number, node in enumerate([*cuts, joined][: 1 if len(cuts) == 1 else None]):
+        graph.append(node)
+        value = node.outputs[0]
+        value.name, value.type = f"{name}.{number}", sinks[0].type
+    total = sum(sizes)
+    value.name, value.shape = name, ir.Shape([total // width, width] if width else [1, total])
+    return value
 
 
 def mark(model: ir.Model) -> ir.Model:

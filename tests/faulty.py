@@ -64,14 +64,12 @@ def negate(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
     behind(graph, node, "Neg")
 
 
-def shift(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
-    """The result is rounded to a 256th, as a runtime of 8 bits may do."""
+def fixed_point(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """The result is rounded to a 256th, as in fixed point."""
     graph.initializer.append(numpy_helper.from_array(np.float32(256), "faulty_256"))
-    name = node.output[0]
-    behind(graph, node, "Div", "faulty_256")
-    behind(graph, node, "Mul", "faulty_256")
+    behind(graph, node, "Div", "faulty_256")  # what is put behind later comes before
     behind(graph, node, "Round")
-    assert name in {each for other in graph.node for each in other.output}
+    behind(graph, node, "Mul", "faulty_256")
 
 
 def transpose(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
@@ -143,7 +141,7 @@ def fused(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
 
 
 FAULTS = {
-    each.__name__: each for each in (scale, negate, shift, transpose, weight, bias, attribute, operator, broken, fused)
+    each.__name__: each for each in (scale, negate, fixed_point, transpose, weight, bias, attribute, operator, broken, fused)
 }
 
 
@@ -177,7 +175,7 @@ def ort(artifact: Artifact, options: Options) -> Runtime:
 
 # ***** a fault at random *****
 
-FORWARD = ("scale", "weight", "shift", "negate", "transpose", "bias", "attribute", "operator")
+FORWARD = ("scale", "weight", "fixed_point", "negate", "transpose", "bias", "attribute", "operator")
 
 
 def drawn(artifact: Artifact, mode: str, draw: random.Random) -> tuple[str, str, str]:
@@ -208,7 +206,7 @@ def drawn_backward(artifact: Artifact, model: Any, draw: random.Random) -> tuple
     from xbench.bench.subgraph import learned_tensors
 
     if draw.random() < 0.3:
-        name, fault = draw.choice(artifact.parameters), draw.choice(("scale", "negate", "shift"))
+        name, fault = draw.choice(artifact.parameters), draw.choice(("scale", "negate", "fixed_point"))
         return f"faulty_ort:node=gradient.{name},fault={fault}", name, "parameter"
     text, operators = artifact.program().source, {str(n.outputs[0].name): n.op_type for n in model.graph}
     names = [name for name in operators if name in learned_tensors(model) and line(name).search(text)]
