@@ -94,7 +94,7 @@ def _written(
     whole = Artifact.read(artifact)
     write(folder, model, {**whole.info, "origin": "onnx", "name": f"{whole.name} (part)", **facts})
     made = Artifact.read(folder)
-    oracle.write(made, folder / REFERENCE, mode, candidate.inputs_of(given), given["labels"])
+    oracle.write(made, folder / REFERENCE, mode, [(candidate.inputs_of(given), given["labels"])])
 
 
 def write_reproduction(

@@ -10,7 +10,7 @@ from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
 from xbench.parity.verdict import REFERENCE
 
-TRAINED = ("gradient/", "weight/", "optimizer/")  # tensors of a training step
+TRAINED = ("gradient/", "weight/", "optimizer/", "loss/")  # tensors of a training step
 TIMEOUT = 3600.0  # seconds for all mistakes of a training step
 
 
@@ -55,7 +55,8 @@ def _of_forward(
 def _of_training(
     case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path, folder: Path
 ) -> list[dict[str, Any]]:
-    expected, given = exporter.reference(artifact, case.mode, case.batch, 0, case.data), folder / "trained.npz"
+    expected = exporter.reference(artifact, case.mode, case.batch, 0, case.data, case.steps)
+    given = folder / "trained.npz"
     _answer(case, artifact.folder, case.mode, timeout, logs, expected, given)
     where = {"artifact": str(artifact.folder), "reference": str(expected), "candidate": str(given)}
     found: list[dict[str, Any]] = exporter.call("explain_training", TIMEOUT, mode=case.mode, **where)

@@ -37,13 +37,13 @@ def import_tensorflow(path: str, file: str) -> None:
         raise XBenchError(str(error)) from error
 
 
-def reference(artifact: str, mode: str, batch: int, seed: int, data: str, path: str) -> None:
+def reference(artifact: str, mode: str, batch: int, seed: int, data: str, steps: int, path: str) -> None:
     from xbench.parity import oracle
 
     model = Artifact.read(artifact)
     synthetic = data == SYNTHETIC
     drawn = candidate.sample(model, batch, seed) if synthetic else samples.draw(data, model.info, batch, seed)
-    oracle.write(model, Path(path), mode, *drawn)
+    oracle.write(model, Path(path), mode, [drawn] * steps)
 
 
 def training_reference(artifact: str, data: str, batch: int, seed: int, steps: int, path: str) -> None:
@@ -52,7 +52,7 @@ def training_reference(artifact: str, data: str, batch: int, seed: int, steps: i
 
     given = samples.read(Path(data))
     batches = [given.training_batch(batch, seed, step) for step in range(steps)]
-    oracle.write_training(Artifact.read(artifact), Path(path), batches)
+    oracle.write(Artifact.read(artifact), Path(path), "step", batches)
 
 
 def explain_forward(artifact: str, reference: str, candidate: str, tensor: str) -> list[dict[str, Any]]:

@@ -100,15 +100,17 @@ class Exporter:
             os.rename(folder / f"{source.stem}-made-{os.getpid()}", name)
         return _read(name)
 
-    def reference(self, artifact: Artifact, mode: str, batch: int, seed: int, data: str) -> Path:
-        """The oracle's results for one batch, from the cache or computed now."""
-        path = artifact.folder / f"reference-{mode}-{data}-b{batch}-s{seed}-v{ORACLE}.npz"
+    def reference(self, artifact: Artifact, mode: str, batch: int, seed: int, data: str, steps: int = 1) -> Path:
+        """The oracle's results for one batch, from the cache or computed now; of so many training steps on it where the
+        mode is step."""
+        steps = steps if mode == "step" else 1
+        path = artifact.folder / f"reference-{mode}-{data}-b{batch}-s{seed}-n{steps}-v{ORACLE}.npz"
         if path.exists():  # without waiting for what the exporter is at
             return path
         with self._turn, _clear(f"cannot compute the float64 reference of {artifact.name}"):
             if not path.exists():
                 where = {"artifact": str(artifact.folder), "path": str(path)}
-                self.call("reference", mode=mode, batch=batch, seed=seed, data=data, **where)
+                self.call("reference", mode=mode, batch=batch, seed=seed, data=data, steps=steps, **where)
         return path
 
     def training_reference(self, artifact: Artifact, data: Path, content: str, **plan: int) -> Path:
@@ -141,7 +143,7 @@ def _clear(what: str) -> Iterator[None]:
         raise XBenchError(error.message if error.status == "ERROR" else f"{what}: {error.message}") from error
 
 
-ORACLE = 3  # version of the reference files
+ORACLE = 4  # version of the reference files
 
 
 def converted(artifact: Artifact, runtime: str) -> Path:

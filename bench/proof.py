@@ -36,7 +36,7 @@ def prove(
     wrong on all. The ratios of all seeds are in the verdict.
     """
     paths = [
-        str(exporter.reference(artifact, case.mode, batch, seed, case.data))
+        str(exporter.reference(artifact, case.mode, batch, seed, case.data, case.steps))
         for seed, batch in zip(SEEDS[:2], batches, strict=True)
     ]
     raced = race_layouts(case, artifact, paths, worker.log.with_suffix(".layouts.log"), timeout)
@@ -46,17 +46,25 @@ def prove(
     ratios = [v["ratio"] for v in verdicts]
     passed = [v for v in verdicts if v["status"] == "PASS"]
     if case.mode != "forward" and len(passed) == 1 and all(v["ratio"] is not None for v in verdicts):
-        path = str(exporter.reference(artifact, case.mode, batches[0], SEEDS[2], case.data))
+        path = str(exporter.reference(artifact, case.mode, batches[0], SEEDS[2], case.data, case.steps))
         verdicts.append(worker.call("check_more", timeout, path=path))
         passed = [v for v in verdicts if v["status"] == "PASS"]
         ratios.append(verdicts[-1]["ratio"])
         verdicts = passed if len(passed) == 2 else verdicts
     worst = max(verdicts, key=lambda v: (v["status"] != "PASS", v["ratio"] is None, v["ratio"] or 0.0))
-    found = {"status": worst["status"], "message": worst["message"], "parity": worst | {"seeds": ratios}}
+    message = worst["message"] or cut_short(worst, case.steps)
+    found = {"status": worst["status"], "message": message, "parity": worst | {"seeds": ratios}}
     if raced:  # shown beside the runtime's name
         found["note"] = ", ".join(filter(None, (record["note"], layout)))
     found |= {"layout": raced, "versions": record["versions"] | opening["versions"]}
     return record | found, opening["times"]
+
+
+def cut_short(judged: dict[str, Any], steps: int) -> str | None:
+    """Says so where fewer training steps were judged than were asked for."""
+    if judged["steps"] in (0, steps):
+        return None
+    return f"behind step {judged['steps']} float32 itself loses too much to judge"
 
 
 def _arguments(case: Case, artifact: Artifact, references: Sequence[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from xbench.bench import samples
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.data import DataSet
-from xbench.parity import verdict
+from xbench.parity import candidate, verdict
 from xbench.runtimes import Options, Trainer, load, parse, table
 
 
@@ -59,11 +59,9 @@ def train(last: int, seconds: float) -> dict[str, Any]:
 
 
 def judge_training(reference: str) -> dict[str, Any]:
-    """The verdict on all losses so far, each by itself, and on the weights of the moment."""
+    """The verdict on all losses so far, each by itself, and on the weights and the optimizer's arrays of the moment."""
     (own,) = _TRAINING
-    weights = {f"weight/{name}": value for name, value in own.runtime.weights().items()}
-    found = verdict.loss_by_step(own.losses) | weights
-    return verdict.judge(found, verdict.read(Path(reference))).as_dict()
+    return verdict.judge(candidate.trained(own.runtime, own.losses), verdict.read(Path(reference))).as_dict()
 
 
 def begin_again() -> None:

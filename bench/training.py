@@ -14,7 +14,7 @@ from typing import Any
 
 from xbench.bench import Case, XBenchError, digest, samples
 from xbench.bench.prepare import Exporter
-from xbench.bench.proof import outcome
+from xbench.bench.proof import cut_short, outcome
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
@@ -130,8 +130,7 @@ def _trained(call: Callable[..., Any], plan: Plan, found: dict[str, Any], refere
         kind, _, step = wrong.partition("/")
         found["first_wrong_step"] = int(step) if kind == "loss" else proof
         message += f"; first wrong step: {step}" if kind == "loss" else f"; all {proof} losses are right"
-    elif proof < plan.proof:
-        message = message or f"behind step {proof} float32 itself loses too much to judge"
+    message = message or cut_short(judged, plan.proof)
     if plan.dropout:
         call("begin_again")
         found |= {"losses": [], "train_accuracy": [], "test_accuracy": [], "epoch_s": []}

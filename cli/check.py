@@ -8,7 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from xbench.bench import STEPS
 from xbench.cli import _choose as choose
+
+StepCount = Annotated[
+    int, typer.Option(help="Training steps of mode step: the loss of each and all weights behind them.", min=1)
+]
 
 
 def check(
@@ -27,6 +32,7 @@ def check(
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
     optimizer: choose.OptimizerWord = None,
+    steps: StepCount = STEPS,
     timeout: Annotated[float, typer.Option(help="Seconds one job of a worker may take.")] = 900,
     explain: Annotated[
         bool,
@@ -47,7 +53,7 @@ def check(
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "gradient"))
     cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
-    cell["layout"] = choose.choose_layout(layout)
+    cell |= {"layout": choose.choose_layout(layout), "steps": steps}
     choose.need_torch()
     broken: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
@@ -125,6 +131,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
         "ratio": parity.get("ratio"),
         "first_wrong": parity.get("first_wrong"),
         "tensors": parity.get("tensors"),
+        "steps": parity.get("steps"),
         "certificate": record.get("certificate"),
         "layout": (record["layout"] or {}).get("chosen", case["layout"]),
         "message": record["message"],
@@ -151,6 +158,12 @@ def _held(row: dict[str, Any]) -> str:
     return same + (f", {found['dead_nodes']} dead nodes" if found["dead_nodes"] else "")
 
 
+def _worst(row: dict[str, Any]) -> str:
+    """The worst tensor; what else there is to say of a cell that passes, or instead of one."""
+    told = row["message"] if row["status"] == "PASS" or not row["worst_tensor"] else None
+    return "; ".join(filter(None, (row["worst_tensor"], told)))
+
+
 def _print(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.markup import escape
@@ -164,8 +177,9 @@ def _print(rows: list[dict[str, Any]]) -> None:
         for row in (row for row in rows if row["model"] == model):
             ratio = "" if row["ratio"] is None else f"{row['ratio']:.1f}"
             colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(row["status"], "bold red")
-            words = [row["class"] or "", ratio, _held(row), escape(row["worst_tensor"] or row["message"] or "")]
-            table.add_row(row["runtime"], row["mode"], f"[{colour}]{row['status']}[/]", *words)
+            mode = f"{row['steps']} steps" if row["steps"] else row["mode"]
+            words = [row["class"] or "", ratio, _held(row), escape(_worst(row))]
+            table.add_row(row["runtime"], mode, f"[{colour}]{row['status']}[/]", *words)
         console.print(f"\n[bold]{escape(model)}[/]", highlight=False)
         console.print(table)
         for row in (row for row in rows if row["model"] == model and "explanations" in row):

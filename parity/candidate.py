@@ -1,12 +1,12 @@
 """Runs a prepared runtime on the inputs of a reference and names what comes out as the reference names it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from xbench import models
 from xbench.converters.artifact import Artifact
-from xbench.parity.verdict import STEPS
+from xbench.parity.verdict import OPTIMIZER, loss_by_step, steps_of
 from xbench.runtimes import Runtime, Trainer
 
 
@@ -28,8 +28,8 @@ def sample(artifact: Artifact, batch: int, seed: int) -> tuple[list[np.ndarray],
 
 
 def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs, or loss and gradients, or losses, weights and optimizer state after `STEPS` steps; leaves the runtime as
-    it was."""
+    """Outputs, or loss and gradients, or the losses of as many steps as the reference has, and weights and optimizer
+    state behind them; leaves the runtime as it was."""
     inputs = runtime.put(inputs_of(reference))
     if mode == "forward":
         result = runtime.forward(*inputs)
@@ -45,11 +45,17 @@ def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str,
         return {"loss": np.array([loss]), **{f"gradient/{name}": g for name, g in grads.items()}}
     runtime.reset()
     losses = []
-    for _ in range(STEPS):
+    for _ in range(steps_of(reference)):
         result = runtime.step(inputs, labels)
         runtime.wait(result)
         losses.append(float(np.asarray(runtime.get(result[:1])[0])))
-    weights, kept = runtime.weights(), runtime.optimizer_state() or {}
+    found = trained(runtime, losses)
     runtime.reset()
+    return found
+
+
+def trained(runtime: Trainer, losses: Iterable[float]) -> dict[str, np.ndarray]:
+    """The loss of every step, and the weights and the optimizer's arrays of the moment."""
+    weights, kept = runtime.weights(), runtime.optimizer_state() or {}
     named = {f"weight/{name}": value for name, value in weights.items()}
-    return {"loss": np.array(losses), **named, **{f"optimizer/{name}": value for name, value in kept.items()}}
+    return {**loss_by_step(losses), **named, **{f"{OPTIMIZER}{name}": value for name, value in kept.items()}}

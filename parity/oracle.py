@@ -26,7 +26,7 @@ from xbench.converters import Program
 from xbench.converters.artifact import Artifact
 from xbench.converters.torch import cross_entropy
 from xbench.converters.torch_dropout import dropping
-from xbench.parity.verdict import BLIND, STEPS, blind, distance, join, loss_by_step, size_of
+from xbench.parity.verdict import BLIND, LOSS, blind, distance, join, loss_by_step, size_of
 from xbench.runtimes.torch import (
     ProgramModule,
     module_of,
@@ -39,6 +39,7 @@ from xbench.runtimes.torch import (
 
 Tensors = dict[str, np.ndarray]
 Batch = tuple[Sequence[np.ndarray], np.ndarray]  # inputs in the order of the graph, labels
+FEWEST = 2  # training steps: momentum and bias correction show at the second
 MOVED_ULPS = 256
 MOVED_SHARE = math.sqrt(MOVED_ULPS)
 RUNS = (  # batch reversed, oneDNN, seed of the moved weights
@@ -50,49 +51,32 @@ RUNS = (  # batch reversed, oneDNN, seed of the moved weights
 )
 
 
-def write(artifact: Artifact, path: Path, mode: str, inputs: Sequence[np.ndarray], labels: np.ndarray) -> None:
-    """Computes a reference and writes it in one piece: nobody ever sees half a file."""
-    batches = [(inputs, labels)] * (STEPS if mode == "step" else 1)
-    oracle, floors = measured(artifact, mode, batches)
-    given_arrays = {f"input/{index}": array for index, array in enumerate(inputs)}
-    floor_arrays = {f"floor/{name}": np.array(value) for name, value in floors.items()}
-    join(path, {**given_arrays, "labels": labels, **oracle, **floor_arrays})
-
-
-def write_training(artifact: Artifact, path: Path, batches: Sequence[Batch]) -> None:
-    """Computes a reference of the first steps of a training: the loss of each, and all weights behind the last.
+def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch]) -> None:
+    """Computes a reference and writes it in one piece: nobody ever sees half a file. Mode step does one training step a
+    batch; the inputs in the file are those of the first.
 
     Rounding grows from step to step, on some networks until nothing could be told any more: then of half as many steps.
     """
-    steps = len(batches)
+    inputs, labels = batches[0]
+    given = {**{f"input/{index}": array for index, array in enumerate(inputs)}, "labels": labels}
     while True:
-        oracle, floors = measured(artifact, "step", batches[:steps], apart=True)
+        oracle, floors = measured(artifact, mode, batches)
         reference = {**oracle, **{f"floor/{name}": np.array(value) for name, value in _grown(floors).items()}}
-        if steps <= STEPS or not blind(reference):
-            return join(path, reference)
-        steps //= 2
+        if len(batches) <= FEWEST or not blind(reference):
+            return join(path, {**given, **reference})
+        batches = batches[: len(batches) // 2]
 
 
-def measured(
-    artifact: Artifact, mode: str, batches: Sequence[Batch], apart: bool = False
-) -> tuple[Tensors, dict[str, tuple[float, float]]]:
-    """Every tensor to compare in float64, and its floors. Mode step does one training step a batch.
-
-    `apart` gives the loss of every step a floor of its own: floors grow, and a late one would hide an early error.
-    """
-
-    def run(batches: Sequence[Batch], dtype: torch.dtype, moved: int | None = None) -> Tensors:
-        made = _run(artifact, mode, batches, dtype, moved)
-        return {**loss_by_step(made.pop("loss")), **made} if apart else made
-
-    oracle = run(batches, torch.float64)
+def measured(artifact: Artifact, mode: str, batches: Sequence[Batch]) -> tuple[Tensors, dict[str, tuple[float, float]]]:
+    """Every tensor to compare in float64, and its floors."""
+    oracle = _run(artifact, mode, batches, torch.float64)
     floors = {name: (0.0, 0.0) for name in oracle}
     given = artifact.info["inputs"]
     batched = bool(given) and all(item["shape"][:1] == ["batch"] for item in given)
     for flip, onednn, moved in RUNS[: 3 if mode == "forward" else None]:
         flipped = flip and batched  # elsewhere the first axis may be anything
         with torch.backends.mkldnn.flags(enabled=onednn):
-            made = run([_flipped(b) for b in batches] if flipped else batches, torch.float32, moved)
+            made = _run(artifact, mode, [_flipped(b) for b in batches] if flipped else batches, torch.float32, moved)
         for name, expected in oracle.items():
             turned = flipped and name.startswith("output/")
             found = distance(_turned_back(made[name], expected, len(batches[0][1])) if turned else made[name], expected)
@@ -114,7 +98,9 @@ def _turned_back(made: np.ndarray, expected: np.ndarray, batch: int) -> np.ndarr
 def _grown(floors: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
     """The floors of the losses, none below that of a step before: an error stays in the weights, and that it happens
     not to show in one number says nothing. On digits correct runtimes were 26 such lucky floors off LeNet's loss/15."""
-    losses = [name for name in floors if name.startswith("loss/")]
+    losses = [name for name in floors if name.startswith(LOSS)]
+    if not losses:
+        return floors
     grown = np.maximum.accumulate([floors[name] for name in losses])
     return {**floors, **{name: (float(l2), float(peak)) for name, (l2, peak) in zip(losses, grown, strict=True)}}
 
@@ -176,7 +162,7 @@ def trained(
     loss_of: Callable[..., torch.Tensor] = cross_entropy,
     update: Callable[..., None] = update,
 ) -> Tensors:
-    """Loss and gradients of the first batch; for mode step the losses of all batches, one step each, and all weights
+    """Loss and gradients of the first batch; for mode step the loss of every batch, one step each, and all weights
     and the optimizer's arrays behind the last. `info` is the artifact's: which update rule, which statistics; `loss_of`
     takes logits and labels; `update` is that of `runtimes/torch.py`."""
     rule = dict(info["optimizer"])
@@ -196,7 +182,7 @@ def trained(
         return {"loss": np.array([float(losses[0])]), **_named("gradient", grads)}
     weights = {name: tensors[name] for name in (*parameters, *info["statistics"])}
     kept = optimizer_state(optimizer, parameters)
-    return {"loss": torch.stack(losses).double().numpy(), **_named("weight", weights), **_named("optimizer", kept)}
+    return {**loss_by_step(map(float, losses)), **_named("weight", weights), **_named("optimizer", kept)}
 
 
 def _named(kind: str, tensors: Mapping[str, torch.Tensor]) -> Tensors:

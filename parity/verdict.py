@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-STEPS = 2  # training steps before the weights are compared: momentum and bias correction show at the second
 LIMITS = {"fp32": 64.0, "tf32": 3000.0, "half": 2.0**17}
 OPTIMIZER = "optimizer/"
+LOSS = "loss/"  # of one training step: each is a tensor of its own, because floors grow from step to step
 HALF_ULP = 2.0**-24
 REFERENCE = "reference.npz"  # beside the artifact of a part of a model (`bench/bisect_jobs.py`)
 BLIND = 1 / LIMITS["fp32"]  # a floor above this share of a tensor would let an error of its whole size pass
@@ -27,7 +27,8 @@ BLIND = 1 / LIMITS["fp32"]  # a floor above this share of a tensor would let an 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of comparing all tensors of one run; `ratio` is the worst error in units of the noise floor."""
+    """The outcome of comparing all tensors of one run; `ratio` is the worst error in units of the noise floor, `steps`
+    the training steps that were compared, 0 in other modes."""
 
     status: str
     precision: str
@@ -37,6 +38,7 @@ class Verdict:
     rel_l2: float | None
     message: str | None = None
     first_wrong: str | None = None
+    steps: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         fields = asdict(self)
@@ -46,7 +48,12 @@ class Verdict:
 
 def loss_by_step(losses: Iterable[float]) -> dict[str, np.ndarray]:
     """The loss of every step as a tensor of its own, steps counted from 1."""
-    return {f"loss/{step}": np.array([loss]) for step, loss in enumerate(losses, 1)}
+    return {f"{LOSS}{step}": np.array([loss]) for step, loss in enumerate(losses, 1)}
+
+
+def steps_of(reference: Iterable[str]) -> int:
+    """The training steps of a reference; 0 where it is none of mode step."""
+    return sum(name.startswith(LOSS) for name in reference)
 
 
 def distance(candidate: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
@@ -116,9 +123,10 @@ def errors(
 
 def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> Verdict:
     """Compares all tensors of a reference (see `oracle`) with the candidate's of the same names."""
-    names = compared(reference, candidate)
+    names, steps = compared(reference, candidate), steps_of(reference)
     if missing := [name for name in names if name not in candidate]:
-        return Verdict("FAIL", "wrong", missing[0], None, len(names), None, f"{missing[0]} is missing", missing[0])
+        what = f"{missing[0]} is missing"
+        return Verdict("FAIL", "wrong", missing[0], None, len(names), None, what, missing[0], steps)
     ratios = {}
     for name in names:
         expected, floor = reference[name], reference[f"floor/{name}"]
@@ -134,7 +142,7 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
     # A wrong gradient is found walking back from the loss, everything else in the order of the graph.
     first = (wrong[-1] if worst.startswith("gradient/") else wrong[0]) if wrong else None
     finite = ratio if math.isfinite(ratio) else None
-    return Verdict(status, precision, worst, finite, len(names), rel_l2, message, first)
+    return Verdict(status, precision, worst, finite, len(names), rel_l2, message, first, steps)
 
 
 def compared(reference: Iterable[str], candidate: Iterable[str] = ()) -> list[str]:

@@ -141,7 +141,8 @@ def fused(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
 
 
 FAULTS = {
-    each.__name__: each for each in (scale, negate, fixed_point, transpose, weight, bias, attribute, operator, broken, fused)
+    each.__name__: each
+    for each in (scale, negate, fixed_point, transpose, weight, bias, attribute, operator, broken, fused)
 }
 
 

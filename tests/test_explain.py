@@ -7,7 +7,7 @@ import sys
 import mistaken
 import pytest
 
-from xbench.bench import bisect_jobs, convert
+from xbench.bench import STEPS, bisect_jobs, convert
 from xbench.bench.source import parse
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, oracle, verdict
@@ -72,7 +72,8 @@ def made(tmp_path_factory):
 def reference(artifact, mode, seed=0, batch=3):
     path = artifact.folder / f"{mode}-{seed}-{batch}.npz"
     if not path.exists():
-        oracle.write(artifact, path, mode, *candidate.sample(artifact, batch, seed))
+        batches = [candidate.sample(artifact, batch, seed)] * (STEPS if mode == "step" else 1)
+        oracle.write(artifact, path, mode, batches)
     return verdict.read(path)
 
 

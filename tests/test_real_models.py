@@ -69,8 +69,8 @@ def models(exporter):
             artifact = exporter.artifact(word_of(name))
             noise, labels = sample(artifact, BATCH, 0)
             paths = {kind: artifact.folder / f"reference-{digest(kind)}.npz" for kind in ("noise", "real")}
-            oracle.write(artifact, paths["noise"], "forward", noise, labels)
-            oracle.write(artifact, paths["real"], "forward", [made_for(artifact)], labels)
+            oracle.write(artifact, paths["noise"], "forward", [(noise, labels)])
+            oracle.write(artifact, paths["real"], "forward", [([made_for(artifact)], labels)])
             made[name] = artifact, paths
         return made[name]
 

@@ -89,7 +89,7 @@ def test_all_runtimes_reach_the_same_accuracy(trained):
     ("fault", "step", "message"),
     [
         ("nesterov", 2, "first wrong step: 2"),
-        ("skips", 10, "first wrong step: 10"),
+        ("slows", 10, "first wrong step: 10"),
         ("misreports", 3, "loss/3 is "),
     ],
 )
@@ -123,6 +123,16 @@ def test_a_failure_is_the_exit_code_and_everything_is_kept(trained):
     assert picture.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", picture[16:24])
     assert min(width, height) > 400
+
+
+@pytest.mark.parametrize(("steps", "status", "wrong"), [(2, "PASS", None), (20, "FAIL", "loss/10")])
+def test_a_check_of_many_steps_sees_what_one_of_two_cannot(shell, steps, status, wrong):
+    words = ("check", "lenet", "--mode", "step", "--steps", steps, "--runtime", "jax", "--runtime", "planted_slows")
+    answer = shell.run(*words, "--json")
+    honest, planted = json.loads(answer.stdout)
+    assert (honest["status"], honest["steps"], honest["message"]) == ("PASS", steps, None)
+    assert (planted["status"], planted["steps"], planted["first_wrong"]) == (status, steps, wrong)
+    assert answer.returncode == (status == "FAIL")
 
 
 def test_dropout_is_off_but_where_it_is_asked_for(shell):

@@ -16,7 +16,7 @@ from xbench.parity.candidate import inputs_of
 from xbench.parity.explain import CLEAR, Finding, Tensors, errors
 from xbench.parity.mistakes import Mistake, both
 from xbench.parity.mistakes.training import losses, norms, statistics, updates
-from xbench.parity.verdict import LIMITS, STEPS, compared, distance, floors_off
+from xbench.parity.verdict import LIMITS, LOSS, compared, distance, steps_of
 from xbench.runtimes.torch import ProgramModule, named_tensors, update
 
 MASKS = 16  # draws of dropout that a result is compared with
@@ -51,8 +51,7 @@ def _groups(step: "Step") -> list[list[Mistake]]:
     kept, moved = list(statistics(info["program_operators"])), [*updates(info["optimizer"]), *_frozen(step)]
     off = errors(step.given, step.reference, step.reference)
     wrong = {name for name, floors in off.items() if floors > LIMITS["fp32"]}
-    begins = floors_off(step.given["loss"][:1], step.reference["loss"][:1], step.reference["floor/loss"])
-    if begins > LIMITS["fp32"]:  # before anything was updated
+    if f"{LOSS}1" in wrong:  # before anything was updated
         return [first, moved, kept]
     if wrong <= {f"weight/{name}" for name in info["statistics"]}:
         return [kept, moved, first]
@@ -86,7 +85,8 @@ class Step:
 
         batch = (oracle.arrays(inputs_of(self.reference), torch.float64), torch.from_numpy(self.reference["labels"]))
         with dropping(seed is not None):
-            return oracle.trained(info, module, [batch] * STEPS, self.mode, mistake.loss or cross_entropy, updated)
+            batches = [batch] * max(1, steps_of(self.reference))
+            return oracle.trained(info, module, batches, self.mode, mistake.loss or cross_entropy, updated)
 
     def off(self, mistake: Mistake) -> dict[str, float]:
         """The error of every tensor under a mistake, in noise floors; infinite where it cannot be computed."""
@@ -218,7 +218,7 @@ def _dropped(step: Step) -> Iterator[tuple[Mistake, float]]:
     """Dropout that is on: which elements it drops nobody knows, but how far off they make every tensor is known."""
     if not step.artifact.has_dropout:
         return
-    names = compared(step.reference, step.candidate)
+    names = compared(step.reference, step.candidate)  # the first is the loss
     off = {name: distance(step.given[name], step.reference[name])[0] for name in names if name in step.given}
     if len(off) < len(names) or not all(map(math.isfinite, off.values())):
         return
@@ -228,5 +228,5 @@ def _dropped(step: Step) -> Iterator[tuple[Mistake, float]]:
     for name in names:
         known = [distance(draw[name], step.reference[name])[0] for draw in draws]
         like.append(min(known) / SPREAD <= off[name] <= max(known) * SPREAD)
-    if np.mean(like) >= 0.95 and like[names.index("loss")]:
+    if np.mean(like) >= 0.95 and like[0]:
         yield mistake, 0.0
