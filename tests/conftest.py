@@ -1,3 +1,4 @@
+import importlib.util
 import os
 import shutil
 import signal
@@ -79,6 +80,17 @@ def own_cache(lenet, tmp_path):
     """A copy of the cache with LeNet in it, to be damaged."""
     shutil.copytree(lenet.folder, tmp_path / "cache/models" / lenet.folder.name)
     return tmp_path / "cache"
+
+
+@pytest.fixture(scope="session")
+def quick_xla():
+    """What this process compiles with JAX is small and runs once: XLA's older, quicker generator of code does. Commands
+    that tests start compile as users do. (Not -O0: XLA then computes what a maximum is compared with in its gradient
+    otherwise than the maximum, finds it nowhere, and divides by 0.)"""
+    if importlib.util.find_spec("jax"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+            importlib.import_module("jax").devices()  # reads them
 
 
 @pytest.fixture

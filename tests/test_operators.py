@@ -21,6 +21,8 @@ from onnx.reference import ReferenceEvaluator
 from xbench.converters import Program, convert
 from xbench.converters.fusion import ATTENTION
 
+pytestmark = pytest.mark.usefixtures("quick_xla")
+
 # The name of a framework is the name of its table.
 FRAMEWORKS = ("torch", "jax", "tensorflow")
 ROWS = [pytest.param(op, i, id=f"{op}-{i}") for op, rows in CASES.items() for i in range(len(rows))]

@@ -11,6 +11,7 @@ from cases_random import CASES_RANDOM, Drawn
 
 from xbench.converters import convert
 
+pytestmark = pytest.mark.usefixtures("quick_xla")
 SIGMAS = 5
 
 

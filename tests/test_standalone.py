@@ -14,6 +14,7 @@ from test_operators import REFUSED, ROWS, assert_close, expected
 from xbench.converters import convert
 from xbench.converters.standalone import source
 
+pytestmark = pytest.mark.usefixtures("quick_xla")
 FRAMEWORKS = ("torch", "jax", "tensorflow")
 
 
