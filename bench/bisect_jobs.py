@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from xbench.bench import reproduce, subgraph
 from xbench.bench.write import write
-from xbench.converters import convert
 from xbench.converters.artifact import Artifact
+from xbench.converters.convert import convert
 from xbench.parity import candidate, verdict
 from xbench.parity.verdict import REFERENCE
 
@@ -104,4 +104,4 @@ def write_reproduction(
     return reproduce.write(Artifact.read(folder), Path(folder) / REFERENCE, mode, runtimes, title, Path(out))
 
 
-BISECT_JOBS = (tensors, mark, mark_gradients, part, write_reproduction)
+JOBS = (tensors, mark, mark_gradients, part, write_reproduction)

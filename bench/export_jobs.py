@@ -71,4 +71,4 @@ def explain_training(artifact: str, mode: str, reference: str, candidate: str) -
     return [asdict(each) for each in found]
 
 
-EXPORT_JOBS = (export, import_tensorflow, reference, training_reference, explain_forward, explain_training)
+JOBS = (export, import_tensorflow, reference, training_reference, explain_forward, explain_training)

@@ -15,10 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from xbench.bench import XBenchError, timing
-from xbench.bench.bisect_jobs import BISECT_JOBS
-from xbench.bench.export_jobs import EXPORT_JOBS
 from xbench.bench.machine import versions
-from xbench.bench.train_jobs import TRAIN_JOBS
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
 from xbench.runtimes import Options, Runtime, Trainer, layouts, load, parse, table
@@ -261,7 +258,4 @@ def _training_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) 
     return resident
 
 
-RUNTIME_JOBS = (answer, convertible, race_layouts, open_cell, check, check_more, certify, save, warm, block)
-JOBS: dict[str, Callable[..., Any]] = {
-    job.__name__: job for job in (*EXPORT_JOBS, *BISECT_JOBS, *RUNTIME_JOBS, *TRAIN_JOBS)
-}
+JOBS = (answer, convertible, race_layouts, open_cell, check, check_more, certify, save, warm, block)

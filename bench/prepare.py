@@ -103,8 +103,8 @@ class Exporter:
     def reference(self, artifact: Artifact, mode: str, batch: int, seed: int, data: str, steps: int = 1) -> Path:
         """The oracle's results for one batch, from the cache or computed now; of so many training steps on it where the
         mode is step."""
-        steps = steps if mode == "step" else 1
-        path = artifact.folder / f"reference-{mode}-{data}-b{batch}-s{seed}-n{steps}-v{ORACLE}.npz"
+        steps, kind = (steps, f"step{steps}") if mode == "step" else (1, mode)
+        path = artifact.folder / f"reference-{kind}-{data}-b{batch}-s{seed}-v{ORACLE}.npz"
         if path.exists():  # without waiting for what the exporter is at
             return path
         with self._turn, _clear(f"cannot compute the float64 reference of {artifact.name}"):

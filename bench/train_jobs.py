@@ -89,4 +89,4 @@ def count_right(part: str, first: int, seconds: float) -> dict[str, int]:
     return {"right": right, "seen": seen, "next": first % len(chosen)}
 
 
-TRAIN_JOBS = (open_training, train, judge_training, begin_again, count_right)
+JOBS = (open_training, train, judge_training, begin_again, count_right)

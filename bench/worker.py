@@ -7,6 +7,7 @@ is stopped by signal (`pause`), so its threads cannot disturb the one that is. A
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import resource
@@ -20,6 +21,7 @@ from typing import Any
 
 from xbench.bench import XBenchError
 
+JOB_FILES = ("jobs", "train_jobs", "export_jobs", "bisect_jobs")
 PR_SET_PDEATHSIG = 1
 TAIL = 400  # bytes of a worker's log that may become a message
 
@@ -187,13 +189,22 @@ def environment(device: str, threads: int) -> dict[str, str]:
 def main(requests: int, answers: int, threads: int, parent: int) -> None:
     _die_with(parent)
     _limit(threads)
-    from xbench.bench import jobs
-
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
             request = json.loads(line)
-            answer = _answer(jobs.JOBS[request["job"]], request["arguments"])
+            answer = _answer(_job(request["job"]), request["arguments"])
             _write_all(answers, json.dumps(answer).encode() + b"\n")
+
+
+def _job(name: str) -> Any:
+    """The function of that name. A file is imported when none before it has the job: reading graphs takes imports of
+    half a second, and who runs a converted model need not."""
+    files = (importlib.import_module(f"xbench.bench.{file}") for file in JOB_FILES)
+    for file in files:
+        for job in file.JOBS:
+            if job.__name__ == name:
+                return job
+    raise KeyError(name)
 
 
 def _answer(job: Any, arguments: dict[str, Any]) -> dict[str, Any]:

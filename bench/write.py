@@ -10,8 +10,9 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from xbench.bench.memory import uncollected
-from xbench.converters import PARAMETERS, convert, count_operators, macs
+from xbench.converters import PARAMETERS, macs
 from xbench.converters.artifact import INDEX, TEXTS, TRAINING, WEIGHTS, write_weights
+from xbench.converters.convert import convert, count_operators
 from xbench.converters.fusion import fuse
 from xbench.converters.gradient import NoGradient
 from xbench.converters.layout import channels_last

@@ -88,7 +88,7 @@ def judge(test: Any, run: Run) -> str:
 
 
 def _program(model: onnx.ModelProto, table: dict[str, Any]) -> tuple[Any, dict[str, np.ndarray]]:
-    from xbench.converters import convert
+    from xbench.converters.convert import convert
     from xbench.converters.reader import canonical
 
     program = convert(canonical(model), [])

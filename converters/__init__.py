@@ -1,6 +1,6 @@
 """ONNX -> any framework, by one rule: *an operator is a function from arrays and ONNX attributes to arrays.*
 
-`source` prints the graph once as a Python function written in ONNX's own operator names, the same text for every
+`convert` prints the graph once as a Python function written in ONNX's own operator names, the same text for every
 framework; a framework is the table of functions in which that text runs (`converters/torch.py`, `converters/jax.py`,
 `converters/tensorflow.py`). Inputs are positional, attributes are keywords with ONNX's names and defaults. Some things
 in the text are not ONNX's:
@@ -10,28 +10,63 @@ in the text are not ONNX's:
 - `channels_last=1` on convolutions, poolings and BatchNormalization (`layout.py`);
 - Gemm of more than two axes, and `ScaledDotProductAttention` (`fusion.py`);
 - an input that must be known when the graph is compiled (axes, shapes, pads, ...) is printed as a Python literal.
+
+This file knows no graph, so that who only runs a converted model need not import what reads ONNX: `convert.py` does.
 """
 
 import ast
 import functools
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
-
-from xbench.converters._functions import expand
-from xbench.converters._printer import STATIC_INPUTS, Printer, constant
-
-__all__ = ["STATIC_INPUTS", "Program", "UnsupportedOps", "constant", "convert", "count_operators", "operators_of"]
 
 # The frameworks whose operator tables are in this folder, by the names of their files.
 TABLES = ("torch", "tensorflow", "jax")
 PARAMETERS = "xbench.parameters"  # metadata_props: JSON list of the trainable initializers
 UNBIASED = "xbench.unbiased_variance"  # metadata_props: set where BatchNormalization means PyTorch's
+# Inputs, by position, whose values decide shapes or the form of the computation. Frameworks want them at compile time.
+STATIC_INPUTS: dict[str, tuple[int, ...]] = {
+    "AffineGrid": (1,),
+    "BlackmanWindow": (0,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "Compress": (1,),
+    "ConstantOfShape": (0,),
+    "CumSum": (1,),
+    "DFT": (1, 2),
+    "Dropout": (1, 2),
+    "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
+    "NonMaxSuppression": (2, 3, 4),
+    "OneHot": (1,),
+    "Pad": (1, 3),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "STFT": (1, 3),
+    "SequenceAt": (1,),
+    "SequenceErase": (1,),
+    "SequenceInsert": (2,),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "SplitToSequence": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Trilu": (1,),
+    "Unsqueeze": (1,),
+    "Upsample": (1,),
+    **{
+        f"Reduce{kind}": (1,)
+        for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+    },
+}
 
 
 class UnsupportedOps(Exception):
@@ -87,31 +122,3 @@ def operators_of(table: str) -> set[str]:
                 if ast.unparse(node.targets[0]) == "RENAMED" and isinstance(node.value, ast.Dict):
                     names |= {str(ast.literal_eval(key)) for key in node.value.keys if key is not None}
     return {name for name in names if name[0].isupper()}
-
-
-def count_operators(model: ir.Model) -> dict[str, int]:
-    """Operators of the graph and its subgraphs and how often each occurs; with the domain unless it is ONNX's own."""
-    nodes = model.graph.all_nodes()
-    return dict(Counter(node.op_type if not node.domain else f"{node.domain}.{node.op_type}" for node in nodes))
-
-
-def convert(model: ir.Model, trainable: Iterable[str]) -> Program:
-    """Prints the graph and sorts its initializers into trainable parameters and state."""
-    known = set[str].intersection(*map(operators_of, TABLES))
-    if any(node.op_type not in known for node in model.graph.all_nodes()):
-        model = expand(model.clone(), known)
-    graph, names = model.graph, set(trainable)
-    printer = Printer(names, unbiased=UNBIASED in model.metadata_props)
-    source = printer.function(graph)
-    return Program(
-        source=source,
-        params={
-            name: value.const_value.numpy()
-            for name, value in graph.initializers.items()
-            if name in names and value.const_value is not None
-        },
-        state=dict(sorted(printer.state.items())),
-        inputs=tuple(str(value.name) for value in graph.inputs if value.name not in graph.initializers),
-        outputs=tuple(str(value.name) for value in graph.outputs),
-        operators=count_operators(model),
-    )

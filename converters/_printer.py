@@ -9,46 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-# Inputs, by position, whose values decide shapes or the form of the computation. Frameworks want them at compile time.
-STATIC_INPUTS: dict[str, tuple[int, ...]] = {
-    "AffineGrid": (1,),
-    "BlackmanWindow": (0,),
-    "CenterCropPad": (1,),
-    "Col2Im": (1, 2),
-    "Compress": (1,),
-    "ConstantOfShape": (0,),
-    "CumSum": (1,),
-    "DFT": (1, 2),
-    "Dropout": (1, 2),
-    "Expand": (1,),
-    "HammingWindow": (0,),
-    "HannWindow": (0,),
-    "MaxUnpool": (2,),
-    "MelWeightMatrix": (0, 1, 2, 3, 4),
-    "NonMaxSuppression": (2, 3, 4),
-    "OneHot": (1,),
-    "Pad": (1, 3),
-    "Range": (0, 1, 2),
-    "Reshape": (1,),
-    "Resize": (1, 2, 3),
-    "STFT": (1, 3),
-    "SequenceAt": (1,),
-    "SequenceErase": (1,),
-    "SequenceInsert": (2,),
-    "Slice": (1, 2, 3, 4),
-    "Split": (1,),
-    "SplitToSequence": (1,),
-    "Squeeze": (1,),
-    "Tile": (1,),
-    "TopK": (1,),
-    "Trilu": (1,),
-    "Unsqueeze": (1,),
-    "Upsample": (1,),
-    **{
-        f"Reduce{kind}": (1,)
-        for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
-    },
-}
+from xbench.converters import STATIC_INPUTS
 
 # Operators that return a tuple of this length whoever reads it; all others as many as the node has outputs.
 OUTPUTS = {"BatchNormalization": 3, "DynamicQuantizeLinear": 3, "GRU": 2, "LSTM": 3, "RNN": 2, "TopK": 2, "Unique": 4}

@@ -4,7 +4,7 @@ model.json        what it is: inputs, labels, optimizer, parameter names, operat
 model.onnx        training form: BatchNormalization and Dropout in place, weights by PyTorch name
 inference.onnx    the same without Dropout, for runtimes that read ONNX themselves
 train_step.onnx   a whole training step (`converters/training.py`), where the model has a loss
-program.py        the text of `xbench.converters.source`
+program.py        the text that `convert.py` prints
 program.nhwc.py   the same with images channels last (`converters/layout.py`), where the model has any
 weights.bin       all arrays, one behind the other; both graphs name it as their external data where they are large
 weights.json      where each array lies in it: `params`, the trainable ones, `state`, all others the text reads, and

@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from xbench.converters import constant
+from xbench.converters._printer import constant
 
 OURS = "xbench.layout"  # metadata_props: a Transpose that was put in here
 

@@ -20,7 +20,8 @@ from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import nn as torch_lib
 from torch import nn
 
-from xbench.converters import PARAMETERS, UNBIASED, constant
+from xbench.converters import PARAMETERS, UNBIASED
+from xbench.converters._printer import constant
 from xbench.converters.folding import fold
 from xbench.converters.torch_dropout import dropping
 

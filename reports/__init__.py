@@ -21,6 +21,7 @@ COLUMNS = (
     *("median_s", "low_s", "high_s", "converged", "ratio", "ratio_low", "ratio_high", "paired", "samples_per_s"),
     *("compile_s", "load_s", "first_s", "precision", "layout", "plane", "data", "note", "message", "time"),
 )
+SHARED = [f.name for f in dataclasses.fields(Case) if f.name in COLUMNS and f.name != "runtime"]  # by a group's cells
 
 
 def rows(records: Iterable[Record]) -> list[Row]:
@@ -45,8 +46,7 @@ def grouped(found: Iterable[Row]) -> list[list[Row]]:
     """Return the rows that may be compared with one another, group by group."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
-        names = (field.name for field in dataclasses.fields(Case) if field.name != "runtime")
-        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+        groups.setdefault(tuple(row[name] for name in SHARED), []).append(row)
     return list(groups.values())
 
 

@@ -17,8 +17,9 @@ from tvm.relax.frontend import detach_params
 from tvm.relax.frontend.onnx import from_onnx
 from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
-from xbench.converters import UnsupportedOps, count_operators
+from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import Artifact
+from xbench.converters.convert import count_operators
 from xbench.converters.training import NEW
 from xbench.runtimes import Options, Runtime, Unavailable
 from xbench.runtimes._graph import Arrays, Call, GraphTrainer, fixed

@@ -229,7 +229,8 @@ def mutation(files, seed):
 
 def read_as_a_user_would(path):
     """What `xbench convert` does with a file before any framework sees it; "read", or the line that says why not."""
-    from xbench.converters import UnsupportedOps, convert
+    from xbench.converters import UnsupportedOps
+    from xbench.converters.convert import convert
     from xbench.converters.folding import fold
     from xbench.converters.reader import InvalidModel, canonical, read
 

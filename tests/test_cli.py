@@ -165,6 +165,16 @@ def test_help_imports_neither_a_framework_nor_numpy(shell, words):
     assert not imported & {"numpy", "torch", "jax", "tensorflow", "tvm", "onnx", "onnxruntime", "openvino", "scipy"}
 
 
+@pytest.mark.parametrize("module", ["xbench.bench.session", "xbench.bench.proof", "xbench.bench.jobs"])
+def test_what_runs_a_converted_model_does_not_import_what_reads_graphs(module):
+    """onnx_ir brings SymPy: half a second for the command, and again for every worker."""
+    code = f"import sys, {module}; print(*sys.modules)"
+    answer = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    imported = set(answer.stdout.split())
+    assert module in imported
+    assert not imported & {"onnx", "onnx_ir", "sympy", "torch", "jax", "tensorflow"}
+
+
 def test_listing_models_promises_name_study_parameters_macs_and_input(shell):
     rows = json.loads(shell.run("list", "models", "--json").stdout)
     assert [row["name"] for row in rows] == list(models.MODELS)

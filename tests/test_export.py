@@ -13,10 +13,11 @@ from torch import nn
 
 from xbench import converters, models
 from xbench.bench import convert as jobs
-from xbench.converters import convert, macs
+from xbench.converters import macs
 from xbench.converters import onnx as exporter
 from xbench.converters import torch as table
 from xbench.converters.artifact import Artifact
+from xbench.converters.convert import convert
 from xbench.converters.fusion import fuse
 
 GOLDEN = Path(__file__).parent / "golden"

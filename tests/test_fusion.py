@@ -14,7 +14,8 @@ import pytest
 import test_operators as operators
 from onnx.reference import ReferenceEvaluator
 
-from xbench.converters import Program, convert
+from xbench.converters import Program
+from xbench.converters.convert import convert
 from xbench.converters.fusion import ATTENTION, fuse
 
 QKV = "float[2, 3, 4, 5] q, float[2, 3, 6, 5] k, float[2, 3, 6, 5] v"

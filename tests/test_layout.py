@@ -15,7 +15,8 @@ import test_operators as operators
 from cases import CASES
 from fault_kit import records
 
-from xbench.converters import Program, convert
+from xbench.converters import Program
+from xbench.converters.convert import convert
 from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.converters.layout import (
     ELEMENTWISE,

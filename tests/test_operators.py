@@ -18,7 +18,8 @@ from cases import CASES, Row
 from cases_random import CASES_RANDOM
 from onnx.reference import ReferenceEvaluator
 
-from xbench.converters import Program, convert
+from xbench.converters import Program
+from xbench.converters.convert import convert
 from xbench.converters.fusion import ATTENTION
 
 pytestmark = pytest.mark.usefixtures("quick_xla")

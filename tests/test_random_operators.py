@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 from cases_random import CASES_RANDOM, Drawn
 
-from xbench.converters import convert
+from xbench.converters.convert import convert
 
 pytestmark = pytest.mark.usefixtures("quick_xla")
 SIGMAS = 5

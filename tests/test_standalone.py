@@ -11,7 +11,7 @@ import pytest
 from cases import CASES
 from test_operators import REFUSED, ROWS, assert_close, expected
 
-from xbench.converters import convert
+from xbench.converters.convert import convert
 from xbench.converters.standalone import source
 
 pytestmark = pytest.mark.usefixtures("quick_xla")

@@ -2,7 +2,7 @@
 
 import math
 
-from xbench.converters import constant
+from xbench.converters._printer import constant
 
 
 def Identity(op, node, dy):

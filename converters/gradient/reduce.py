@@ -1,6 +1,6 @@
 """Gradients of reductions and of what is computed with them."""
 
-from xbench.converters import constant
+from xbench.converters._printer import constant
 from xbench.converters.gradient.ops import rank
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx_ir as ir
 
-from xbench.converters import constant
+from xbench.converters._printer import constant
 from xbench.converters.gradient.ops import dims, rank
 
 
