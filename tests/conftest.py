@@ -82,7 +82,7 @@ def own_cache(lenet, tmp_path):
     return tmp_path / "cache"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def quick_xla():
     """What this process compiles with JAX is small and runs once: XLA's older, quicker generator of code does. Commands
     that tests start compile as users do. (Not -O0: XLA then computes what a maximum is compared with in its gradient

@@ -33,6 +33,24 @@ class Recurrent(nn.Module):
         return self.head(torch.tanh(states[:, -1]))
 
 
+class Dropping(nn.Module):
+    """A convolution with its norm, and two layers, each behind dropout, for images (3, 32, 32)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+        self.fc1, self.fc2 = nn.Linear(8 * 8 * 8, 512), nn.Linear(512, 10)
+        self.drop1, self.drop2 = nn.Dropout(0.25), nn.Dropout(0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.max_pool2d(self.norm(self.conv(x)).relu(), 4)
+        return self.fc2(self.drop2(self.fc1(self.drop1(x.flatten(1))).relu()))
+
+
+def dropping() -> nn.Module:
+    return Dropping()
+
+
 def transformer() -> nn.Module:
     return Transformer()
 

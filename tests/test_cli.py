@@ -268,9 +268,8 @@ def test_completion_offers_models_and_runtimes_but_no_hidden_ones():
     assert complete_runtime("null") == []
 
 
-def test_tvm_trains_where_it_is_asked_to(shell):
+def test_tvm_trains_only_where_it_is_asked_to(shell):
     """Compiling a training step takes it minutes on larger networks."""
     (shell.folder / "tiny.py").write_text("from torch import nn\n\n\ndef make():\n    return nn.Linear(5, 3)\n")
-    for asked, modes in (((), ["forward"]), (("--mode", "gradient"), ["gradient"])):
-        answer = shell.run("check", "tiny:make", "--input", "x:float32:batch,5", "--runtime", "tvm", *asked, "--json")
-        assert [(row["mode"], row["status"]) for row in json.loads(answer.stdout)] == [(mode, "PASS") for mode in modes]
+    answer = shell.run("check", "tiny:make", "--input", "x:float32:batch,5", "--runtime", "tvm", "--json")
+    assert [(row["mode"], row["status"]) for row in json.loads(answer.stdout)] == [("forward", "PASS")]

@@ -16,7 +16,6 @@ from xbench.parity.explain.training import trained
 from xbench.runtimes import Options
 from xbench.runtimes.jax import Jax
 
-pytestmark = pytest.mark.usefixtures("quick_xla")
 SMALL = "planted_net:make@x:float32:batch,3,12,16"
 NORMED = "mistaken:normed@x:float32:batch,3,12,16"
 RESIDUAL = "mistaken:residual@x:float32:batch,3,13,9"

@@ -22,8 +22,6 @@ from xbench.converters import Program
 from xbench.converters.convert import convert
 from xbench.converters.fusion import ATTENTION
 
-pytestmark = pytest.mark.usefixtures("quick_xla")
-
 # The name of a framework is the name of its table.
 FRAMEWORKS = ("torch", "jax", "tensorflow")
 ROWS = [pytest.param(op, i, id=f"{op}-{i}") for op, rows in CASES.items() for i in range(len(rows))]
@@ -83,8 +81,9 @@ def floats(arrays: Sequence[np.ndarray]) -> list[int]:
 
 
 def direction(shape: Sequence[int]) -> np.ndarray:
-    """What every output is multiplied with before all are summed: one number that depends on every element."""
-    return np.cos(np.arange(np.prod(shape, dtype=int), dtype=np.float64) + 1).reshape(shape)
+    """What every output is multiplied with before all are summed: one number that depends on every element. Not of mean
+    zero, or the gradient of what is added everywhere would be the rounding of a sum that cancels."""
+    return np.cos(np.arange(np.prod(shape, dtype=int), dtype=np.float64) + 1).reshape(shape) + 0.5
 
 
 def outputs_of(apply: Callable[..., Any], state: Any, training: bool) -> Callable[..., tuple[Any, ...]]:

@@ -11,7 +11,6 @@ from cases_random import CASES_RANDOM, Drawn
 
 from xbench.converters.convert import convert
 
-pytestmark = pytest.mark.usefixtures("quick_xla")
 SIGMAS = 5
 
 

@@ -14,7 +14,6 @@ from xbench.parity import oracle
 from xbench.parity.candidate import inputs_of, sample
 from xbench.parity.verdict import judge, read
 
-pytestmark = pytest.mark.usefixtures("quick_xla")
 BATCH = 2
 TRANSFORMER = "small_nets:transformer@x:float32:batch,6,16"
 NETWORKS = ("lenet", "resnet56_cifar", "mobilenet_v2", "imdb_gru", "lstm_ptb", TRANSFORMER)

@@ -14,7 +14,6 @@ from test_operators import REFUSED, ROWS, assert_close, expected
 from xbench.converters.convert import convert
 from xbench.converters.standalone import source
 
-pytestmark = pytest.mark.usefixtures("quick_xla")
 FRAMEWORKS = ("torch", "jax", "tensorflow")
 
 
