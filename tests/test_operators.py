@@ -83,7 +83,7 @@ def floats(arrays: Sequence[np.ndarray]) -> list[int]:
 def direction(shape: Sequence[int]) -> np.ndarray:
     """What every output is multiplied with before all are summed: one number that depends on every element. Not of mean
     zero, or the gradient of what is added everywhere would be the rounding of a sum that cancels."""
-    return np.cos(np.arange(np.prod(shape, dtype=int), dtype=np.float64) + 1).reshape(shape) + 0.5
+    return (np.cos(np.arange(np.prod(shape, dtype=int), dtype=np.float64) + 1) + 0.5).reshape(shape)
 
 
 def outputs_of(apply: Callable[..., Any], state: Any, training: bool) -> Callable[..., tuple[Any, ...]]:
