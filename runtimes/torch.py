@@ -1,5 +1,6 @@
 """PyTorch, eager: the network's own `nn.Module`, or for an ONNX file the printed program as a module."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from xbench.converters import Program, standalone
 from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
 from xbench.converters.optimizer import rate
+from xbench.converters.release import released
 from xbench.converters.torch_dropout import switch
 from xbench.runtimes import Options, Trainer, Unavailable
 
@@ -23,7 +25,7 @@ class ProgramModule(nn.Module):
     def __init__(self, program: Program, table: Mapping[str, Callable[..., Any]] = ops.TABLE) -> None:
         super().__init__()
         self.dropout = True
-        self.apply_program = program.bind(table)
+        self.apply_program = dataclasses.replace(program, source=released(program.source)).bind(table)
         self.arrays = nn.ParameterList(torch.from_numpy(a.copy()) for a in program.params.values())
         self.names, self.state_names = list(program.params), list(program.state)
         for index, array in enumerate(program.state.values()):

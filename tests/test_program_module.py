@@ -1,10 +1,13 @@
 """An ONNX file as a PyTorch module: dropout acts when it is told to, and only in training."""
 
+import weakref
+
 import torch
 
 from xbench.bench.convert import export_module
 from xbench.bench.source import parse
 from xbench.converters.artifact import Artifact
+from xbench.converters.release import released
 from xbench.runtimes.torch import ProgramModule, set_dropout
 
 NETWORK = """
@@ -30,3 +33,24 @@ def test_dropout_is_switched(tmp_path, monkeypatch):
         set_dropout(module, True)
         assert (module(x)[0] == 0).any()
         assert torch.equal(module.eval()(x)[0], kept)
+
+
+def test_a_program_lets_go_of_every_array_behind_its_last_use():
+    """Held to the end, all of them lie in fresh memory: ViT-S/16 took 1.24 of the time."""
+    text = "def apply(params, state, x):\n    a = F(x)\n    def inner():\n        return b\n    b = F(a)\n"
+    text += "    c = F(b)\n    _, d = G(c)\n    return (F(d),), {}\n"
+    alive, seen = weakref.WeakSet(), []
+
+    class Array:
+        pass
+
+    def made(given):
+        seen.append(len(alive))
+        array = Array()
+        alive.add(array)
+        return array
+
+    names = {"F": made, "G": lambda given: (made(given), made(given))}
+    exec(released(text), names)
+    names["apply"]({}, {}, None)
+    assert seen == [0, 1, 1, 2, 3, 2]  # b is read by a function and stays; so does nothing else
