@@ -197,8 +197,8 @@ def main(requests: int, answers: int, threads: int, parent: int) -> None:
 
 
 def _job(name: str) -> Any:
-    """The function of that name. A file is imported when none before it has the job: reading graphs takes imports of
-    half a second, and who runs a converted model need not."""
+    """The function of that name. A file is imported when none before it has the job: some import what reads graphs,
+    and who runs a converted model need not."""
     files = (importlib.import_module(f"xbench.bench.{file}") for file in JOB_FILES)
     for file in files:
         for job in file.JOBS:

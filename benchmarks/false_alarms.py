@@ -23,10 +23,10 @@ from xbench.bench import STEPS, Case, machine
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import impossible
 from xbench.bench.worker import Worker, WorkerFailure
+from xbench.cli._choose import choose_runtimes
 from xbench.converters.artifact import Artifact
 
 BATCH, TIMEOUT = 2, 900.0
-RUNTIMES = ("torch", "torch_compile", "onnxruntime", "openvino", "tensorflow", "jax", "tvm")
 DISK = 4 * 2**30  # bytes of references that lie there at once
 
 
@@ -86,18 +86,19 @@ def line(found: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", metavar="MODEL", default=[*models.MODELS])
-    parser.add_argument("--runtime", action="append", help=f"default: {', '.join(RUNTIMES)}")
+    parser.add_argument("--runtime", action="append", help="default: all that are installed")
     parser.add_argument("--mode", action="append", help="default: forward and gradient")
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--json", type=Path, required=True, help="a file for the figures, and to go on from")
     options = parser.parse_args()
+    targets = choose_runtimes(options.runtime)
     rows = json.loads(options.json.read_text()) if options.json.exists() else []
     known = {(r["model"], r["mode"], r["runtime"]): r for r in rows}
     with tempfile.TemporaryDirectory(prefix="xbench-alarms-") as folder:
         os.environ["XBENCH_CACHE"] = folder  # because references are deleted
         exporter = Exporter(Path(folder))
         for model, mode in itertools.product(options.models, options.mode or ("forward", "gradient")):
-            words = [r for r in options.runtime or RUNTIMES if (model, mode, r) not in known]
+            words = [r for r in targets if (model, mode, r) not in known]
             cases = [Case(model, word, mode, BATCH, threads=machine.cpus()) for word in words]
             artifact = exporter.artifact(model)
             found = judged(cases, artifact, options.seeds, exporter, Path(folder)) if cases else {}

@@ -37,7 +37,7 @@ EXCLUDED = {
     "test_scan_sum": "Scan of opset 8 has a batch axis that later ones lack, and ONNX's version converter keeps it",
 }
 ABSOLUTE = 1e-5
-# Each of JAX's 2,400 tiny kernels runs once, and is compiled for it: two thirds of the time went into optimizing them.
+# JAX compiles every tiny kernel of these tests, and each runs once: optimizing them is most of the work.
 QUICK_XLA = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
 Run = Callable[[onnx.ModelProto, Sequence[Any]], Sequence[Any]]
 

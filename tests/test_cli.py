@@ -167,7 +167,7 @@ def test_help_imports_neither_a_framework_nor_numpy(shell, words):
 
 @pytest.mark.parametrize("module", ["xbench.bench.session", "xbench.bench.proof", "xbench.bench.jobs"])
 def test_what_runs_a_converted_model_does_not_import_what_reads_graphs(module):
-    """onnx_ir brings SymPy: half a second for the command, and again for every worker."""
+    """onnx_ir brings SymPy, to the command and again to every worker."""
     code = f"import sys, {module}; print(*sys.modules)"
     answer = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     imported = set(answer.stdout.split())
@@ -271,5 +271,6 @@ def test_completion_offers_models_and_runtimes_but_no_hidden_ones():
 def test_tvm_trains_only_where_it_is_asked_to(shell):
     """Compiling a training step takes it minutes on larger networks."""
     (shell.folder / "tiny.py").write_text("from torch import nn\n\n\ndef make():\n    return nn.Linear(5, 3)\n")
-    answer = shell.run("check", "tiny:make", "--input", "x:float32:batch,5", "--runtime", "tvm", "--json")
-    assert [(row["mode"], row["status"]) for row in json.loads(answer.stdout)] == [("forward", "PASS")]
+    for asked, mode in (((), "forward"), (("--mode", "gradient"), "gradient")):
+        answer = shell.run("check", "tiny:make", "--input", "x:float32:batch,5", "--runtime", "tvm", *asked, "--json")
+        assert [(row["mode"], row["status"]) for row in json.loads(answer.stdout)] == [(mode, "PASS")]

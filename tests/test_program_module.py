@@ -36,7 +36,7 @@ def test_dropout_is_switched(tmp_path, monkeypatch):
 
 
 def test_a_program_lets_go_of_every_array_behind_its_last_use():
-    """Held to the end, all of them lie in fresh memory: ViT-S/16 took 1.24 of the time."""
+    """Held to the end, all of them lie in fresh memory."""
     text = "def apply(params, state, x):\n    a = F(x)\n    def inner():\n        return b\n    b = F(a)\n"
     text += "    c = F(b)\n    _, d = G(c)\n    return (F(d),), {}\n"
     alive, seen = weakref.WeakSet(), []

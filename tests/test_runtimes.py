@@ -134,9 +134,6 @@ def in_process(body, runtime, mode, folder):
     return json.loads(answer.stdout.splitlines()[-1])
 
 
-LEARNERS = [name for name in TRAINERS if not RUNTIMES[name].on_request]  # TVM compiles half a minute
-
-
 @pytest.fixture(scope="module")
 def digit_losses(exporter):
     made = {}
@@ -149,18 +146,18 @@ def digit_losses(exporter):
     return losses
 
 
-@pytest.mark.parametrize("runtime", LEARNERS)
+@pytest.mark.parametrize("runtime", TRAINERS)
 def test_ten_steps_on_real_digits_lower_the_loss(digit_losses, runtime):
     losses = digit_losses(runtime)["losses"]
     assert losses[10] < 0.8 * losses[0]
 
 
-@pytest.mark.parametrize("runtime", LEARNERS)
+@pytest.mark.parametrize("runtime", TRAINERS)
 def test_all_trainers_learn_the_same(digit_losses, runtime):
     np.testing.assert_allclose(digit_losses(runtime)["losses"], digit_losses("torch")["losses"], rtol=1e-3)
 
 
-@pytest.mark.parametrize("runtime", LEARNERS)
+@pytest.mark.parametrize("runtime", TRAINERS)
 def test_a_trainer_evaluates_with_the_weights_of_the_moment(digit_losses, runtime):
     logits, torch = (np.array(digit_losses(each)["logits"]) for each in (runtime, "torch"))
     assert abs(logits[1:] - logits[:-1]).max(axis=(1, 2)).min() > 0.01

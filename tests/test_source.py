@@ -258,10 +258,10 @@ def test_an_onnx_file_trains_alike_where_that_is_asked_for(shell, training):
     file = str(shell.folder / "net.onnx")
     text = NORMS.replace("MODE", str(training)).replace("FILE", repr(file))
     subprocess.run([sys.executable, "-W", "ignore", "-c", text], cwd=Path(__file__).parent, check=True)
-    options = ["--runtime", "jax", "--runtime", "onnxruntime"]
+    options = ["--runtime", "torch", "--runtime", "jax", "--runtime", "onnxruntime"]
     rule = ["--optimizer", "adamw,weight_decay=0.1,clip=0.5"]
     rows = json.loads(shell.run("check", file, "--mode", "step", *options, *rule, "--json").stdout)
-    assert [(row["mode"], row["status"]) for row in rows] == [("step", "PASS")] * 2
+    assert [(row["mode"], row["status"]) for row in rows] == [("step", "PASS")] * 3
     assert [row["mode"] for row in json.loads(shell.run("check", file, "--runtime", "jax", "--json").stdout)] == [
         "forward"
     ]
