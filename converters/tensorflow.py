@@ -60,6 +60,9 @@ def MatMul(a, b):
 
 
 def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
+    if tf.TensorShape(a.shape[:-2]).num_elements() != 1:  # many: else b gets a gradient of each, summed afterwards
+        y = Gemm(tf.reshape(a, (-1, a.shape[-1])), b, c, alpha=alpha, beta=beta, transB=transB)
+        return tf.reshape(y, tf.concat([tf.shape(a)[:-1], tf.shape(y)[-1:]], 0))
     y = tf.matmul(a, b, transpose_a=bool(transA), transpose_b=bool(transB))
     y = y if alpha == 1 else alpha * y
     return y if c is None else tf.nn.bias_add(y, c) if beta == 1 and c.shape == y.shape[-1:] else y + beta * c

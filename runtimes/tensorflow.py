@@ -10,7 +10,7 @@ import tensorflow as tf
 from xbench.converters import standalone
 from xbench.converters import tensorflow as ops
 from xbench.converters.artifact import Artifact
-from xbench.converters.kernels import inverse, kernel_orders, reordered
+from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.converters.optimizer import Functions, by_slot, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
 
@@ -35,7 +35,7 @@ class TensorFlow(Trainer):
         self.artifact, self.options, self.program = artifact, options, artifact.program(options.layout)
         self.rule = artifact.info["optimizer"]
         self.apply = self.program.bind(ops.TABLE)
-        self.orders = kernel_orders(self.program)
+        self.orders = kernel_orders(self.program) | ({} if options.trains else linear_orders(self.program))
         self.undone = inverse(self.orders)
         trains, step = options.trains, options.mode == "step"
         with tf.device(self.device):
