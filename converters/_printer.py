@@ -17,6 +17,8 @@ OUTPUTS = {"BatchNormalization": 3, "DynamicQuantizeLinear": 3, "GRU": 2, "LSTM"
 OPTIONAL_OUTPUTS = {"Dropout", "LayerNormalization", "MaxPool", "SoftmaxCrossEntropyLoss"}
 # Operators that return a tuple even of one.
 SEQUENCES = {"If", "Loop", "Scan", "SequenceMap", "Split"}
+# The types that Python's numbers stand for.
+NUMBERS = ("float32", "int64", "bool")
 
 
 def constant(value: ir.Value | None) -> np.ndarray | None:
@@ -89,8 +91,8 @@ class Printer:
             self._names[value] = self._unused(word)
         return self._names[value]
 
-    def value(self, value: ir.Value | None, static: bool = False) -> str:
-        """How a tensor is written where it is read."""
+    def value(self, value: ir.Value | None, static: bool = False, typed: bool = False) -> str:
+        """How a tensor is written where it is read; a number tells its type where no array beside it does (`typed`)."""
         if value is None:
             return "None"
         if value.name in self.trainable:
@@ -98,18 +100,30 @@ class Printer:
         array = constant(value)
         if array is None:
             return self.name(value)
-        if static or (array.ndim == 0 and array.dtype.name in ("float32", "int64", "bool")):
+        if static or (_is_number(array) and (typed or array.dtype != np.float32)):
             return _literal(array)
+        if _is_number(array):
+            return f"Constant(value_float={_literal(array)})"
         if array.ndim == 1 and array.dtype == np.int64 and array.size <= 64:
             return f"Constant(value_ints={_literal(array)})"
         self.state[str(value.name)] = array
         return f"state[{value.name!r}]"
 
+    def inputs(self, node: ir.Node) -> list[str]:
+        static = STATIC_INPUTS.get(node.op_type, ())
+        arrays = [value for index, value in enumerate(node.inputs) if value is not None and index not in static]
+        types = {v.dtype for v in arrays if v.name in self.trainable or not _is_number(constant(v))}
+        types = set() if node.op_type in SEQUENCES else types
+        return [
+            self.value(value, index in static, value is not None and bool({value.dtype, None} & types))
+            for index, value in enumerate(node.inputs)
+        ]
+
     def statement(self, node: ir.Node, functions: Mapping[str, str]) -> str:
         """A node as a call; `functions` names the functions of its subgraphs by attribute."""
-        static = STATIC_INPUTS.get(node.op_type, ())
-        inputs = [self.value(value, index in static) for index, value in enumerate(node.inputs)]
+        inputs = self.inputs(node)
         attributes = [f"{name}={functions.get(name) or _attribute(value)}" for name, value in _stated(node)]
+        attributes += [f"dtype={str(t.dtype)!r}" for t in _tensors(node) if str(t.dtype) not in NUMBERS]
         outputs = [self.name(value) if _is_read(value) else "_" for value in node.outputs]
         if node.op_type == "BatchNormalization":
             attributes, outputs = self.statistics(node, attributes, outputs)
@@ -143,6 +157,15 @@ class Printer:
             if value is not None and value.is_initializer()
         }
         return attributes, outputs
+
+
+def _is_number(array: np.ndarray | None) -> bool:
+    return array is not None and array.ndim == 0 and array.dtype.name in NUMBERS
+
+
+def _tensors(node: ir.Node) -> list[np.ndarray]:
+    """The arrays among a node's attributes, which the text writes as numbers."""
+    return [a.as_tensor().numpy() for a in node.attributes.values() if a.type == ir.AttributeType.TENSOR]
 
 
 def _is_read(value: ir.Value) -> bool:

@@ -182,10 +182,13 @@ def _layer_norm(x, scale, bias, axis=-1, epsilon=1e-5, stash_type=1):
 # ***** recurrent: PyTorch's fused kernels, gates put back in PyTorch's order *****
 
 
-def _weights(w, r, b, order):
+def _weights(w, r, b, order, gate_order=None):
+    """PyTorch's flat list; `order` is where its gates are in ONNX's, `gate_order` where ONNX's are in these weights."""
+    order = order if gate_order is None else tuple(gate_order[i] for i in order)
+
     def gates(a):
         parts = a.chunk(len(order))
-        return torch.cat([parts[i] for i in order])
+        return a if order == tuple(range(len(order))) else torch.cat([parts[i] for i in order])
 
     flat = []
     for d in range(w.shape[0]):
@@ -207,7 +210,8 @@ def LSTM(x, w, r, b=None, lengths=None, h0=None, c0=None, p=None, *, direction="
     """x: (time, batch, input). ONNX's gates are i, o, f, c and PyTorch's i, f, c, o. Returns Y, Y_h, Y_c."""
     if direction == "reverse" or not recurrent.is_plain("LSTM", lengths, p, **attributes):
         return recurrent.LSTM(arrays, x, w, r, b, lengths, h0, c0, p, direction=direction, **attributes)
-    flat, both = _weights(w, r, b, (0, 2, 3, 1)), direction == "bidirectional"
+    flat = _weights(w, r, b, (0, 2, 3, 1), attributes.get("gate_order"))
+    both = direction == "bidirectional"
     state = (_zeros(x, r) if h0 is None else h0, _zeros(x, r) if c0 is None else c0)
     y, h, c = torch._VF.lstm(x, state, flat, b is not None, 1, 0.0, torch.is_grad_enabled(), both, False)
     return _stacked(y, 1 + both), h, c
@@ -218,7 +222,8 @@ def GRU(x, w, r, b=None, lengths=None, h0=None, *, direction="forward", **attrib
     plain = recurrent.is_plain("GRU", lengths, **attributes)
     if direction == "reverse" or not plain or not attributes.get("linear_before_reset"):
         return recurrent.GRU(arrays, x, w, r, b, lengths, h0, direction=direction, **attributes)
-    flat, both = _weights(w, r, b, (1, 0, 2)), direction == "bidirectional"
+    flat = _weights(w, r, b, (1, 0, 2), attributes.get("gate_order"))
+    both = direction == "bidirectional"
     state = _zeros(x, r) if h0 is None else h0
     y, h = torch._VF.gru(x, state, flat, b is not None, 1, 0.0, torch.is_grad_enabled(), both, False)
     return _stacked(y, 1 + both), h

@@ -190,6 +190,8 @@ CASES: dict[str, list[Row]] = {
         row(ints(2, 3), value=numpy_helper.from_array(ints(7))),
         row(ints(4), value=numpy_helper.from_array(np.array([2.5], np.float32))),
         row(ints(4), value=numpy_helper.from_array(np.array([True]))),
+        row(ints(2), value=numpy_helper.from_array(np.array([3], np.int32))),
+        row(ints(2), value=numpy_helper.from_array(np.array([0.1], np.float16))),
     ],
     "Constant": [row(value_ints=[3, 1, 2])],
     "Div": [*binary(positive(2, 3, 4), positive(3, 1, seed=1)), row(whole(3, 4, low=-9, high=9), ints(-4, 2, 3, -1))],
@@ -297,6 +299,7 @@ CASES: dict[str, list[Row]] = {
         row(truth(3, 4), real(3, 4), real(4, seed=1)),
         row(truth(3, 4), real(3, 4), scalar(-np.inf), constants=(2,), smooth=False),
         row(truth(3, 1), scalar(1.0), real(3, 4), constants=(1,)),
+        row(truth(3, 1), scalar(1.5), scalar(-np.inf), constants=(1, 2)),  # two numbers, and no array of their type
     ],
 }
 

@@ -1,4 +1,4 @@
-"""Linear layers and attention as one node each: found where they are, left alone where the one node is another thing.
+"""Linear layers, attention and weights of recurrent layers: found where they are, left alone where they are not those.
 
 The graphs are what PyTorch's exporters, TensorFlow's and people write. Each must compute what ONNX says of the graph as
 it was, in every framework, and have its gradients.
@@ -53,6 +53,48 @@ LEFT_ALONE = {
 }
 
 
+def gates(kind: str, w: str, r: str, bias: str = "", directions: int = 1) -> str:
+    """A recurrent layer of 4 inputs and 5 units whose weights' gates are put in these orders, such as "0312"."""
+    direction, extra = (
+        ("bidirectional" if directions == 2 else "forward"),
+        ", linear_before_reset = 1" * (kind == "GRU"),
+    )
+    inputs, nodes, n = ["float[3, 2, 4] x"], [], len(w)
+    stacked: dict[str, list[str]] = {"w": [], "r": [], "b": []}
+    for d in range(directions):
+        rows = {"w": (w, f"[{5 * n}, 4]"), "r": (r, f"[{5 * n}, 5]")}
+        rows |= {f"b{half}": (bias, f"[{5 * n}]") for half in ("w", "r") if bias}
+        for name, (order, shape) in rows.items():
+            parts = [f"{name}{d}{gate}" for gate in range(n)]
+            inputs.append(f"float{shape} {name}{d}")
+            nodes.append(f"{', '.join(parts)} = Split <num_outputs = {n}> ({name}{d})")
+            nodes.append(f"g{name}{d} = Concat <axis = 0> ({', '.join(parts[int(i)] for i in order)})")
+        nodes += [f"gb{d} = Concat <axis = 0> (gbw{d}, gbr{d})"] if bias else []
+        for name, stack in stacked.items():
+            if bias or name != "b":
+                nodes.append(f"u{name}{d} = Unsqueeze (g{name}{d}, zero)")
+                stack.append(f"u{name}{d}")
+    for name, stack in stacked.items():
+        nodes += [f"all_{name} = Concat <axis = 0> ({', '.join(stack)})"] if stack else []
+    weights = "x, all_w, all_r, all_b" if bias else "x, all_w, all_r"
+    nodes.append(f'y = {kind} <hidden_size = 5, direction = "{direction}"{extra}> ({weights})')
+    return f"({', '.join(inputs)}) => (float[3, {directions}, 2, 5] y) <int64[1] zero = {{0}}> {{ {' '.join(nodes)} }}"
+
+
+STORED = {
+    "LSTM of PyTorch": gates("LSTM", "0312", "0312", "0312"),
+    "LSTM without biases, both directions": gates("LSTM", "0312", "0312", directions=2),
+    "LSTM of another order": gates("LSTM", "2013", "2013", "2013"),
+    "GRU of PyTorch, both directions": gates("GRU", "102", "102", "102", 2),
+    "GRU of another order": gates("GRU", "201", "201"),
+}
+IN_ONNX_ORDER = {
+    "weights in two orders": gates("LSTM", "0312", "0321"),
+    "a bias in another order": gates("GRU", "102", "102", "012"),
+    "a gate that is there twice": gates("GRU", "101", "101"),
+}
+
+
 @dataclass(frozen=True)
 class Graph:
     """A graph in the place of a row of `cases.py`."""
@@ -74,7 +116,7 @@ class Graph:
         return evaluator.run(None, dict(zip(evaluator.input_names, self.given(), strict=True)))
 
 
-GRAPHS = {name: [Graph(text)] for name, text in (ATTENDS | LEFT_ALONE).items()}
+GRAPHS = {name: [Graph(text)] for name, text in (ATTENDS | LEFT_ALONE | STORED | IN_ONNX_ORDER).items()}
 
 
 @functools.cache
@@ -110,6 +152,17 @@ def test_a_temperature_that_is_trained_stays_a_factor():
     assert "params['scale']" in convert(fuse(model, ["scale"]), ["scale"]).source
 
 
+@pytest.mark.parametrize("name", STORED)
+def test_weights_are_read_in_the_order_in_which_they_are_stored(name):
+    assert "gate_order=" in fused(name, 0).source
+    assert "Split" not in fused(name, 0).operators
+
+
+@pytest.mark.parametrize("name", IN_ONNX_ORDER)
+def test_weights_that_no_one_order_describes_are_put_in_that_of_onnx(name):
+    assert "gate_order=" not in fused(name, 0).source
+
+
 @pytest.mark.parametrize("framework", operators.RUN)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_it_computes_what_onnx_says_of_the_graph_as_it_was(framework, name, rows):
@@ -119,7 +172,7 @@ def test_it_computes_what_onnx_says_of_the_graph_as_it_was(framework, name, rows
 
 
 @pytest.mark.parametrize("framework", operators.RUN)
-@pytest.mark.parametrize("name", ATTENDS)
+@pytest.mark.parametrize("name", ATTENDS | STORED)
 def test_it_has_the_gradients_of_the_graph_as_it_was(framework, name, rows, float64, monkeypatch):
     monkeypatch.setattr(operators, "program", lambda *row: convert(ir.from_proto(GRAPHS[name][0].model()), []))
     truth = operators.torch_gradients.__wrapped__(name, 0)

@@ -251,6 +251,7 @@ def test_an_operator_computes_what_onnx_says(framework, op, index):
         return
     for found in RUN[framework](op, index):
         for y, truth in zip(found, expected(op, index), strict=True):
+            assert y.dtype == truth.dtype or truth.dtype.kind != "f"  # JAX has integers of 32 bits
             assert_close(y, truth, 3e-6)
 
 

@@ -3,6 +3,7 @@
 Frameworks override LSTM and GRU where they have a fused kernel for the plain case (`is_plain`) and come here for the
 rest. Arrays: x (time, batch, input), w (directions, gates * hidden, input), r (directions, gates * hidden, hidden),
 b (directions, 2 * gates * hidden), states (directions, batch, hidden); y (time, directions, batch, hidden).
+The attribute `gate_order` is ours (`converters/fusion.py`): where in the weights each of ONNX's gates is.
 """
 
 import functools
@@ -112,15 +113,16 @@ def _recurrent(xp, kind, x, w, r, b, lengths, initial, attributes, cell):
         x, initial = xp.transpose(x, (1, 0, 2)), [s if s is None else xp.transpose(s, (1, 0, 2)) for s in initial]
     names = ("activations", "activation_alpha", "activation_beta")
     functions = _functions(xp, kind, *map(attributes.get, names), xp.shape(r)[0], attributes.get("clip"))
-    zeros = xp.asarray(np.zeros((xp.shape(x)[1], xp.shape(r)[2]), np.float32), x)
+    zeros, order = xp.asarray(np.zeros((xp.shape(x)[1], xp.shape(r)[2]), np.float32), x), attributes.get("gate_order")
 
     def states(d):
         return tuple(zeros if s is None else _row(xp, s, d) for s in initial)
 
     def of(d):
-        wb, rb = (None, None) if b is None else xp.split(_row(xp, b, d), [xp.shape(b)[1] // 2] * 2, 0)
-        bias, step = cell(_row(xp, r, d), wb, rb, functions[d], d)
-        weight = xp.transpose(_row(xp, w, d))
+        biases = (None, None) if b is None else xp.split(_row(xp, b, d), [xp.shape(b)[1] // 2] * 2, 0)
+        recurrent, weight, *biases = (_ordered(xp, a, order) for a in (_row(xp, r, d), _row(xp, w, d), *biases))
+        bias, step = cell(recurrent, *biases, functions[d], d)
+        weight = xp.transpose(weight)
 
         def project(rows):
             return xp.matmul(rows, weight) if bias is None else xp.matmul(rows, weight) + bias
@@ -133,6 +135,14 @@ def _recurrent(xp, kind, x, w, r, b, lengths, initial, attributes, cell):
     if layout:
         y, finals = xp.transpose(y, (2, 0, 1, 3)), [xp.transpose(s, (1, 0, 2)) for s in finals]
     return y, *finals
+
+
+def _ordered(xp, x, order):
+    """Weights with their gates in ONNX's order."""
+    if x is None or order is None:
+        return x
+    parts = xp.split(x, [xp.shape(x)[0] // len(order)] * len(order), 0)
+    return xp.concatenate([parts[i] for i in order], 0)
 
 
 def _row(xp, x, index):

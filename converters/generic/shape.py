@@ -16,9 +16,11 @@ def Constant(xp, *, value=None, value_int=None, value_ints=None, value_float=Non
     return np.asarray(value_float if value_floats is None else value_floats, np.float32)
 
 
-def ConstantOfShape(xp, shape, *, value=None):
-    fill = np.zeros(1, np.float32) if value is None else np.asarray(value)
-    return np.full(tuple(int(n) for n in shape), fill.reshape(()), fill.dtype)
+def ConstantOfShape(xp, shape, *, value=(0.0,), dtype=None):
+    """`dtype` is ours: the type of the value, where it is none of the three that Python's numbers stand for."""
+    fill = np.asarray(value).reshape(())
+    kept = dtype or {"f": "float32", "i": "int64", "b": "bool"}[fill.dtype.kind]
+    return np.full(tuple(int(n) for n in shape), fill, kept)
 
 
 def Shape(xp, x, *, start=0, end=None):
