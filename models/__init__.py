@@ -245,6 +245,7 @@ def build(spec: ModelSpec, seed: int = 0) -> "nn.Module":
 
 def make(factory: str) -> "nn.Module":
     """Calls `module:callable`, with PyTorch's random numbers started anew; the present folder may hold the module.
+    Stochastic depth stays in evaluation, where it does nothing: to an exporter it is arithmetic with random numbers.
 
     Raises:
         BadFactory: it cannot be imported or called, or what it makes is no `nn.Module`.
@@ -262,6 +263,9 @@ def make(factory: str) -> "nn.Module":
         raise BadFactory(f"{factory} raises {type(error).__name__}: {error}") from error
     if not isinstance(network, torch.nn.Module):
         raise BadFactory(f"{factory} makes a {type(network).__name__}, not a torch.nn.Module")
+    for layer in network.modules():
+        if any(word in type(layer).__name__ for word in ("DropPath", "StochasticDepth")):  # timm's, torchvision's
+            layer.eval().train = lambda mode=True, layer=layer: layer  # type: ignore[method-assign, assignment]
     return network.train()
 
 

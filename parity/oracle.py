@@ -34,6 +34,7 @@ from xbench.runtimes.torch import (
     optimizer_of,
     optimizer_state,
     set_dropout,
+    trainable,
     update,
 )
 
@@ -166,8 +167,7 @@ def trained(
     and the optimizer's arrays behind the last. `info` is the artifact's: which update rule, which statistics; `loss_of`
     takes logits and labels; `update` is that of `runtimes/torch.py`."""
     rule = dict(info["optimizer"])
-    tensors = named_tensors(module)
-    parameters = {name: p for name, p in tensors.items() if isinstance(p, nn.Parameter)}
+    tensors, parameters = named_tensors(module), trainable(module)
     optimizer = optimizer_of(rule, list(parameters.values()))
     losses = []
     for count, (given, labels) in enumerate(batches if mode == "step" else batches[:1], 1):

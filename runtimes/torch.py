@@ -67,6 +67,12 @@ def named_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     return {**dict(module.named_parameters()), **{n: b for n, b in module.named_buffers() if b.is_floating_point()}}
 
 
+def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that are trained, by the names of the ONNX graph: none that a user has frozen."""
+    tensors = named_tensors(module)
+    return {name: p for name, p in tensors.items() if isinstance(p, nn.Parameter) and p.requires_grad}
+
+
 def set_dropout(module: nn.Module, active: bool) -> None:
     """Switches all dropout of this process off or on: layers, functions, and those inside recurrent layers."""
     switch(active)
@@ -128,7 +134,7 @@ class Torch(Trainer):
         if options.layout == "nhwc":
             self.module = self.module.to(memory_format=self.memory)
         self.initial = {name: value.detach().clone() for name, value in named_tensors(self.module).items()}
-        self.named = {name: p for name, p in named_tensors(self.module).items() if isinstance(p, nn.Parameter)}
+        self.named = trainable(self.module)
         self.parameters = list(self.named.values())
         self.optimizer = optimizer_of(self.rule, self.parameters) if options.mode == "step" else None
         self.count = 0

@@ -47,6 +47,39 @@ class Dropping(nn.Module):
         return self.fc2(self.drop2(self.fc1(self.drop1(x.flatten(1))).relu()))
 
 
+class DropPath(nn.Module):
+    """Leaves out a branch of half of the samples, written as Hugging Face does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x / 0.5 * (0.5 + torch.rand(x.shape[0], 1)).floor() if self.training else x
+
+
+class Frozen(nn.Module):
+    """A table that is not trained, and a branch that may be left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.branch, self.path = nn.Embedding(20, 8), nn.Linear(8, 8), DropPath()
+        self.table.weight.requires_grad_(False)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, words: Tensor) -> Tensor:
+        x = self.table(words).mean(1)
+        return self.head(x + self.path(self.branch(x)))
+
+
+class Strided(nn.Module):
+    """Reads what it computed through strides, which is a lookup in all numbers of the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 8), nn.Linear(4, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        return self.last(torch.as_strided(x, (x.shape[0], 4), (8, 2)))
+
+
 def dropping() -> nn.Module:
     return Dropping()
 
@@ -57,3 +90,11 @@ def transformer() -> nn.Module:
 
 def recurrent() -> nn.Module:
     return Recurrent()
+
+
+def frozen() -> nn.Module:
+    return Frozen()
+
+
+def strided() -> nn.Module:
+    return Strided()

@@ -252,6 +252,16 @@ torch.onnx.export(net, (torch.randn(2, 3, 12, 16),), FILE, dynamo=False, trainin
 """
 
 
+@pytest.mark.parametrize("model", ["frozen --input words:int64:batch,6", "strided --input x:float32:batch,6"])
+def test_what_other_peoples_modules_do_is_the_same_everywhere(shell, model):
+    """In Hugging Face's: parameters that are frozen, stochastic depth, rows of what was flattened with its batch."""
+    (shell.folder / "small_nets.py").write_text(Path(__file__).with_name("small_nets.py").read_text())
+    runtimes = [word for name in ("torch", "onnxruntime", "jax") for word in ("--runtime", name)]
+    modes = [word for name in ("forward", "gradient", "step") for word in ("--mode", name)]
+    answer = shell.run("check", *f"small_nets:{model}".split(), *runtimes, *modes, "--json")
+    assert [row["status"] for row in json.loads(answer.stdout)] == ["PASS"] * 9
+
+
 @pytest.mark.parametrize("training", [False, True])
 def test_an_onnx_file_trains_alike_where_that_is_asked_for(shell, training):
     """One that says training_mode=1 itself has no running statistics to train; one that does not has."""

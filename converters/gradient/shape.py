@@ -113,18 +113,19 @@ def Gather(op, node, dy):
     if axis:
         dy = op.Transpose(dy, perm=[*order[axis : axis + n], *order[:axis], *order[axis + n :]])
         zeros = op.Transpose(zeros, perm=[axis, *(a for a in range(rank(table)) if a != axis)])
-    sums = op.ScatterND(zeros, op.Unsqueeze(_positive(op, indices, length), [-1]), dy, reduction="add")
+    sums = op.ScatterND(zeros, op.Unsqueeze(_positive(op, indices, table, axis), [-1]), dy, reduction="add")
     back = [*range(1, axis + 1), 0, *range(axis + 1, rank(table))]
     return [op.Transpose(sums, perm=back) if axis else sums, None]
 
 
-def _positive(op, indices, length):
+def _positive(op, indices, table, axis):
     """Indices from the end, counted from the beginning: OpenVINO's ScatterND knows no others."""
-    known = constant(indices)
-    if known is not None:
-        return op.value(np.where(known < 0, known + length, known).astype(np.int64))
-    if not _is_computed(indices):
+    known, length = constant(indices), dims(table)[axis]
+    if known is not None and (length is not None or (known >= 0).all()):
+        return op.value(np.where(known < 0, known + (length or 0), known).astype(np.int64))
+    if known is None and not _is_computed(indices):
         return indices
+    length = op.Gather(op.Shape(table), op.value(np.array(axis))) if length is None else length
     return op.Where(op.Less(indices, 0), op.Add(indices, length), indices)
 
 
