@@ -90,6 +90,7 @@ def scalar(value: float) -> np.ndarray:
 
 
 X = real(2, 3, 4)
+KINK = np.array([-2, -0.0, 0, 3], np.float32)  # where activations have more than one slope
 IMAGE = real(2, 4, 7, 9)
 SORTED = np.sort(real(24)).reshape(2, 3, 4)  # far from each other: no tie, no kink
 
@@ -183,6 +184,7 @@ CASES: dict[str, list[Row]] = {
         row(X, scalar(0.25), constants=(1,)),
         row(X, None, scalar(0.25), constants=(2,)),
         row(X),
+        row(KINK, scalar(0.0), scalar(3.0), constants=(1, 2), smooth=False),
     ],
     "Concat": [row(X, real(2, 5, 4), axis=1), row(X, X, axis=-1), row(ints(1, 2), ints(3), axis=0)],
     "ConstantOfShape": [
@@ -223,12 +225,12 @@ CASES: dict[str, list[Row]] = {
     ],
     "Greater": compared(),
     "GreaterOrEqual": [*compared(), row(whole(3, 4), whole(3, 4))],
-    "HardSigmoid": [row(X * 3), row(X * 3, alpha=0.5, beta=0.25)],
+    "HardSigmoid": [row(X * 3), row(X * 3, alpha=0.5, beta=0.25), row(KINK, alpha=0.25, smooth=False)],
     "HardSwish": [row(X * 4)],
     "Identity": unary(),
     "LSTM": recurrent(4),
     "LayerNormalization": layer_normalised(),
-    "LeakyRelu": [row(X), row(X, alpha=0.2)],
+    "LeakyRelu": [row(X), row(X, alpha=0.2), row(KINK, smooth=False)],
     "Less": compared(),
     "LessOrEqual": [*compared(), row(whole(3, 4), whole(3, 4))],
     "Log": unary(x=positive(2, 3)),
@@ -267,7 +269,7 @@ CASES: dict[str, list[Row]] = {
     "ReduceMin": reduced(SORTED),
     "ReduceProd": reduced(positive(2, 3, 4)),
     "ReduceSum": reduced(),
-    "Relu": unary(),
+    "Relu": [*unary(), row(KINK, smooth=False)],
     "Reshape": [row(X, ints(4, -1)), row(X, ints(0, 2, -1)), row(X, ints(3, 8), allowzero=1)],
     "Shape": [row(X), row(X, start=1), row(X, start=-2, end=-1)],
     "Sigmoid": unary(),

@@ -109,8 +109,9 @@ def Mean(xp, *arrays):
 
 
 def Clip(xp, x, low=None, high=None):
-    x = x if low is None else xp.maximum(x, low)
-    return x if high is None else xp.minimum(x, high)
+    """At a bound the gradient is zero, as that of PyTorch's ReLU6 is; JAX's maximum and minimum halve it."""
+    x = x if low is None else xp.where(xp.less_equal(x, low), low, x)
+    return x if high is None else xp.where(xp.greater_equal(x, high), high, x)
 
 
 def IsInf(xp, x, *, detect_negative=1, detect_positive=1):
@@ -135,32 +136,40 @@ def CastLike(xp, x, like, *, saturate=1):
 # ***** activations; written so that the branch not taken has a finite gradient *****
 
 
+# At zero these have the gradient that PyTorch gives them: zero counts as negative.
+
+
 def Relu(xp, x):
-    return xp.maximum(x, 0)
+    return xp.where(xp.less_equal(x, 0), 0, x)
 
 
 def PRelu(xp, x, slope):
-    return xp.where(xp.less(x, 0), slope * x, x)
+    return xp.where(xp.less_equal(x, 0), slope * x, x)
 
 
 def LeakyRelu(xp, x, *, alpha=0.01):
-    return xp.where(xp.less(x, 0), alpha * x, x)
+    return xp.where(xp.less_equal(x, 0), alpha * x, x)
 
 
 def ThresholdedRelu(xp, x, *, alpha=1.0):
     return xp.where(xp.greater(x, alpha), x, 0)
 
 
+def _not_positive(xp, x):
+    """For exponentials, which would overflow; unlike that of a minimum its gradient at zero is 1."""
+    return xp.where(xp.greater(x, 0), 0, x)
+
+
 def Elu(xp, x, *, alpha=1.0):
-    return xp.where(xp.less(x, 0), alpha * xp.expm1(xp.minimum(x, 0)), x)
+    return xp.where(xp.less_equal(x, 0), alpha * xp.expm1(_not_positive(xp, x)), x)
 
 
 def Celu(xp, x, *, alpha=1.0):
-    return xp.where(xp.less(x, 0), alpha * xp.expm1(xp.minimum(x, 0) / alpha), x)
+    return xp.where(xp.less_equal(x, 0), alpha * xp.expm1(_not_positive(xp, x) / alpha), x)
 
 
 def Selu(xp, x, *, alpha=1.67326319217681884765625, gamma=1.05070102214813232421875):
-    return gamma * xp.where(xp.less(x, 0), alpha * xp.expm1(xp.minimum(x, 0)), x)
+    return gamma * xp.where(xp.less_equal(x, 0), alpha * xp.expm1(_not_positive(xp, x)), x)
 
 
 def Softplus(xp, x):
@@ -184,7 +193,7 @@ def Shrink(xp, x, *, bias=0.0, lambd=0.5):
 
 
 def HardSigmoid(xp, x, *, alpha=0.2, beta=0.5):
-    return xp.minimum(xp.maximum(alpha * x + beta, 0), 1)
+    return Clip(xp, alpha * x + beta, 0, 1)
 
 
 def HardSwish(xp, x):
