@@ -24,7 +24,7 @@ from xbench.converters.gradient.ops import Ops
 _WORDS = """
     AffineGrid CenterCropPad Col2Im Compress ConcatFromSequence DFT DeformConv DequantizeLinear Det Dropout
     GlobalLpPool GridSample If Loop LpPool MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss OneHot OptionalGetElement
-    Resize RoiAlign STFT Scan Scatter SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert
+    RoiAlign STFT Scan Scatter SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert
     SoftmaxCrossEntropyLoss SplitToSequence Upsample
 """
 WITHOUT = set(_WORDS.split())

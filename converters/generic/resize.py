@@ -8,48 +8,52 @@ import numpy as np
 COORDINATES = {"nearest": np.float32, "linear": np.float64, "cubic": np.float64}
 
 
-def Resize(
-    xp,
-    x,
+def Resize(xp, x, roi=None, scales=None, sizes=None, *, mode="nearest", extrapolation_value=0.0, **attributes):
+    """Resizes the axes (all of them if None) of x by `scales` or to `sizes`; `roi` is the part that is cropped."""
+    shape = xp.shape(x)
+    y = x if mode == "nearest" or "float" in xp.type_of(x) else xp.astype(x, "float32")
+    beyond = np.zeros((), bool)
+    for axis, index, matrix, outside in resampled(shape, roi, scales, sizes, mode=mode, **attributes):
+        y = _weighted(xp, y, matrix, axis) if index is None else _picked(xp, y, index, axis)
+        beyond = beyond | outside.reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    y = xp.where(np.broadcast_to(beyond, xp.shape(y)), xp.asarray(extrapolation_value, y), y) if beyond.any() else y
+    return y if xp.type_of(y) == xp.type_of(x) else _rounded(xp, y, xp.type_of(x))
+
+
+def resampled(
+    shape,
     roi=None,
     scales=None,
     sizes=None,
     *,
+    mode="nearest",
     antialias=0,
     axes=None,
     coordinate_transformation_mode="half_pixel",
     cubic_coeff_a=-0.75,
     exclude_outside=0,
-    extrapolation_value=0.0,
     keep_aspect_ratio_policy="stretch",
-    mode="nearest",
     nearest_mode="round_prefer_floor",
 ):
-    """Resizes the axes (all of them if None) of x by `scales` or to `sizes`; `roi` is the part that is cropped."""
-    shape = xp.shape(x)
+    """The axes that change: each with the index of every new element (mode nearest) or None, with the matrix (new
+    length, old length) or None, and with whether the new elements lie outside of what they are read from."""
     axes = [axis % len(shape) for axis in (range(len(shape)) if axes is None else axes)]
     lengths = np.array([shape[axis] for axis in axes])
     sizes, scales = _targets(lengths, scales, sizes, keep_aspect_ratio_policy)
     crop = coordinate_transformation_mode == "tf_crop_and_resize"
     starts, ends = np.split(np.asarray(roi, np.float64), 2) if crop else (0 * lengths, 1 + 0 * lengths)
-    y = x if mode == "nearest" or "float" in xp.type_of(x) else xp.astype(x, "float32")
-    outside = np.zeros((), bool)
     for axis, length, size, scale, start, end in zip(axes, lengths, sizes, scales, starts, ends, strict=True):
         if scale == 1 and size == length and (start, end) == (0, 1):
             continue
         at = _coordinates(
             np.arange(size, dtype=COORDINATES[mode]), length, scale, coordinate_transformation_mode, start, end
         )
+        outside = ((at < 0) | (at > length - 1)) & crop
         if mode == "nearest":
-            y = _picked(xp, y, _nearest(at, nearest_mode).clip(0, length - 1), axis)
+            yield axis, _nearest(at, nearest_mode).clip(0, length - 1), None, outside
         else:
             stretch = min(scale, 1.0) if antialias else 1.0
-            y = _weighted(xp, y, _weights(at, length, mode, cubic_coeff_a, stretch, exclude_outside), axis)
-        if crop:
-            column = [-1 if a == axis else 1 for a in range(len(shape))]
-            outside = outside | ((at < 0) | (at > length - 1)).reshape(column)
-    y = xp.where(np.broadcast_to(outside, xp.shape(y)), xp.asarray(extrapolation_value, y), y) if outside.any() else y
-    return y if xp.type_of(y) == xp.type_of(x) else _rounded(xp, y, xp.type_of(x))
+            yield axis, None, _weights(at, length, mode, cubic_coeff_a, stretch, exclude_outside), outside
 
 
 def Upsample(xp, x, scales, *, mode="nearest"):
@@ -97,11 +101,16 @@ def _nearest(at, mode):
 def _picked(xp, x, index, axis):
     """The elements of x at `index` along an axis; a whole number of copies of each is no lookup but a broadcast."""
     shape = xp.shape(x)
-    copies = len(index) // shape[axis]
-    if copies and np.array_equal(index, np.repeat(np.arange(shape[axis]), copies)):
+    if copies := copied(index, shape[axis]):
         wide = xp.broadcast_to(xp.expand_dims(x, (axis + 1,)), (*shape[: axis + 1], copies, *shape[axis + 1 :]))
         return xp.reshape(wide, (*shape[:axis], len(index), *shape[axis + 1 :]))
     return xp.take(x, index, axis)
+
+
+def copied(index, length):
+    """How many copies of each element an index makes, where that is all it does; else 0."""
+    copies = len(index) // length
+    return copies if np.array_equal(index, np.repeat(np.arange(length), copies)) else 0
 
 
 def cubic_weight(distance, a):

@@ -10,10 +10,20 @@ from types import FunctionType
 
 import onnx_ir as ir
 
-from xbench.converters.gradient import convolution, elementwise, matrix, normalize, pool, recurrent, reduce, shape
+from xbench.converters.gradient import (
+    convolution,
+    elementwise,
+    matrix,
+    normalize,
+    pool,
+    recurrent,
+    reduce,
+    resize,
+    shape,
+)
 from xbench.converters.gradient.ops import Ops
 
-FAMILIES = (elementwise, shape, reduce, matrix, convolution, pool, normalize, recurrent)
+FAMILIES = (elementwise, shape, reduce, matrix, convolution, pool, normalize, recurrent, resize)
 # Operators through which no gradient passes: steps, comparisons, integers.
 CONSTANT = {
     "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Ceil", "Equal",
