@@ -110,6 +110,7 @@ class Printer:
         return f"state[{value.name!r}]"
 
     def inputs(self, node: ir.Node) -> list[str]:
+        """How a node's inputs are written: plain numbers where an array of their type stands beside them."""
         static = STATIC_INPUTS.get(node.op_type, ())
         arrays = [value for index, value in enumerate(node.inputs) if value is not None and index not in static]
         types = {v.dtype for v in arrays if v.name in self.trainable or not _is_number(constant(v))}

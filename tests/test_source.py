@@ -243,15 +243,6 @@ def test_an_update_rule_that_cannot_be_read_is_one_line(text, said):
     assert str(raised.value).endswith(said)
 
 
-NORMS = """
-import torch
-from planted_net import make
-net = make().train(MODE)
-torch.onnx.export(net, (torch.randn(2, 3, 12, 16),), FILE, dynamo=False, training=torch.onnx.TrainingMode.PRESERVE,
-    do_constant_folding=False, input_names=["x"], output_names=["y"], dynamic_axes={"x": {0: "n"}, "y": {0: "n"}})
-"""
-
-
 @pytest.mark.parametrize("model", ["frozen --input words:int64:batch,6", "strided --input x:float32:batch,6"])
 def test_what_other_peoples_modules_do_is_the_same_everywhere(shell, model):
     """In Hugging Face's: parameters that are frozen, stochastic depth, rows of what was flattened with its batch."""
@@ -260,6 +251,15 @@ def test_what_other_peoples_modules_do_is_the_same_everywhere(shell, model):
     modes = [word for name in ("forward", "gradient", "step") for word in ("--mode", name)]
     answer = shell.run("check", *f"small_nets:{model}".split(), *runtimes, *modes, "--json")
     assert [row["status"] for row in json.loads(answer.stdout)] == ["PASS"] * 9
+
+
+NORMS = """
+import torch
+from planted_net import make
+net = make().train(MODE)
+torch.onnx.export(net, (torch.randn(2, 3, 12, 16),), FILE, dynamo=False, training=torch.onnx.TrainingMode.PRESERVE,
+    do_constant_folding=False, input_names=["x"], output_names=["y"], dynamic_axes={"x": {0: "n"}, "y": {0: "n"}})
+"""
 
 
 @pytest.mark.parametrize("training", [False, True])
