@@ -48,6 +48,7 @@ FRAMEWORKS: dict[str, tuple[str, tuple[bool, ...]]] = {
 }
 DEFAULT = ("tensorflow", "jax", "torch")
 MODES = ("forward", "gradient")
+LEAST = 5  # samples of a block
 LOGITS, GRADIENTS = 1e-4, 2e-2  # relative distance allowed; rounding carries some ReLU across its kink in training
 Step = Callable[[], Any]
 
@@ -129,12 +130,15 @@ def disagreement(mode: str, network: Any, mine: Any, runtime: Trainer, theirs: A
 
 
 def block(step: Step, seconds: float, number: int) -> dict[str, Any]:
-    """Samples of one side, after an untimed step: the caches are the other's. A step longer than a block needs none."""
+    """Samples of one side, after an untimed step: the caches are the other's. A step longer than a block needs none.
+
+    A block has at least LEAST samples: one in ten steps that return hundreds of megabytes takes twice its time.
+    """
     cpu = time.process_time()
     samples = timing.sample([step], 0, 1)
     if samples[0] < seconds:
         cpu = time.process_time()
-        samples = timing.sample([step], seconds, 10_000)
+        samples = timing.sample([step], max(seconds, LEAST * samples[0]), 10_000)
     cpu = (time.process_time() - cpu) / len(samples)
     return {"round": number, "samples": samples, "cpu": cpu}
 

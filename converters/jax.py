@@ -39,6 +39,10 @@ def LogSoftmax(x, *, axis=-1):
 
 
 def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
+    """Of many matrices (..., rows, in) one product of all rows: else XLA sums b's gradient over two axes, slowly."""
+    if a.ndim > 2:
+        y = Gemm(a.reshape(-1, a.shape[-1]), b, c, alpha=alpha, beta=beta, transB=transB)
+        return y.reshape(*a.shape[:-1], -1)
     y = jnp.matmul(a.T if transA else a, b.T if transB else b)
     y = y if alpha == 1 else alpha * y
     return y if c is None else y + (c if beta == 1 else beta * c)

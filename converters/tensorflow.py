@@ -60,7 +60,7 @@ def MatMul(a, b):
 
 
 def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
-    if tf.TensorShape(a.shape[:-2]).num_elements() != 1:  # many: else b gets a gradient of each, summed afterwards
+    if len(a.shape) > 2:  # else b gets a gradient of each matrix, and oneDNN has no kernel with a bias
         y = Gemm(tf.reshape(a, (-1, a.shape[-1])), b, c, alpha=alpha, beta=beta, transB=transB)
         return tf.reshape(y, tf.concat([tf.shape(a)[:-1], tf.shape(y)[-1:]], 0))
     y = tf.matmul(a, b, transpose_a=bool(transA), transpose_b=bool(transB))
@@ -77,15 +77,9 @@ def ScaledDotProductAttention(q, k, v, mask=None, *, scale=1.0):
 # ***** convolution and pooling *****
 
 
-@functools.cache
 def _channels_first():
     """Whether TensorFlow has its kernels for channels first: on GPUs and, with oneDNN, on CPUs."""
-    try:
-        with tf.init_scope():
-            tf.nn.max_pool(tf.zeros((1, 1, 1, 1)), 1, 1, "VALID", "NCHW")
-    except tf.errors.OpError:
-        return False
-    return True
+    return bool(tf.config.list_physical_devices("GPU")) or arrays.has_onednn()
 
 
 def _laid_out(kernel, x, channels_last):

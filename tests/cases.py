@@ -256,6 +256,8 @@ CASES: dict[str, list[Row]] = {
         row(X, ints(0, 2, 1, 0, 1, 3), mode="reflect"),
         row(IMAGE, ints(0, 0, 2, 1, 0, 0, 1, 3), mode="edge"),
         row(IMAGE, ints(0, 0, 2, 1, 0, 0, 1, 3), mode="wrap"),
+        row(real(2, 1, 3), ints(0, 1, 2, 0, 1, 0), mode="edge"),
+        row(real(2, 3), ints(0, 5, 0, 7), mode="wrap"),
     ],
     "Pow": [row(positive(2, 3), real(3)), row(X, scalar(2.0), constants=(1,)), row(X, ints(3), constants=(1,))],
     "Range": [

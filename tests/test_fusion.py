@@ -53,11 +53,11 @@ LEFT_ALONE = {
 }
 
 
-def gates(kind: str, w: str, r: str, bias: str = "", directions: int = 1) -> str:
+def gates(kind: str, w: str, r: str, bias: str = "", directions: int = 1, after: int = 1) -> str:
     """A recurrent layer of 4 inputs and 5 units whose weights' gates are put in these orders, such as "0312"."""
     direction, extra = (
         ("bidirectional" if directions == 2 else "forward"),
-        ", linear_before_reset = 1" * (kind == "GRU"),
+        f", linear_before_reset = {after}" * (kind == "GRU"),
     )
     inputs, nodes, n = ["float[3, 2, 4] x"], [], len(w)
     stacked: dict[str, list[str]] = {"w": [], "r": [], "b": []}
@@ -86,11 +86,13 @@ STORED = {
     "LSTM without biases, both directions": gates("LSTM", "0312", "0312", directions=2),
     "LSTM of another order": gates("LSTM", "2013", "2013", "2013"),
     "GRU of PyTorch, both directions": gates("GRU", "102", "102", "102", 2),
-    "GRU of another order": gates("GRU", "201", "201"),
+    "GRU that resets before the product": gates("GRU", "102", "102", "102", 1, 0),
+    "LSTM whose last gate is last": gates("LSTM", "1203", "1203"),
 }
 IN_ONNX_ORDER = {
     "weights in two orders": gates("LSTM", "0312", "0321"),
     "a bias in another order": gates("GRU", "102", "102", "012"),
+    "a GRU whose last gate is not last": gates("GRU", "201", "201"),
     "a gate that is there twice": gates("GRU", "101", "101"),
 }
 

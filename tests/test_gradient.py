@@ -22,8 +22,8 @@ from xbench.converters.gradient.ops import Ops
 
 # What has a gradient in PyTorch and no rule: control flow and sequences, sampling, spectra, quantisation.
 _WORDS = """
-    AffineGrid CenterCropPad Col2Im Compress ConcatFromSequence DFT DeformConv DequantizeLinear Det Dropout
-    GlobalLpPool GridSample If Loop LpPool MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss OneHot OptionalGetElement
+    AffineGrid CenterCropPad Compress ConcatFromSequence DFT DeformConv DequantizeLinear Det Dropout
+    If Loop MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss OneHot OptionalGetElement
     RoiAlign STFT Scan Scatter SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert
     SoftmaxCrossEntropyLoss SplitToSequence Upsample
 """
@@ -31,9 +31,6 @@ WITHOUT = set(_WORDS.split())
 # Forms of operators with a rule that it does not know, and says so.
 FORMS = {
     "ConvTranspose": {4, 11},  # an output beyond what its image reaches
-    "GRU": {5, 6, 7, 8, 9},  # linear_before_reset=0, lengths, layout=1, other activations
-    "GatherND": {1},  # batch_dims
-    "Pad": {3, 4, 5},  # modes
     "RNN": {1, 2},  # lengths, clip
     "ScatterElements": {3, 4, 5},  # reductions mul, max, min
     "ScatterND": {2, 3, 4},

@@ -8,7 +8,8 @@ The modules of this folder define the same names, `NAMES`, with NumPy's meaning 
   types go by NumPy's names (`type_of(x)`, `astype(x, "float32")`);
 - `concrete(x)` is the NumPy value of an array, or NotImplementedError while it is only being traced;
 - `quotient` is a division that no compiler makes a product with the reciprocal;
-- `PROJECTS_IN_SCAN`: whether `scan` is faster with the products of its rows inside than with one product ahead of it;
+- `COMPILES`: whether elementwise functions of one array are compiled into one loop;
+- `projects_in_scan()`: whether `scan` is faster with the products of its rows inside than with one product ahead of it;
 - what NumPy lacks: `erf`, `sigmoid`, `trunc_divide` (of integers, towards zero), `scatter`, `top_k`, `det`, `fft`,
   `scan`, `while_loop`, `cond`, `uniform`, `normal`, `asarray(x, like)` (in the type and on the device of `like`),
   `beside(x, like)` (on its device).

@@ -69,7 +69,7 @@ from numpy import (  # noqa: F401
     where,
 )
 
-PROJECTS_IN_SCAN = False
+COMPILES = False
 quotient, shape = np.divide, np.shape
 det = np.linalg.det
 _error_function = np.vectorize(math.erf, otypes=[np.float64])
@@ -202,6 +202,10 @@ def while_loop(test, body, state):
     while bool(test(*state)):
         state = body(*state)
     return state
+
+
+def projects_in_scan():
+    return False
 
 
 def scan(step, state, rows, reverse=False):

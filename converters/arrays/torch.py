@@ -6,32 +6,14 @@ import operator
 import numpy as np
 import torch
 
-TYPES = {
-    name: getattr(torch, name)
-    for name in [
-        "bool",
-        "bfloat16",
-        "complex64",
-        "complex128",
-        "float16",
-        "float64",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float8_e4m3fn",
-        "float8_e4m3fnuz",
-        "float8_e5m2",
-        "float8_e5m2fnuz",
-    ]
-}
+_NAMES = """
+    bool bfloat16 complex64 complex128 float16 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64
+    float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz
+"""
+TYPES = {name: getattr(torch, name) for name in _NAMES.split()}
 # PyTorch stores these and computes hardly anything in them; modulo 2^n, int64 gives the same.
 UNSIGNED = {torch.uint16: 16, torch.uint32: 32, torch.uint64: 64}
-PROJECTS_IN_SCAN = False
+COMPILES = False
 
 # ***** arrays *****
 
@@ -375,6 +357,10 @@ def while_loop(test, body, state):
     while bool(test(*state)):
         state = body(*state)
     return state
+
+
+def projects_in_scan():
+    return False
 
 
 def scan(step, state, rows, reverse=False):

@@ -19,11 +19,12 @@ from xbench.converters.gradient import (
     recurrent,
     reduce,
     resize,
+    sample,
     shape,
 )
 from xbench.converters.gradient.ops import Ops
 
-FAMILIES = (elementwise, shape, reduce, matrix, convolution, pool, normalize, recurrent, resize)
+FAMILIES = (elementwise, shape, reduce, matrix, convolution, pool, normalize, recurrent, resize, sample)
 # Operators through which no gradient passes: steps, comparisons, integers.
 CONSTANT = {
     "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Ceil", "Equal",

@@ -1,4 +1,4 @@
-"""Gradients of poolings: to the place of the maximum, or to every place of a window alike."""
+"""Gradients of poolings: to the place of the maximum, or to every place of a window its share."""
 
 import math
 from typing import NamedTuple
@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xbench.converters import geometry
+from xbench.converters._printer import constant
 from xbench.converters.gradient.ops import dims, rank
 
 
@@ -105,11 +106,61 @@ def AveragePool(op, node, dy):
     channels, *space = dims(x)[1:]
     counted = window.given if node.attributes.get_int("count_include_pad", 0) else [(0, 0)] * len(space)
     counts = geometry.window_counts(space, window.kernel, window.strides, window.dilations, window.padding, counted)
-    share = op.Div(dy, np.asarray(counts, op.floating.numpy()))
+    return [_to_windows(op, op.Div(dy, np.asarray(counts, op.floating.numpy())), channels, window)]
+
+
+def _to_windows(op, share, channels, window):
+    """Gives every element of a window its share, and adds up where windows overlap."""
     ones = np.ones((channels, 1, *window.kernel), op.floating.numpy())
     extra = {"output_padding": window.rest} if any(window.rest) else {}
     where = {"strides": window.strides, "dilations": window.dilations, "pads": window.pads}
-    return [op.ConvTranspose(share, ones, group=channels, **where, **extra)]
+    return op.ConvTranspose(share, ones, group=channels, **where, **extra)
+
+
+def LpPool(op, node, dy):
+    x, p = node.inputs[0], node.attributes.get_int("p", 2)
+    shares = _to_windows(op, _over_norm(op, dy, node.outputs[0], p), dims(x)[1], _window(node))
+    return [op.Mul(_to_power(op, x, p), shares)]
+
+
+def GlobalLpPool(op, node, dy):
+    x, p = node.inputs[0], node.attributes.get_int("p", 2)
+    return [op.Mul(_to_power(op, x, p), _over_norm(op, dy, node.outputs[0], p))]
+
+
+def _over_norm(op, dy, norm, p):
+    """dy / norm^(p - 1); as it is where the norm is zero."""
+    if p == 1:
+        return dy
+    safe = op.Where(op.Greater(norm, 0.0), norm, 1.0)
+    return op.Div(dy, safe if p == 2 else op.Pow(safe, float(p - 1)))
+
+
+def _to_power(op, x, p):
+    """sign(x) |x|^(p - 1), the slope of |x|^p / p."""
+    if p < 3:
+        return op.Sign(x) if p == 1 else x
+    return op.Mul(op.Sign(x), op.Pow(op.Abs(x), float(p - 1)))
+
+
+def Col2Im(op, node, dy):
+    """Every block reads what was added to its places: unfolding, one slice for each element of a block."""
+    x, image, block = node.inputs[0], *(constant(value) for value in node.inputs[1:])
+    if image is None or block is None:
+        raise NotImplementedError("the gradient of Col2Im whose image or block is computed")
+    n, get = len(block), node.attributes.get_ints
+    strides, dilations = (list(get(name, [1] * n)) for name in ("strides", "dilations"))
+    padding = geometry.conv_pads(image, block, strides, dilations, get("pads", None))
+    lows, highs = ([int(each[side]) for each in padding] for side in (0, 1))
+    spans = [int(size) + low + high for size, low, high in zip(image, lows, highs, strict=True)]
+    reach = [span - d * (int(k) - 1) for span, d, k in zip(spans, dilations, block, strict=True)]
+    wide = op.Pad(dy, [0, 0, *lows, 0, 0, *highs], 0.0) if any(lows + highs) else dy
+    met = []
+    for place in np.ndindex(*map(int, block)):
+        starts = [i * d for i, d in zip(place, dilations, strict=True)]
+        ends = [start + size for start, size in zip(starts, reach, strict=True)]
+        met.append(op.Unsqueeze(op.Slice(wide, starts, ends, list(range(2, n + 2)), strides), [2]))
+    return [op.reshape_like(met[0] if len(met) == 1 else op.Concat(*met, axis=2), x)]
 
 
 def GlobalAveragePool(op, node, dy):

@@ -30,14 +30,24 @@ class _Direction(NamedTuple):
     dc: Any
 
 
+class _Found(NamedTuple):
+    """Gradients of what the gates take of the input and of the state, (T, B, G), and of the first states, (1, B, H);
+    that of r where it is not the product of the gates and the states."""
+
+    of_x: Any
+    of_h: Any
+    dh: Any
+    dc: Any = None
+    dr: Any = None
+
+
 def LSTM(op, node, dy, dh=None, dc=None):
     return _through_time(op, node, (dy, dh, dc), 4, _lstm)
 
 
 def GRU(op, node, dy, dh=None):
-    if not node.attributes.get_int("linear_before_reset", 0):
-        raise NotImplementedError("the gradient of GRU with linear_before_reset=0")
-    return _through_time(op, node, (dy, dh, None), 3, _gru)
+    steps = _gru if node.attributes.get_int("linear_before_reset", 0) else _gru_reset_before
+    return _through_time(op, node, (dy, dh, None), 3, steps)
 
 
 def RNN(op, node, dy, dh=None):
@@ -105,13 +115,18 @@ def _of_direction(op, given, gates, hidden, shape, turn, steps):
     of_x, of_h = op.MatMul(given.x, _turned(op, given.w)), op.MatMul(before, _turned(op, given.r))
     if given.bias is not None:
         of_x, of_h = op.Add(of_x, given.bias[0]), op.Add(of_h, given.bias[1])
-    da, dq, dh0, dc0 = steps(op, given, before, of_x, of_h, length, hidden)
-    rows = [op.Reshape(v, [-1, gates * hidden]) for v in (da, dq)]
-    dw = op.Gemm(rows[0], op.Reshape(given.x, [-1, width]), transA=1)
-    dr = op.Gemm(rows[1], op.Reshape(before, [-1, hidden]), transA=1)
-    dbias = op.Concat(*(op.ReduceSum(each, [0], keepdims=0) for each in rows), axis=0) if given.bias else None
-    states = [op.Squeeze(v, [0]) if v is not None else None for v in (dh0, dc0)]
-    return turn(op.MatMul(da, given.w)), dw, dr, dbias, *states
+    found = steps(op, given, before, of_x, of_h, length, hidden)
+    dw = _over_steps(op, found.of_x, gates * hidden, given.x, width)
+    dr = _over_steps(op, found.of_h, gates * hidden, before, hidden) if found.dr is None else found.dr
+    sums = [op.ReduceSum(each, [0, 1], keepdims=0) for each in (found.of_x, found.of_h)] if given.bias else []
+    dbias = op.Concat(*sums, axis=0) if given.bias else None
+    states = [op.Squeeze(v, [0]) if v is not None else None for v in (found.dh, found.dc)]
+    return turn(op.MatMul(found.of_x, given.w)), dw, dr, dbias, *states
+
+
+def _over_steps(op, gates, rows, states, columns):
+    """The product of two sequences (T, B, ...) over all steps and samples: the gradient of a matrix."""
+    return op.Gemm(op.Reshape(gates, [-1, rows]), op.Reshape(states, [-1, columns]), transA=1)
 
 
 def _turned(op, matrix):
@@ -171,7 +186,7 @@ def _lstm(op, given, before, of_x, of_h, length, hidden):
         found.append(op.Mul(op.Concat(cell, arrived, cell, cell, axis=-1), factors[t]))
         dh, dc = op.MatMul(found[-1], given.r), op.Mul(cell, kept[t])
     gates = _join(op, found[::-1], 0)
-    return gates, gates, dh, dc
+    return _Found(gates, gates, dh, dc)
 
 
 def _gru(op, given, before, of_x, of_h, length, hidden):
@@ -191,7 +206,34 @@ def _gru(op, given, before, of_x, of_h, length, hidden):
         dh = op.Add(op.Mul(arrived[-1], kept[t]), op.MatMul(found[-1], given.r))
     of_state, arrivals = _join(op, found[::-1], 0), _join(op, arrived[::-1], 0)
     first = op.Slice(of_state, [0], [2 * hidden], [2])
-    return op.Concat(first, op.Mul(arrivals, new), axis=-1), of_state, dh, None
+    return _Found(op.Concat(first, op.Mul(arrivals, new), axis=-1), of_state, dh)
+
+
+def _gru_reset_before(op, given, before, of_x, of_h, length, hidden):
+    """The same in its first form, which resets the state before it is multiplied (linear_before_reset=0)."""
+    of_gates, of_new = op.Split(given.r, [2 * hidden, hidden], axis=0, outputs=2)
+    (xz, xr, xn), (hz, hr, _) = _split(op, of_x, 3, -1), _split(op, of_h, 3, -1)
+    z, r = op.Sigmoid(op.Add(xz, hz)), op.Sigmoid(op.Add(xr, hr))
+    reset = op.Mul(r, before)
+    hn = op.MatMul(reset, _turned(op, of_new))
+    hn = hn if given.bias is None else op.Add(hn, op.Slice(given.bias[1], [2 * hidden], [3 * hidden], [0]))
+    n = op.Tanh(op.Add(xn, hn))
+    of_z, of_n = op.Mul(op.Sub(before, n), _slope(op, z)), op.Mul(op.Sub(1.0, z), _bend(op, n))
+    direct = _split(op, op.Concat(of_z, of_n, axis=-1), length, 0)
+    through, kept, resets = (_split(op, v, length, 0) for v in (op.Mul(before, _slope(op, r)), z, r))
+    outputs = None if given.dy is None else _split(op, given.dy, length, 0)
+    dh, found = given.dh, []
+    for t in reversed(range(length)):
+        arrived = _arrives(op, outputs, dh, length, t)
+        dz, dn = _split(op, op.Mul(op.Concat(arrived, arrived, axis=-1), direct[t]), 2, -1)
+        of_reset = op.MatMul(dn, of_new)
+        gates = op.Concat(dz, op.Mul(of_reset, through[t]), axis=-1)
+        found.append(op.Concat(gates, dn, axis=-1))
+        dh = op.Add(op.Mul(arrived, kept[t]), op.Add(op.Mul(of_reset, resets[t]), op.MatMul(gates, of_gates)))
+    gates = _join(op, found[::-1], 0)
+    zr, dn = op.Split(gates, [2 * hidden, hidden], axis=2, outputs=2)
+    parts = _over_steps(op, zr, 2 * hidden, before, hidden), _over_steps(op, dn, hidden, reset, hidden)
+    return _Found(gates, gates, dh, dr=op.Concat(*parts, axis=0))
 
 
 def _rnn(op, given, before, of_x, of_h, length, hidden):
@@ -202,4 +244,4 @@ def _rnn(op, given, before, of_x, of_h, length, hidden):
         found.append(op.Mul(_arrives(op, outputs, dh, length, t), slopes[t]))
         dh = op.MatMul(found[-1], given.r)
     gates = _join(op, found[::-1], 0)
-    return gates, gates, dh, None
+    return _Found(gates, gates, dh)

@@ -3,6 +3,7 @@
 import numpy as np
 import onnx_ir as ir
 
+from xbench.converters import geometry
 from xbench.converters._printer import constant
 from xbench.converters.gradient.ops import dims, rank
 
@@ -24,10 +25,14 @@ def Expand(op, node, dy):
 
 
 def Tile(op, node, dy):
-    (x, repeats), shape = node.inputs, []
-    for times, n in zip(_known(node, repeats), dims(x), strict=True):
-        shape += [times, n]
-    return [op.ReduceSum(op.reshape(dy, shape), list(range(0, len(shape), 2)), keepdims=0)]
+    x, repeats = node.inputs
+    known, evens = constant(repeats), list(range(0, 2 * rank(x), 2))
+    if known is not None and dims(x).count(None) <= 1:
+        apart = op.reshape(dy, [n for pair in zip(known.tolist(), dims(x), strict=True) for n in pair])
+    else:
+        pairs = op.Concat(op.Unsqueeze(repeats, [1]), op.Unsqueeze(op.value(op.shape(x)), [1]), axis=1)
+        apart = op.Reshape(dy, op.Reshape(pairs, [-1]))
+    return [op.ReduceSum(apart, evens, keepdims=0)]
 
 
 def Concat(op, node, dy):
@@ -46,10 +51,10 @@ def Split(op, node, *dys):
 
 def Pad(op, node, dy):
     x, pads, _, axes = [*node.inputs, None, None][:4]
-    if node.attributes.get_string("mode", "constant") != "constant":
-        raise NotImplementedError(f"the gradient of Pad in mode {node.attributes.get_string('mode')}")
-    whole = _known(node, pads)
+    whole, mode = _known(node, pads), node.attributes.get_string("mode", "constant")
     where = list(range(rank(x))) if axes is None else _known(node, axes)
+    if mode != "constant":
+        return [_unpadded(op, dy, dims(x), geometry.pad_widths(rank(x), whole, where), mode)]
     low, high = whole[: len(where)], whole[len(where) :]
     dx = op.Slice(dy, low, [-n if n > 0 else _END for n in high], where) if min(whole) >= 0 else None
     if dx is None:  # what is cut away is zero
@@ -58,6 +63,43 @@ def Pad(op, node, dy):
 
 
 _END = np.iinfo(np.int64).max
+
+
+def _unpadded(op, dy, shape, widths, mode):
+    """The gradient of what was padded with itself: along each axis the sum of the runs in which it was read, forwards,
+    backwards or the same element again and again, each put back where it was read from."""
+    for axis, (n, (low, high)) in enumerate(zip(shape, widths, strict=True)):
+        if not low and not high:
+            continue
+        if n is None:
+            raise NotImplementedError(f"the gradient of Pad in mode {mode} along an axis whose length is not known")
+        total = None
+        for start, first, count, step in _runs(geometry.padded_index(n, low, high, mode)):
+            part = op.Slice(dy, [start], [start + count], [axis])
+            if step < 0:
+                part = op.Slice(part, [-1], [-_END], [axis], [-1])
+            part = op.ReduceSum(part, [axis]) if step == 0 and count > 1 else part
+            length, at = count if step else 1, first - (count - 1 if step < 0 else 0)
+            pads = [[size if a == axis else 0 for a in range(len(shape))] for size in (at, n - at - length)]
+            part = op.Pad(part, pads[0] + pads[1], 0.0) if length < n else part
+            total = part if total is None else op.Add(total, part)
+        dy = total
+    return dy
+
+
+def _runs(index):
+    """An index in runs of constant step -1, 0 or 1: where each begins, with which element, how long it is, its step."""
+    start = 0
+    while start < len(index):
+        steps, step = np.diff(index[start:]), 1
+        if len(steps) and abs(steps[0]) <= 1:
+            step = int(steps[0])
+            other = np.flatnonzero(steps != step)
+            count = int(other[0]) + 1 if other.size else len(steps) + 1
+        else:
+            count = 1
+        yield start, int(index[start]), count, step
+        start += count
 
 
 def Slice(op, node, dy):
@@ -141,9 +183,21 @@ def GatherElements(op, node, dy):
 
 def GatherND(op, node, dy):
     data, indices = node.inputs
-    if node.attributes.get_int("batch_dims", 0):
-        raise NotImplementedError("the gradient of GatherND with batch_dims")
+    if batch := node.attributes.get_int("batch_dims", 0):
+        indices = _with_batch(op, indices, batch)
     return [op.ScatterND(op.zeros_like(data), indices, dy, reduction="add"), None]
+
+
+def _with_batch(op, indices, batch):
+    """Indices (B..., q..., k) of each sample as indices (B..., q..., b + k) of the whole."""
+    shape = op.Shape(indices)
+    one = op.Concat(op.Slice(shape, [0], [-1]), [1], axis=0)
+    places = []
+    for axis in range(batch):
+        row = op.Range(op.value(np.array(0)), op.Gather(shape, op.value(np.array(axis))), op.value(np.array(1)))
+        row = op.Reshape(row, [-1 if a == axis else 1 for a in range(rank(indices))])
+        places.append(op.Expand(row, one))
+    return op.Concat(*places, indices, axis=-1)
 
 
 def ScatterElements(op, node, dy):
