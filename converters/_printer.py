@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from xbench.converters import STATIC_INPUTS
+from xbench.converters import PADDING, STATIC_INPUTS
 
 # Operators that return a tuple of this length whoever reads it; all others as many as the node has outputs.
 OUTPUTS = {"BatchNormalization": 3, "DynamicQuantizeLinear": 3, "GRU": 2, "LSTM": 3, "RNN": 2, "TopK": 2, "Unique": 4}
@@ -19,6 +19,12 @@ OPTIONAL_OUTPUTS = {"Dropout", "LayerNormalization", "MaxPool", "SoftmaxCrossEnt
 SEQUENCES = {"If", "Loop", "Scan", "SequenceMap", "Split"}
 # The types that Python's numbers stand for.
 NUMBERS = ("float32", "int64", "bool")
+
+
+def padding(node: ir.Node) -> int | None:
+    """The row of a Gather's table that is not trained (`PADDING`)."""
+    told = node.metadata_props.get(PADDING, "")
+    return int(told) if node.op_type == "Gather" and told.isdecimal() else None
 
 
 def constant(value: ir.Value | None) -> np.ndarray | None:
@@ -125,6 +131,7 @@ class Printer:
         inputs = self.inputs(node)
         attributes = [f"{name}={functions.get(name) or _attribute(value)}" for name, value in _stated(node)]
         attributes += [f"dtype={str(t.dtype)!r}" for t in _tensors(node) if str(t.dtype) not in NUMBERS]
+        attributes += [f"padding_idx={row}"] if (row := padding(node)) is not None else []
         outputs = [self.name(value) if _is_read(value) else "_" for value in node.outputs]
         if node.op_type == "BatchNormalization":
             attributes, outputs = self.statistics(node, attributes, outputs)

@@ -3,7 +3,8 @@
 What `export` guarantees (each with a test): initializer names equal `named_parameters()`; tied weights are one
 initializer; BatchNormalization and Dropout keep their place and parameters, nothing is folded into a convolution; the
 batch is symbolic; recurrent weights stay PyTorch's parameters, reordered inside the graph so that gradients reach them.
-Which initializers are trainable, and that the running variance is PyTorch's unbiased one, travels in `metadata_props`.
+Which initializers are trainable, that the running variance is PyTorch's unbiased one, and which row of an embedding is
+not trained, travels in `metadata_props`.
 """
 
 import json
@@ -20,7 +21,7 @@ from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import nn as torch_lib
 from torch import nn
 
-from xbench.converters import PARAMETERS, UNBIASED
+from xbench.converters import PADDING, PARAMETERS, UNBIASED
 from xbench.converters._printer import constant
 from xbench.converters.folding import fold
 from xbench.converters.torch_dropout import dropping
@@ -159,10 +160,19 @@ def _translations() -> dict[Any, Any]:
     """Operators this file writes itself, because the exporter's own form loses weights or hides constant shapes."""
     aten = torch.ops.aten
     return {
+        aten.embedding.default: _embedding,
         aten.lstm.input: _lstm,
         aten.gru.input: _gru,
         aten.scaled_dot_product_attention.default: _attention,
     }
+
+
+def _embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    """aten::embedding; ONNX's Gather trains every row, so the one that is not goes beside it."""
+    rows = op.Gather(weight, indices)
+    if padding_idx >= 0:
+        rows.producer().metadata_props[PADDING] = str(padding_idx)
+    return rows
 
 
 def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):

@@ -68,6 +68,19 @@ class Frozen(nn.Module):
         return self.head(x + self.path(self.branch(x)))
 
 
+class Padded(nn.Module):
+    """A table of five words, the one for padding among them, which is not zero and is not trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(5, 8, padding_idx=2), nn.Linear(8, 5)
+        with torch.no_grad():
+            self.table.weight[2] = 0.5
+
+    def forward(self, words: Tensor) -> Tensor:
+        return self.head(torch.tanh(self.table(words)).mean(1))
+
+
 class Strided(nn.Module):
     """Reads what it computed through strides, which is a lookup in all numbers of the batch."""
 
@@ -94,6 +107,10 @@ def recurrent() -> nn.Module:
 
 def frozen() -> nn.Module:
     return Frozen()
+
+
+def padded() -> nn.Module:
+    return Padded()
 
 
 def strided() -> nn.Module:

@@ -243,14 +243,18 @@ def test_an_update_rule_that_cannot_be_read_is_one_line(text, said):
     assert str(raised.value).endswith(said)
 
 
-@pytest.mark.parametrize("model", ["frozen --input words:int64:batch,6", "strided --input x:float32:batch,6"])
+WORDS = "--input words:int64:batch,6"
+
+
+@pytest.mark.parametrize("model", [f"frozen {WORDS}", f"padded {WORDS}", "strided --input x:float32:batch,6"])
 def test_what_other_peoples_modules_do_is_the_same_everywhere(shell, model):
-    """In Hugging Face's: parameters that are frozen, stochastic depth, rows of what was flattened with its batch."""
+    """In Hugging Face's: frozen parameters, stochastic depth, a row of a table that is not trained, rows of what was
+    flattened with its batch."""
     (shell.folder / "small_nets.py").write_text(Path(__file__).with_name("small_nets.py").read_text())
-    runtimes = [word for name in ("torch", "onnxruntime", "jax") for word in ("--runtime", name)]
+    runtimes = [word for name in ("torch", "onnxruntime", "jax", "tensorflow") for word in ("--runtime", name)]
     modes = [word for name in ("forward", "gradient", "step") for word in ("--mode", name)]
     answer = shell.run("check", *f"small_nets:{model}".split(), *runtimes, *modes, "--json")
-    assert [row["status"] for row in json.loads(answer.stdout)] == ["PASS"] * 9
+    assert [row["status"] for row in json.loads(answer.stdout)] == ["PASS"] * 12
 
 
 NORMS = """

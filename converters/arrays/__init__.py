@@ -11,8 +11,8 @@ The modules of this folder define the same names, `NAMES`, with NumPy's meaning 
 - `COMPILES`: whether elementwise functions of one array are compiled into one loop;
 - `projects_in_scan()`: whether `scan` is faster with the products of its rows inside than with one product ahead of it;
 - what NumPy lacks: `erf`, `sigmoid`, `trunc_divide` (of integers, towards zero), `scatter`, `top_k`, `det`, `fft`,
-  `scan`, `while_loop`, `cond`, `uniform`, `normal`, `asarray(x, like)` (in the type and on the device of `like`),
-  `beside(x, like)` (on its device).
+  `scan`, `while_loop`, `cond`, `stop_gradient`, `uniform`, `normal`, `asarray(x, like)` (in the type and on the device
+  of `like`), `beside(x, like)` (on its device).
 """
 
 UNARY = [
@@ -90,6 +90,6 @@ SHAPES = [
 ]
 SELECTION = ["argmax", "argmin", "argsort", "cumsum", "scatter", "sort", "take", "take_along_axis", "top_k", "where"]
 ALGEBRA = ["det", "einsum", "fft", "matmul"]
-CONTROL = ["cond", "scan", "while_loop"]
+CONTROL = ["cond", "scan", "stop_gradient", "while_loop"]
 ARRAYS = ["asarray", "astype", "beside", "concrete", "is_array", "normal", "shape", "type_of", "uniform"]
 NAMES = frozenset([*UNARY, *BINARY, *REDUCTIONS, *SHAPES, *SELECTION, *ALGEBRA, *CONTROL, *ARRAYS])

@@ -244,6 +244,10 @@ def cond(predicate, then, otherwise):
     return lax.cond(predicate, then, otherwise)
 
 
+def stop_gradient(x):
+    return lax.stop_gradient(x)
+
+
 def while_loop(test, body, state):
     """`state = body(*state)` as long as `test(*state)` is true."""
     state = tuple(jnp.asarray(s) for s in state)

@@ -198,6 +198,10 @@ def cond(predicate, then, otherwise):
     return then() if bool(predicate) else otherwise()
 
 
+def stop_gradient(x):
+    return x
+
+
 def while_loop(test, body, state):
     while bool(test(*state)):
         state = body(*state)

@@ -283,6 +283,10 @@ def _tensors(values):
     return tuple(tf.convert_to_tensor(v) for v in values)
 
 
+def stop_gradient(x):
+    return tf.stop_gradient(x)
+
+
 def while_loop(test, body, state):
     """`state = body(*state)` as long as `test(*state)` is true."""
     return tf.while_loop(test, lambda *s: _tensors(body(*s)), _tensors(state))

@@ -352,6 +352,10 @@ def cond(predicate, then, otherwise):
     return then() if bool(predicate) else otherwise()
 
 
+def stop_gradient(x):
+    return x.detach()
+
+
 def while_loop(test, body, state):
     """`state = body(*state)` as long as `test(*state)` is true."""
     while bool(test(*state)):

@@ -12,8 +12,13 @@ def wrapped(xp, indices, length):
     return xp.where(xp.less(indices, 0), indices + length, indices)
 
 
-def Gather(xp, x, indices, *, axis=0):
-    return xp.take(x, wrapped(xp, indices, xp.shape(x)[axis]), axis)
+def Gather(xp, x, indices, *, axis=0, padding_idx=None):
+    """`padding_idx` is ours (`converters/onnx.py`): a row of x that gets no gradient, as in PyTorch's Embedding."""
+    y = xp.take(x, wrapped(xp, indices, xp.shape(x)[axis]), axis)
+    if padding_idx is None:
+        return y
+    fixed = xp.expand_dims(xp.equal(indices, padding_idx), (len(xp.shape(indices)),))
+    return xp.where(fixed, xp.stop_gradient(y), y)
 
 
 def GatherElements(xp, x, indices, *, axis=0):

@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 
 from xbench.converters import geometry
-from xbench.converters._printer import constant
+from xbench.converters._printer import constant, padding
 from xbench.converters.gradient.ops import dims, rank
 
 
@@ -142,6 +142,10 @@ def _spread(op, dy, shape, axis, step):
 def Gather(op, node, dy):
     """Rows are added to zeros at the places they were read from; a single known one has zeros put around it."""
     table, indices = node.inputs
+    if (row := padding(node)) is not None:
+        fixed = op.value(np.array(row, indices.dtype.numpy()))
+        trained = op.Cast(op.Not(op.Equal(indices, fixed)), to=op.floating)
+        dy = op.Mul(dy, op.Unsqueeze(trained, [-1]))
     axis, n = node.attributes.get_int("axis", 0) % rank(table), rank(indices)
     length, known = dims(table)[axis], constant(indices)
     if known is not None and known.size == 1 and length is not None:
