@@ -17,6 +17,11 @@ from xbench.bench.write import weight_bytes, write
 from xbench.converters import PARAMETERS, STATIC_INPUTS
 from xbench.converters.reader import InvalidModel, canonical, plain, read, stored
 
+# Operators that hand on what they are given, in other shapes or types, where they read it first.
+MOVES = {
+    "Cast", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+}  # fmt: skip
+
 
 def export_zoo(name: str, seed: int, folder: Path, optimizer: models.Optimizer | None = None) -> None:
     """Exports a reference network into an empty folder, to be trained by its own update rule or by another."""
@@ -178,11 +183,15 @@ def _input(source: Source, value: ir.Value) -> dict[str, Any]:
 
 
 def _vocabulary(value: ir.Value) -> int:
-    """The rows of the smallest table the integers index; 256, a byte, where they index none."""
-    sizes = [256]
-    for node, index in value.uses():
-        table = node.inputs[0]
-        if node.op_type == "Gather" and index == 1 and table is not None and table.shape is not None:
-            rows = table.shape[node.attributes.get_int("axis", 0)]
-            sizes = [*sizes[1:], rows] if isinstance(rows, int) else sizes
-    return min(sizes)
+    """The rows of the smallest table that integers index, as they are or moved; 256, a byte, where they index none."""
+    sizes, follow, seen = list[int](), [value], {value}
+    while follow:
+        for node, index in follow.pop().uses():
+            table = node.inputs[0]
+            if node.op_type == "Gather" and index == 1 and table is not None and table.shape is not None:
+                rows = table.shape[node.attributes.get_int("axis", 0)]
+                sizes += [rows] if isinstance(rows, int) else []
+            elif index == 0 and node.op_type in MOVES:
+                follow += [moved for moved in node.outputs if moved not in seen]
+                seen.update(node.outputs)
+    return min(sizes, default=256)

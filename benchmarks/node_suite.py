@@ -212,10 +212,11 @@ def score(backend: str, names: Sequence[str]) -> dict[str, str]:
             if line.startswith('{"done"'):
                 found = json.loads(line)
                 verdicts[found["test"]] = found["verdict"]
-                print(f"\r{backend}: {len(verdicts)} of {len(names)}", end="", file=sys.stderr, flush=True)
+                if sys.stderr.isatty():
+                    print(f"\r{backend}: {len(verdicts)} of {len(names)}", end="", file=sys.stderr, flush=True)
         if process.wait() and len(verdicts) < len(names):
             verdicts[names[len(verdicts)]] = f"crash: exit code {process.returncode}"
-    print(file=sys.stderr)
+    print(f"\r{backend}: {len(verdicts)} of {len(names)}", file=sys.stderr)
     return verdicts
 
 
