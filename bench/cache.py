@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from xbench import converters, models
 from xbench.bench import XBenchError, digest
@@ -38,8 +39,7 @@ def artifact_folder(source: Source, seed: int = 0) -> Path:
     Raises:
         XBenchError: the file cannot be read.
     """
-    makers = (*map(Path(__file__).with_name, ("convert.py", "write.py")), *_converters())
-    made_by = [*map(_source, makers), versions(EXPORTERS)]
+    made_by = makers()
     if source.kind != "zoo":
         content = digest("file", file_digest(Path(source.place)), source.word.removeprefix(source.place), made_by)
         return root() / "models" / f"{source.stem}-{content}"
@@ -50,9 +50,12 @@ def artifact_folder(source: Source, seed: int = 0) -> Path:
     return root() / "models" / f"{source.place}-{digest('zoo', seed, network, made_by, options)}"
 
 
-def _converters() -> list[Path]:
-    """Every file that may shape an artifact: which operators a table has decides what is written out."""
-    return sorted(Path(converters.__file__).parent.rglob("*.py"))
+def makers() -> list[Any]:
+    """What decides how a model is converted: every file that may shape it (which operators a table has decides what is
+    written out), and the versions of who exports."""
+    ours = map(Path(__file__).with_name, ("convert.py", "write.py"))
+    files = sorted([*ours, *Path(converters.__file__).parent.rglob("*.py")])
+    return [*map(_source, files), versions(EXPORTERS)]
 
 
 def _source(path: Path) -> str:

@@ -93,7 +93,7 @@ class Exporter:
         with cache.written(folder / f"{source.stem}-made-{os.getpid()}") as temporary:
             self._export(source, temporary)
             made = _read(temporary)
-        name = folder / f"{source.stem}-{digest('module', source.word, made.digest)}"
+        name = folder / f"{source.stem}-{digest('module', source.word, made.digest, cache.makers())}"
         if name.exists():
             shutil.rmtree(folder / f"{source.stem}-made-{os.getpid()}")
         else:
@@ -143,7 +143,7 @@ def _clear(what: str) -> Iterator[None]:
         raise XBenchError(error.message if error.status == "ERROR" else f"{what}: {error.message}") from error
 
 
-ORACLE = 4  # version of the reference files
+ORACLE = 5  # version of the reference files
 
 
 def converted(artifact: Artifact, runtime: str) -> Path:

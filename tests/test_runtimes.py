@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.bench import Case
+from xbench.bench import Case, cache
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import verify
 from xbench.data import draw
@@ -54,6 +54,16 @@ def test_a_runtime_computes_the_network(exporter, tmp_path, model, runtime, mode
         assert missing in record["message"]
         return
     assert (record["status"], record["message"]) == ("PASS", None)
+
+
+def test_a_module_that_other_code_converted_is_another_artifact(exporter, monkeypatch):
+    """Its program and its weights may be the same, and what is said of them not."""
+    first = exporter.artifact(RECURRENT).folder
+    monkeypatch.setattr(exporter, "_modules", {})
+    assert exporter.artifact(RECURRENT).folder == first
+    monkeypatch.setattr(exporter, "_modules", {})
+    monkeypatch.setattr(cache, "makers", lambda: ["other"])
+    assert exporter.artifact(RECURRENT).folder != first
 
 
 @pytest.fixture(scope="module")
