@@ -18,6 +18,20 @@ _DROPOUT = [True]  # whether dropout drops anything in this process
 def _switched(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function, assigned=("__doc__",))  # with torch's own name Dynamo would not look inside
     def call(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
+        # In place it is no operator to the exporter, but random numbers and a product, that nothing could switch off.
+        return function(x, p, training and _DROPOUT[0], inplace and not torch.compiler.is_exporting())
+
+    return call
+
+
+def _of_channels(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
+    """Dropout of whole channels, for images of so many axes: to the exporter a product with ones that were dropped."""
+
+    @functools.wraps(function, assigned=("__doc__",))
+    def call(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
+        if torch.compiler.is_exporting() and x.dim() == axes + 2:
+            ones = x.new_ones(*x.shape[:2], *[1] * axes)
+            return x * nn.functional.dropout(ones, p, training)
         return function(x, p, training and _DROPOUT[0], inplace)
 
     return call
@@ -31,8 +45,11 @@ def _switched_attention(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-for _name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+for _name in ("dropout", "alpha_dropout", "feature_alpha_dropout"):
     setattr(nn.functional, _name, _switched(getattr(nn.functional, _name)))
+for _axes in (1, 2, 3):
+    _name = f"dropout{_axes}d"
+    setattr(nn.functional, _name, _of_channels(getattr(nn.functional, _name), _axes))
 nn.functional.scaled_dot_product_attention = _switched_attention(nn.functional.scaled_dot_product_attention)
 
 

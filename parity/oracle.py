@@ -193,12 +193,16 @@ def _named(kind: str, tensors: Mapping[str, torch.Tensor]) -> Tensors:
 
 @contextlib.contextmanager
 def _subnormal(kept: bool) -> Iterator[None]:
-    """Whether this thread keeps subnormal numbers or takes them for zero, as x86 and ARM can."""
+    """Whether subnormal numbers are kept or taken for zero, as x86 and ARM can. It is a thread that does either, so
+    that without them there is one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads if kept else 1)
     torch.set_flush_denormal(not kept)
     try:
         yield
     finally:
         torch.set_flush_denormal(False)
+        torch.set_num_threads(threads)
 
 
 @contextlib.contextmanager

@@ -47,6 +47,18 @@ class Dropping(nn.Module):
         return self.fc2(self.drop2(self.fc1(self.drop1(x.flatten(1))).relu()))
 
 
+class InPlace(nn.Module):
+    """Dropout that writes over what it is given, and dropout of whole channels, for images (3, 8, 8)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.head = nn.Conv2d(3, 6, 3), nn.Linear(6, 5)
+        self.channels, self.drop = nn.Dropout2d(0.5), nn.Dropout(0.5, inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.drop(self.channels(self.conv(x)).mean((2, 3))))
+
+
 class DropPath(nn.Module):
     """Leaves out a branch of half of the samples, written as Hugging Face does."""
 
@@ -97,6 +109,10 @@ class Strided(nn.Module):
 
 def dropping() -> nn.Module:
     return Dropping()
+
+
+def in_place() -> nn.Module:
+    return InPlace()
 
 
 def transformer() -> nn.Module:

@@ -246,10 +246,18 @@ def test_an_update_rule_that_cannot_be_read_is_one_line(text, said):
 WORDS = "--input words:int64:batch,6"
 
 
-@pytest.mark.parametrize("model", [f"frozen {WORDS}", f"padded {WORDS}", "strided --input x:float32:batch,6"])
+OTHERS = (
+    f"frozen {WORDS}",
+    f"padded {WORDS}",
+    "strided --input x:float32:batch,6",
+    "in_place --input x:float32:batch,3,8,8",
+)
+
+
+@pytest.mark.parametrize("model", OTHERS)
 def test_what_other_peoples_modules_do_is_the_same_everywhere(shell, model):
     """In Hugging Face's: frozen parameters, stochastic depth, a row of a table that is not trained, rows of what was
-    flattened with its batch."""
+    flattened with its batch, dropout in place and of channels."""
     (shell.folder / "small_nets.py").write_text(Path(__file__).with_name("small_nets.py").read_text())
     runtimes = [word for name in ("torch", "onnxruntime", "jax", "tensorflow") for word in ("--runtime", name)]
     modes = [word for name in ("forward", "gradient", "step") for word in ("--mode", name)]
