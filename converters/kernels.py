@@ -34,8 +34,8 @@ def kernel_orders(program: Program) -> Orders:
 def linear_orders(program: Program) -> Orders:
     """(in, out) for each weight of a linear layer, which PyTorch keeps as (out, in), that nothing else reads.
 
-    On a CPU JAX's GPT-2 takes 1.00 of the time of Flax so, 1.05 else, and TensorFlow
-    is slow with few rows times a matrix it must transpose; but gradients take longer (JAX's LSTM 0.94 to 1.06).
+    On a CPU JAX's GPT-2 takes 1.00 of the time of Flax so, 1.05 else, and TensorFlow without oneDNN is slow with few
+    rows times a matrix it must transpose; but gradients take longer (JAX's LSTM 0.94 to 1.06).
     """
     linear, other = set[str](), set[str]()
     for call in (node for node in ast.walk(ast.parse(program.source)) if isinstance(node, ast.Call)):
