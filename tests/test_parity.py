@@ -277,3 +277,10 @@ def test_an_onnx_file_has_its_oracle_in_the_operator_table(tmp_path):
     reference = verdict.read(tmp_path / "r.npz")
     truth = reference["input/0"].astype(np.float64) @ numpy_helper.to_array(weight).astype(np.float64)
     np.testing.assert_allclose(reference["output/y"], truth, rtol=1e-14)
+
+
+def test_the_run_without_subnormal_numbers_has_none_and_leaves_no_trace():
+    threads, tiny = torch.get_num_threads(), torch.full((100_000,), 1e-30)
+    with oracle._subnormal(False):
+        assert not (tiny * 1e-10).any()
+    assert (tiny * 1e-10).all() and torch.get_num_threads() == threads
