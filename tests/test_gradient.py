@@ -127,6 +127,17 @@ def test_what_a_tensor_is_read_for_adds_up():
     np.testing.assert_allclose(run(model, [given], [])[0], 2 * given + np.cos(given), rtol=1e-6)
 
 
+def test_a_tile_whose_repeats_are_computed():
+    model, op = graph_of("(float[2, 3] x, int64[2] r, float[4, 9] g) => (float[a, b] y) { y = Tile(x, r) }")
+    x, _, g = model.graph.inputs
+    found = differentiate(op, list(model.graph), {model.graph.outputs[0]: g}, [x])
+    model.graph.outputs[:] = [found[x]]
+    found[x].name = "dx"
+    seed = np.arange(36, dtype=np.float32).reshape(4, 9)
+    (dx,) = run(model, [np.ones((2, 3), np.float32), np.array([2, 3]), seed], [])
+    np.testing.assert_array_equal(dx, seed.reshape(2, 2, 3, 3).sum((0, 2)))
+
+
 def test_a_parameter_that_nothing_depends_on_has_no_gradient():
     model, op = graph_of("(float[3] x, float[3] w) => (float[3] y) { c = Floor(w) y = Add(x, c) }")
     x, w = model.graph.inputs
