@@ -88,11 +88,12 @@ def test_a_rule_gives_the_gradient_of_pytorch(op, index, float64):
 
 
 @pytest.mark.parametrize(("op", "index"), [p for p in KNOWN if p.values[0] in ("Conv", "ConvTranspose")])
-@pytest.mark.parametrize(("patches", "large"), [(0, 0), (1000, 1), (1000, 10**9)])
-def test_every_form_of_a_kernels_gradient_is_right(op, index, patches, large, float64, monkeypatch):
-    """As a convolution, as a product an image, as one product of the whole batch."""
+@pytest.mark.parametrize(("patches", "large", "margin"), [(0, 0, 0), (1000, 1, 0), (1000, 1, 1e9), (1000, 10**9, 0)])
+def test_every_form_of_a_kernels_gradient_is_right(op, index, patches, large, margin, float64, monkeypatch):
+    """As a convolution, as a product an image of patches or of rows, as one product of the whole batch."""
     monkeypatch.setattr(convolution, "PATCHES", patches)
     monkeypatch.setattr(convolution, "LARGE", large)
+    monkeypatch.setattr(convolution, "MARGIN", margin)
     seeds = [operators.direction(y.shape).astype(np.float32) for y in operators.expected(op, index)]
     found = run(gradient.__wrapped__(op, index), CASES[op][index].given(op), seeds)
     for mine, right in zip(found, operators.torch_gradients(op, index), strict=True):

@@ -12,6 +12,7 @@ from xbench.converters.gradient.ops import dims, rank
 # and on ONNX Runtime takes a third of the time of a convolution with a kernel as large as the image.
 PATCHES = 25
 LARGE = 256  # places from which on an image is a product by itself
+MARGIN = 1.5  # times as many places as a result has may be multiplied to copy less
 
 
 class _Window(NamedTuple):
@@ -81,7 +82,54 @@ def _places_sum(op, dy):
 
 def _kernel(op, image, out, w, window):
     """The kernel's gradient: products of the image and the result's gradient, summed over the batch and all places."""
-    return (_of_patches if math.prod(_space(w)) <= PATCHES else _of_windows)(op, image, out, w, window)
+    if math.prod(_space(w)) > PATCHES:
+        return _of_windows(op, image, out, w, window)
+    return (_of_rows if _rows_pay(image, out, w, window) else _of_patches)(op, image, out, w, window)
+
+
+def _padded(image, window):
+    """The spatial lengths of a padded image."""
+    n = rank(image) - 2
+    return [size + window.pads[i] + window.pads[n + i] for i, size in enumerate(_space(image))]
+
+
+def _with_pads(op, image, window):
+    n = rank(image) - 2
+    return op.Pad(image, [0, 0, *window.pads[:n], 0, 0, *window.pads[n:]], 0.0) if any(window.pads) else image
+
+
+def _rows_pay(image, out, w, window):
+    """Whether `_of_rows` can be taken and copies less than `_of_patches`, which copies an image twice a place."""
+    if rank(image) != 4 or set(window.strides) != {1}:
+        return False
+    (tall, wide), channels = _space(w), dims(w)[1] * window.group
+    places, padded = math.prod(_space(out)), math.prod(_padded(image, window))
+    less = (wide + 1) * channels + (tall + 2) * dims(w)[0] < 2 * tall * wide * channels
+    return less and places >= LARGE and wide * window.dilations[1] <= padded <= MARGIN * places
+
+
+def _of_rows(op, image, out, w, window):
+    """One product of matrices an image for all places of the kernel, in which a place is a distance: the image and the
+    result's gradient lie flat, in rows as long as those of the padded image.
+
+    What the place (i, j) meets is the image moved back by j, times the gradient moved on by i rows. So the image is
+    held once for each j, and the gradient once for each i: copies one behind the other, cut at another length than
+    theirs, are moved copies. What of a copy reaches into its neighbour's row meets zeros.
+    """
+    (tall, wide), (outputs, inputs), (rows, columns) = _space(w), dims(w)[:2], _space(out)
+    (height, width), (down, right), lead = _padded(image, window), window.dilations, [None, window.group]
+    length = height * width + right  # of a row of either operand
+    flat = op.reshape(_with_pads(op, image, window), [None, inputs * window.group, height * width])
+    back = op.Concat(*[flat] * wide, op.Slice(flat, [0], [wide * right], [2]), axis=2)
+    out = op.Pad(out, [0, 0, 0, 0, 0, 0, height + down - rows, width - columns], 0.0)
+    flat = op.reshape(out, [None, outputs, (height + down) * width])
+    gap, rest = op.Slice(flat, [rows * width], [rows * width + right], [2]), length - (tall - 1) * down * width
+    on = op.Concat(*[flat, gap] * (tall - 1), op.Slice(flat, [0], [rest], [2]), axis=2)
+    back = op.reshape(back, [*lead, inputs * wide, length])
+    on = op.reshape(on, [*lead, outputs // window.group * tall, length])
+    found = op.ReduceSum(op.MatMul(on, op.Transpose(back, perm=[0, 1, 3, 2])), [0], keepdims=0)
+    found = op.Transpose(op.reshape(found, [outputs, tall, inputs, wide]), perm=[0, 2, 1, 3])
+    return op.reshape_like(found, w)
 
 
 def _of_patches(op, image, out, w, window):
@@ -90,9 +138,7 @@ def _of_patches(op, image, out, w, window):
     Large images are multiplied one by one and the products added up; of small ones the whole batch is one product.
     """
     n, outputs, inputs, space = rank(image) - 2, dims(w)[0], dims(w)[1], _space(out)
-    padded = [size + window.pads[i] + window.pads[n + i] for i, size in enumerate(_space(image))]
-    if any(window.pads):
-        image = op.Pad(image, [0, 0, *window.pads[:n], 0, 0, *window.pads[n:]], 0.0)
+    padded, image = _padded(image, window), _with_pads(op, image, window)
     if alone := math.prod(space) >= LARGE:
         lead, batch, places = [None, window.group], [], math.prod(space)
     else:
