@@ -32,11 +32,11 @@ def measured(network: str, batch: int, options: argparse.Namespace, exporter: Ex
     found = list(run(cases, exporter.artifact(network), exporter, protocol, exporter.logs, say))
     passed = [record for record in found if record["status"] == "PASS"]
     rivals = [r for r in passed if r["case"]["runtime"] == "torch"]
-    best = min(rivals, key=lambda record: record["times"]["median_s"])
+    best = min(rivals, key=lambda record: record["times"]["median_s"], default=None)
     rows = []
     for record in found:
         row = {**record["case"], "status": record["status"], "message": record.get("message")}
-        if record["status"] == "PASS":
+        if record["status"] == "PASS" and best:
             blocks = record["times"]["blocks"], best["times"]["blocks"]
             row["median_s"] = record["times"]["median_s"]
             row["ratio"] = paired_ratio(*blocks, np.random.default_rng(0)).value if record is not best else 1.0
@@ -59,7 +59,7 @@ def main() -> int:
         exporter.close()
     for row in sorted(rows, key=lambda row: (row["model"], row.get("ratio", 0))):
         name = f"{row['model']} (batch {row['batch']}) {row['runtime']} {row['layout']}"
-        shown = f"{row['median_s'] * 1e3:8.1f} ms  {row['ratio']:.3f}" if "ratio" in row else row["message"]
+        shown = f"{row['median_s'] * 1e3:8.1f} ms  {row['ratio']:.3f}" if "ratio" in row else row["message"] or ""
         print(f"{name:45} {row['status']}  {shown}")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))

@@ -22,7 +22,9 @@ OPTIMIZER = "optimizer/"
 LOSS = "loss/"  # of one training step: each is a tensor of its own, because floors grow from step to step
 HALF_ULP = 2.0**-24
 REFERENCE = "reference.npz"  # beside the artifact of a part of a model (`bench/bisect_jobs.py`)
-BLIND = 1 / LIMITS["fp32"]  # a floor above this share of a tensor would let an error of its whole size pass
+# The share of a tensor that float32 itself may lose where it is judged. An error of a tensor's whole size never passes,
+# so from half of that share on floors grow no more.
+BLIND = 2 / LIMITS["fp32"]
 
 
 @dataclass(frozen=True)
@@ -95,11 +97,13 @@ def relative_error(candidate: np.ndarray, reference: np.ndarray) -> float:
     return float(np.where(difference == 0, 0.0, relative).max(initial=0.0))
 
 
-def bounds(name: str, reference: Mapping[str, np.ndarray]) -> tuple[float, float]:
-    """The L2 norm and the largest element of an error of one noise floor."""
-    floor = reference[f"floor/{name}"]
-    size, peak = size_of(reference[name])
-    return max(float(floor[0]), HALF_ULP * size), max(float(floor[1]), HALF_ULP * peak)
+def bounds(expected: np.ndarray, floor: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """The L2 norm and the largest element of an error of one noise floor: at least half a unit in the last place of the
+    tensor's own size, at most what lets no error of its whole size pass. What is nothing but noise has no such end."""
+    size, peak = size_of(expected)
+    norm = max(float(floor[0]), HALF_ULP * size)
+    norm = min(norm, size / LIMITS["fp32"]) if norm <= BLIND * size else norm
+    return norm, max(float(floor[1]), HALF_ULP * peak)
 
 
 def errors(
@@ -170,10 +174,8 @@ def _cancels(size: float, names: Iterable[str], reference: Mapping[str, np.ndarr
 
 
 def floors_off(candidate: np.ndarray, expected: np.ndarray, floor: Sequence[float] | np.ndarray) -> float:
-    """The error of one tensor in units of its noise floor (L2, largest element), which is at least half a unit in the
-    last place of the tensor's own size."""
-    bounds = (max(f, HALF_ULP * size) for f, size in zip(floor, size_of(expected), strict=True))
-    return max(_quotient(e, b) for e, b in zip(distance(candidate, expected), bounds, strict=True))
+    """The error of one tensor in units of its noise floor (L2, largest element)."""
+    return max(map(_quotient, distance(candidate, expected), bounds(expected, floor)))
 
 
 def _kind(name: str) -> str:

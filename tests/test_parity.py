@@ -149,6 +149,12 @@ def test_the_first_wrong_output_is_the_first_of_the_graph_and_the_first_wrong_gr
         assert judge(candidate, reference_of(1e-7, **named)).first_wrong == first
 
 
+@pytest.mark.parametrize("floor", [1 / 65, 1 / 40, 1 / 33])
+def test_an_error_of_the_whole_size_never_passes(floor):
+    for factor, status in ((0.99, "PASS"), (0.02, "PASS"), (-0.02, "FAIL")):
+        assert verdict_of(lambda x, f=factor: x * f, np.sign(TENSOR), floor).status == status
+
+
 def test_where_float32_itself_decides_nothing_the_verdict_is_unverified():
     assert verdict_of(lambda x: x, floor=0.1).status == "UNVERIFIED"
 
