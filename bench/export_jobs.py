@@ -1,8 +1,11 @@
 """What the exporter's worker can be asked to do: make artifacts, read what others made, compute references."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from xbench import models
 from xbench.bench import SYNTHETIC, XBenchError, samples
@@ -38,21 +41,26 @@ def import_tensorflow(path: str, file: str) -> None:
 
 
 def reference(artifact: str, mode: str, batch: int, seed: int, data: str, steps: int, path: str) -> None:
-    from xbench.parity import oracle
-
     model = Artifact.read(artifact)
     synthetic = data == SYNTHETIC
     drawn = candidate.sample(model, batch, seed) if synthetic else samples.draw(data, model.info, batch, seed)
-    oracle.write(model, Path(path), mode, [drawn] * steps)
+    _write(model, Path(path), mode, [drawn] * steps)
 
 
 def training_reference(artifact: str, data: str, batch: int, seed: int, steps: int, path: str) -> None:
     """The oracle's results of the first steps of a training; `data` is a file of `samples.py`."""
-    from xbench.parity import oracle
-
     given = samples.read(Path(data))
     batches = [given.training_batch(batch, seed, step) for step in range(steps)]
-    oracle.write(Artifact.read(artifact), Path(path), "step", batches)
+    _write(Artifact.read(artifact), Path(path), "step", batches)
+
+
+def _write(artifact: Artifact, path: Path, mode: str, batches: Sequence[tuple[Sequence[np.ndarray], Any]]) -> None:
+    from xbench.parity import oracle
+
+    try:
+        oracle.write(artifact, path, mode, batches)
+    except oracle.NotExported as error:
+        raise XBenchError(f"{artifact.name} was not exported as it is: {error}") from error
 
 
 def explain_forward(artifact: str, reference: str, candidate: str, tensor: str) -> list[dict[str, Any]]:

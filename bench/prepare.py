@@ -143,7 +143,7 @@ def _clear(what: str) -> Iterator[None]:
         raise XBenchError(error.message if error.status == "ERROR" else f"{what}: {error.message}") from error
 
 
-ORACLE = 5  # version of the reference files
+ORACLE = 6  # version of the reference files
 
 
 def converted(artifact: Artifact, runtime: str) -> Path:

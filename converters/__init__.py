@@ -28,6 +28,7 @@ TABLES = ("torch", "tensorflow", "jax")
 PARAMETERS = "xbench.parameters"  # metadata_props: JSON list of the trainable initializers
 UNBIASED = "xbench.unbiased_variance"  # metadata_props: set where BatchNormalization means PyTorch's
 PADDING = "xbench.padding_idx"  # metadata_props of a Gather: a row that is not trained, as PyTorch's Embedding has one
+DETACHED = "xbench.detached"  # metadata_props of an Identity that hands no gradient on, as Tensor.detach does not
 # Inputs, by position, whose values decide shapes or the form of the computation. Frameworks want them at compile time.
 STATIC_INPUTS: dict[str, tuple[int, ...]] = {
     "AffineGrid": (1,),

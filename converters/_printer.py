@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from xbench.converters import PADDING, STATIC_INPUTS
+from xbench.converters import DETACHED, PADDING, STATIC_INPUTS
 
 # Operators that return a tuple of this length whoever reads it; all others as many as the node has outputs.
 OUTPUTS = {"BatchNormalization": 3, "DynamicQuantizeLinear": 3, "GRU": 2, "LSTM": 3, "RNN": 2, "TopK": 2, "Unique": 4}
@@ -25,6 +25,11 @@ def padding(node: ir.Node) -> int | None:
     """The row of a Gather's table that is not trained (`PADDING`)."""
     told = node.metadata_props.get(PADDING, "")
     return int(told) if node.op_type == "Gather" and told.isdecimal() else None
+
+
+def detached(node: ir.Node) -> bool:
+    """Whether no gradient goes through an Identity (`DETACHED`)."""
+    return node.op_type == "Identity" and DETACHED in node.metadata_props
 
 
 def constant(value: ir.Value | None) -> np.ndarray | None:
@@ -132,6 +137,7 @@ class Printer:
         attributes = [f"{name}={functions.get(name) or _attribute(value)}" for name, value in _stated(node)]
         attributes += [f"dtype={str(t.dtype)!r}" for t in _tensors(node) if str(t.dtype) not in NUMBERS]
         attributes += [f"padding_idx={row}"] if (row := padding(node)) is not None else []
+        attributes += ["detached=1"] if detached(node) else []
         outputs = [self.name(value) if _is_read(value) else "_" for value in node.outputs]
         if node.op_type == "BatchNormalization":
             attributes, outputs = self.statistics(node, attributes, outputs)

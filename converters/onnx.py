@@ -3,8 +3,8 @@
 What `export` guarantees (each with a test): initializer names equal `named_parameters()`; tied weights are one
 initializer; BatchNormalization and Dropout keep their place and parameters, nothing is folded into a convolution; the
 batch is symbolic; recurrent weights stay PyTorch's parameters, reordered inside the graph so that gradients reach them.
-Which initializers are trainable, that the running variance is PyTorch's unbiased one, and which row of an embedding is
-not trained, travels in `metadata_props`.
+Which initializers are trainable, that the running variance is PyTorch's unbiased one, which row of an embedding is not
+trained, and what hands no gradient on, travels in `metadata_props`.
 """
 
 import json
@@ -21,12 +21,13 @@ from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import nn as torch_lib
 from torch import nn
 
-from xbench.converters import PADDING, PARAMETERS, UNBIASED
+from xbench.converters import DETACHED, PADDING, PARAMETERS, UNBIASED
 from xbench.converters._printer import constant
 from xbench.converters.folding import fold
 from xbench.converters.torch_dropout import dropping
 
 OPSET = 20
+OURS = "xbench"  # domain of operators that no pass knows
 
 
 def export(module: nn.Module, inputs: Mapping[str, np.ndarray]) -> ir.Model:
@@ -56,6 +57,7 @@ def export(module: nn.Module, inputs: Mapping[str, np.ndarray]) -> ir.Model:
         finally:
             logging.disable(logging.NOTSET)
     assert program is not None
+    program.model.graph.opset_imports[OURS] = 1
     model = clean(program.model)
     _keep_names(model, module)
     model.metadata_props[PARAMETERS] = json.dumps([name for name, p in module.named_parameters() if p.requires_grad])
@@ -72,9 +74,18 @@ def clean(model: ir.Model) -> ir.Model:
         _drop_zero_inputs(node, weights)
         _drop_idle(node)
     common.IdentityEliminationPass()(model)
+    _write_detached(model)
     common.RemoveUnusedNodesPass()(model)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     return model
+
+
+def _write_detached(model: ir.Model) -> None:
+    """Makes an ordinary Identity of each of ours, which no pass has removed, and says beside it what it is."""
+    for node in (node for node in model.graph.all_nodes() if node.domain == OURS):
+        node.domain = ""
+        node.metadata_props[DETACHED] = "1"
+    model.graph.opset_imports.pop(OURS, None)
 
 
 def _drop_zero_inputs(node: ir.Node, weights: Collection[ir.Value]) -> None:
@@ -160,11 +171,19 @@ def _translations() -> dict[Any, Any]:
     """Operators this file writes itself, because the exporter's own form loses weights or hides constant shapes."""
     aten = torch.ops.aten
     return {
+        aten.detach.default: _detach,
         aten.embedding.default: _embedding,
         aten.lstm.input: _lstm,
         aten.gru.input: _gru,
         aten.scaled_dot_product_attention.default: _attention,
     }
+
+
+def _detach(x):
+    """aten::detach; ONNX has no word for it, and passes would remove an Identity of its own."""
+    y = op.Identity(x)
+    y.producer().domain = OURS
+    return y
 
 
 def _embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):

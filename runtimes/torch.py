@@ -18,6 +18,8 @@ from xbench.converters.release import released
 from xbench.converters.torch_dropout import switch
 from xbench.runtimes import Options, Trainer, Unavailable
 
+MODULES = ("zoo", "module")  # origins of artifacts that were exported from a module
+
 
 class ProgramModule(nn.Module):
     """A converted model as an `nn.Module`; its parameters keep the names of the ONNX file."""
@@ -46,10 +48,10 @@ def module_of(artifact: Artifact) -> nn.Module:
 
     A user's module is made anew and given the weights it was exported with: a factory need not make the same twice.
     """
+    if artifact.info["origin"] not in MODULES:
+        return ProgramModule(artifact.program())
     if artifact.info["origin"] == "zoo":
         return models.build(models.find(artifact.name), artifact.info["seed"])
-    if artifact.info["origin"] != "module":
-        return ProgramModule(artifact.program())
     module, program = models.make(artifact.name.partition("@")[0]), artifact.program()
     arrays = {**program.state, **program.params}
     with torch.no_grad():
@@ -94,9 +96,12 @@ def optimizer_of(rule: dict[str, Any], parameters: Sequence[nn.Parameter]) -> to
 
 
 def update(optimizer: torch.optim.Optimizer, rule: dict[str, Any], count: int) -> None:
-    """The update of step `count`, counted from 1, with the gradients that the parameters hold."""
+    """The update of step `count`, counted from 1, with the gradients that the parameters hold. One that no gradient
+    reaches has a gradient of zero, as everywhere else: PyTorch by itself would spare it the decay."""
     for group in optimizer.param_groups:
         group["lr"] = rate(rule, count)
+        for p in group["params"]:
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
         if rule["clip"]:
             torch.nn.utils.clip_grad_norm_(group["params"], rule["clip"])
     optimizer.step()
@@ -107,7 +112,7 @@ SLOTS = {"momentum_buffer": "momentum", "exp_avg": "mean", "exp_avg_sq": "square
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, named: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The arrays an optimizer keeps, by `<slot>.<parameter>`; none for a parameter that never had a gradient."""
+    """The arrays an optimizer keeps, by `<slot>.<parameter>`; none before the first step."""
     return {
         f"{slot}.{name}": optimizer.state[p][key]
         for name, p in named.items()
@@ -201,8 +206,8 @@ class Torch(Trainer):
         return [value.detach().cpu().numpy() for value in outputs]
 
     def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
-        grads = {name: p.grad.cpu().numpy() for name, p in self.named.items() if p.grad is not None}
-        return float(result[0]), grads
+        grads = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in self.named.items()}
+        return float(result[0]), {name: grad.detach().cpu().numpy() for name, grad in grads.items()}
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         return standalone.write(self.artifact.program(), "torch", name, folder)

@@ -107,6 +107,33 @@ class Strided(nn.Module):
         return self.last(torch.as_strided(x, (x.shape[0], 4), (8, 2)))
 
 
+class Quantized(nn.Module):
+    """A step whose gradient is that of the line through it, and a teacher that learns nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.teacher, self.last = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        stepped = y + (torch.round(y * 4) / 4 - y).detach()
+        return self.last(torch.cat([stepped, self.teacher(x).detach()], 1))
+
+
+class Disguised(nn.Module):
+    """Computes something else while it is exported: in a branch of its own, or in its gradient alone."""
+
+    def __init__(self, gradient: bool) -> None:
+        super().__init__()
+        self.gradient, self.first, self.last = gradient, nn.Linear(6, 8), nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        if not torch.compiler.is_exporting():
+            y = y + 0.01 * (y - y.detach()) if self.gradient else y * 1.01
+        return self.last(y)
+
+
 def dropping() -> nn.Module:
     return Dropping()
 
@@ -133,3 +160,15 @@ def padded() -> nn.Module:
 
 def strided() -> nn.Module:
     return Strided()
+
+
+def quantized() -> nn.Module:
+    return Quantized()
+
+
+def disguised() -> nn.Module:
+    return Disguised(gradient=False)
+
+
+def disguised_gradient() -> nn.Module:
+    return Disguised(gradient=True)

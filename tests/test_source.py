@@ -251,18 +251,32 @@ OTHERS = (
     f"padded {WORDS}",
     "strided --input x:float32:batch,6",
     "in_place --input x:float32:batch,3,8,8",
+    "quantized --input x:float32:batch,6 --optimizer adamw,weight_decay=0.1",
 )
 
 
 @pytest.mark.parametrize("model", OTHERS)
 def test_what_other_peoples_modules_do_is_the_same_everywhere(shell, model):
     """In Hugging Face's: frozen parameters, stochastic depth, a row of a table that is not trained, rows of what was
-    flattened with its batch, dropout in place and of channels."""
+    flattened with its batch, dropout in place and of channels; what is detached."""
     (shell.folder / "small_nets.py").write_text(Path(__file__).with_name("small_nets.py").read_text())
     runtimes = [word for name in ("torch", "onnxruntime", "jax", "tensorflow") for word in ("--runtime", name)]
     modes = [word for name in ("forward", "gradient", "step") for word in ("--mode", name)]
     answer = shell.run("check", *f"small_nets:{model}".split(), *runtimes, *modes, "--json")
     assert [row["status"] for row in json.loads(answer.stdout)] == ["PASS"] * 12
+
+
+@pytest.mark.parametrize("name, modes", [("disguised", {"forward", "gradient"}), ("disguised_gradient", {"gradient"})])
+def test_a_graph_that_is_not_the_module_is_no_fault_of_runtimes(shell, name, modes):
+    """The exporter's word is not taken for it, and nobody is blamed for what it changed."""
+    (shell.folder / "small_nets.py").write_text(Path(__file__).with_name("small_nets.py").read_text())
+    options = ["--input", "x:float32:batch,6", "--runtime", "torch,jax"]
+    answer = shell.run("check", f"small_nets:{name}", *options, "--json")
+    for row in json.loads(answer.stdout):
+        told = "was not exported as it is: its graph computes something else" in (row["message"] or "")
+        expected = ("UNVERIFIED", True) if row["mode"] in modes else ("PASS", False)
+        assert (row["status"], told) == expected
+    assert answer.returncode == 1
 
 
 NORMS = """

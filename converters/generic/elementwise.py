@@ -61,8 +61,8 @@ def is_float(xp, *arrays):
 # ***** arithmetic *****
 
 
-def Identity(xp, x):
-    return x
+def Identity(xp, x, *, detached=0):
+    return xp.stop_gradient(x) if detached else x
 
 
 def Div(xp, a, b):

@@ -2,11 +2,11 @@
 
 import math
 
-from xbench.converters._printer import constant
+from xbench.converters._printer import constant, detached
 
 
 def Identity(op, node, dy):
-    return [dy]
+    return [None if detached(node) else dy]
 
 
 def Cast(op, node, dy):
