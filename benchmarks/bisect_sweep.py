@@ -6,7 +6,8 @@ Half of the faults are forward, in the graph that ONNX Runtime is given: a resul
 a 256th, negated or transposed, a bias dropped, an attribute or an operator changed. Half are backward: the gradient
 through one node of JAX's, 1 % too large or negated, or one gradient of ONNX Runtime's. A draw that float32's own noise
 hides, or that changes nothing, is no fault: it is counted and drawn again. A fault is found when its node is named, by
-a part of the graph of at most three nodes, and the script that comes with it ends with 1.
+a part of the graph of at most three nodes, and the script that comes with it ends with 1. FILE is written after every
+draw, and a draw that is in it is not run again.
 """
 
 import argparse
@@ -76,32 +77,34 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="numbers of draws, between commas")
-    parser.add_argument("--json", type=Path, help="a file for the figures")
+    parser.add_argument("--json", type=Path, help="a file for the figures, and to go on from")
     options = parser.parse_args()
+    known = json.loads(options.json.read_text()) if options.json and options.json.exists() else []
+    rows = {row["number"]: row for row in known}
     numbers = [int(n) for n in options.only.split(",")] if options.only else range(options.draws)
-    rows, none = [], 0
     with tempfile.TemporaryDirectory(prefix="xbench-sweep-") as folder:
         site = Path(folder, "site")
         site.mkdir()
         sys.path.insert(0, str(faulty.install(site)))
         os.environ["PYTHONPATH"] = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
         exporter = Exporter(Path(folder))
-        for number in numbers:
+        for number in (n for n in numbers if n not in rows):
             model = NETWORKS[number % len(NETWORKS)]
             mode = ("forward", "gradient")[number // len(NETWORKS) % 2]
-            draw, row = random.Random(f"{options.seed}/{number}"), None
+            draw, row, drawn = random.Random(f"{options.seed}/{number}"), None, 0
             artifact = exporter.artifact(model)
             exporter.close()
             while row is None:
                 with tempfile.TemporaryDirectory(dir=folder) as place:
                     row = tried(model, mode, artifact, draw, Path(place))
-                none += row is None
-            rows.append(row)
+                drawn += 1
+            rows[number] = {"number": number, "drawn": drawn, **row}
             print(line(number, row), flush=True)
             if options.json:
-                options.json.write_text(json.dumps(rows, indent=1))
-    found = [row for row in rows if row["found"]]
-    sizes = sorted(row["nodes_in_subgraph"] for row in rows)
+                options.json.write_text(json.dumps([rows[n] for n in sorted(rows)], indent=1))
+    found = [row for row in rows.values() if row["found"]]
+    sizes = sorted(row["nodes_in_subgraph"] for row in rows.values())
+    none = sum(row["drawn"] - 1 for row in rows.values())
     print(f"found {len(found)} of {len(rows)}; {none} draws were no fault; parts of {sizes[0]} to {sizes[-1]} nodes")
     return int(len(found) < len(rows))
 
