@@ -21,13 +21,13 @@ from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import nn as torch_lib
 from torch import nn
 
-from xbench.converters import DETACHED, PADDING, PARAMETERS, UNBIASED
+from xbench.converters import PADDING, PARAMETERS, UNBIASED
+from xbench.converters import torch_detached as detached
 from xbench.converters._printer import constant
 from xbench.converters.folding import fold
 from xbench.converters.torch_dropout import dropping
 
 OPSET = 20
-OURS = "xbench"  # domain of operators that no pass knows
 
 
 def export(module: nn.Module, inputs: Mapping[str, np.ndarray]) -> ir.Model:
@@ -39,7 +39,7 @@ def export(module: nn.Module, inputs: Mapping[str, np.ndarray]) -> ir.Model:
     module.train()
     batch = torch.export.Dim("batch")
     arguments = tuple(torch.from_numpy(array) for array in inputs.values())
-    with warnings.catch_warnings(), dropping(True):
+    with warnings.catch_warnings(), dropping(True), detached.detaching(module):
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
         try:
@@ -57,7 +57,9 @@ def export(module: nn.Module, inputs: Mapping[str, np.ndarray]) -> ir.Model:
         finally:
             logging.disable(logging.NOTSET)
     assert program is not None
-    program.model.graph.opset_imports[OURS] = 1
+    trainable = [name for name, p in module.named_parameters(remove_duplicate=False) if p.requires_grad]
+    program.model.graph.opset_imports[detached.OURS] = 1
+    detached.drop_idle(program.model, trainable)
     model = clean(program.model)
     _keep_names(model, module)
     model.metadata_props[PARAMETERS] = json.dumps([name for name, p in module.named_parameters() if p.requires_grad])
@@ -74,18 +76,10 @@ def clean(model: ir.Model) -> ir.Model:
         _drop_zero_inputs(node, weights)
         _drop_idle(node)
     common.IdentityEliminationPass()(model)
-    _write_detached(model)
+    detached.write(model)
     common.RemoveUnusedNodesPass()(model)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     return model
-
-
-def _write_detached(model: ir.Model) -> None:
-    """Makes an ordinary Identity of each of ours, which no pass has removed, and says beside it what it is."""
-    for node in (node for node in model.graph.all_nodes() if node.domain == OURS):
-        node.domain = ""
-        node.metadata_props[DETACHED] = "1"
-    model.graph.opset_imports.pop(OURS, None)
 
 
 def _drop_zero_inputs(node: ir.Node, weights: Collection[ir.Value]) -> None:
@@ -171,19 +165,12 @@ def _translations() -> dict[Any, Any]:
     """Operators this file writes itself, because the exporter's own form loses weights or hides constant shapes."""
     aten = torch.ops.aten
     return {
-        aten.detach.default: _detach,
+        aten.detach.default: detached.detach,
         aten.embedding.default: _embedding,
         aten.lstm.input: _lstm,
         aten.gru.input: _gru,
         aten.scaled_dot_product_attention.default: _attention,
     }
-
-
-def _detach(x):
-    """aten::detach; ONNX has no word for it, and passes would remove an Identity of its own."""
-    y = op.Identity(x)
-    y.producer().domain = OURS
-    return y
 
 
 def _embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):

@@ -162,7 +162,8 @@ def BatchNormalization(x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9,
     """Returns y and the running mean and variance, which change in training. ONNX's momentum is 1 - PyTorch's."""
     if not training_mode:
         return F.batch_norm(x, mean, var, scale, bias, False, 0.0, epsilon), mean, var
-    new_mean, new_var, n = mean.clone(), var.clone(), x.numel() // x.shape[1]
+    mean, var, n = mean.detach(), var.detach(), x.numel() // x.shape[1]
+    new_mean, new_var = mean.clone(), var.clone()
     y = F.batch_norm(x, new_mean, new_var, scale, bias, True, 1 - momentum, epsilon)
     if not unbiased:  # PyTorch stored n / (n - 1) times the batch variance
         new_var = var * momentum + (new_var - var * momentum) * ((n - 1) / n)

@@ -156,8 +156,10 @@ def _lower_statistics(op: Ops, graph: ir.Graph, unbiased: bool) -> dict[str, ir.
 
 def is_statistics(node: ir.Node) -> bool:
     """Whether training changes the running statistics of a BatchNormalization: not those of a file that says
-    `training_mode=1` itself, which means the batch's always, and gives the new ones as outputs."""
-    return node.op_type == "BatchNormalization" and not node.attributes.get_int("training_mode", 0)
+    `training_mode=1` itself, which means the batch's always, and gives the new ones as outputs; nor what is computed of
+    the batch instead, as without `track_running_stats`."""
+    stored = all(value is not None and value.is_initializer() for value in node.inputs[3:5])
+    return node.op_type == "BatchNormalization" and stored and not node.attributes.get_int("training_mode", 0)
 
 
 def _put_in_place(node: ir.Node, value: ir.Value) -> None:

@@ -258,7 +258,7 @@ OTHERS = (
 @pytest.mark.parametrize("model", OTHERS)
 def test_what_other_peoples_modules_do_is_the_same_everywhere(shell, model):
     """In Hugging Face's: frozen parameters, stochastic depth, a row of a table that is not trained, rows of what was
-    flattened with its batch, dropout in place and of channels; what is detached."""
+    flattened with its batch, dropout in place and of channels; what is detached, and statistics that nobody keeps."""
     (shell.folder / "small_nets.py").write_text(Path(__file__).with_name("small_nets.py").read_text())
     runtimes = [word for name in ("torch", "onnxruntime", "jax", "tensorflow") for word in ("--runtime", name)]
     modes = [word for name in ("forward", "gradient", "step") for word in ("--mode", name)]

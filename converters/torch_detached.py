@@ -1,0 +1,77 @@
+"""What hands no gradient on: `Tensor.detach` and what is computed under `torch.no_grad`.
+
+ONNX has no word for either. On its way here it is an Identity in a domain of ours, which no pass removes; then an
+ordinary one that says so in its `metadata_props`.
+"""
+
+import contextlib
+import functools
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from onnxscript import opset18 as op
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from xbench.converters import DETACHED
+
+OURS = "xbench"
+
+
+class _Detaching(TorchFunctionMode):
+    """Detaches every result that is computed without gradients, which the exporter's graph does not tell."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        fresh = isinstance(found, torch.Tensor) and not any(found is given for given in args)
+        return found.detach() if fresh and found.is_floating_point() and not torch.is_grad_enabled() else found
+
+
+@contextlib.contextmanager
+def detaching(module: nn.Module) -> Iterator[None]:
+    """While a module is exported."""
+    forward, own = module.forward, "forward" in vars(module)
+
+    @functools.wraps(forward)
+    def call(*inputs: Any) -> Any:
+        with _Detaching():
+            return forward(*inputs)
+
+    module.forward = call
+    try:
+        yield
+    finally:
+        if own:
+            module.forward = forward
+        else:
+            del module.forward
+
+
+def detach(x: Any) -> Any:
+    """aten::detach."""
+    y = op.Identity(x)
+    y.producer().domain = OURS
+    return y
+
+
+def drop_idle(model: ir.Model, trainable: Collection[str]) -> None:
+    """Removes what is detached of no parameter: constants, of which the exporter makes many."""
+    reached = {value for name, value in model.graph.initializers.items() if name in trainable}
+    for node in list(model.graph):
+        depends = any(value in reached for value in node.inputs)
+        if node.domain == OURS and not depends and not node.outputs[0].is_graph_output():
+            assert node.inputs[0] is not None
+            ir.convenience.replace_all_uses_with(node.outputs[0], node.inputs[0])
+            model.graph.remove(node, safe=True)
+        elif depends and node.domain != OURS:
+            reached.update(node.outputs)
+
+
+def write(model: ir.Model) -> None:
+    """Makes ordinary ones of all that are left."""
+    for node in (node for node in model.graph.all_nodes() if node.domain == OURS):
+        node.domain = ""
+        node.metadata_props[DETACHED] = "1"
+    model.graph.opset_imports.pop(OURS, None)
