@@ -165,12 +165,31 @@ def _translations() -> dict[Any, Any]:
     """Operators this file writes itself, because the exporter's own form loses weights or hides constant shapes."""
     aten = torch.ops.aten
     return {
+        aten.adaptive_max_pool1d.default: _adaptive_max_pool,
+        aten.adaptive_max_pool2d.default: _adaptive_max_pool,
+        aten.adaptive_max_pool3d.default: _adaptive_max_pool,
         aten.detach.default: detached.detach,
         aten.embedding.default: _embedding,
         aten.lstm.input: _lstm,
         aten.gru.input: _gru,
         aten.scaled_dot_product_attention.default: _attention,
     }
+
+
+def _adaptive_max_pool(x, output_size):
+    """aten::adaptive_max_pool, without its indices: along each axis the largest of windows that share its length, of
+    different lengths where it cannot be divided."""
+    for axis, count in enumerate(output_size, len(x.shape) - len(output_size)):
+        size = x.shape[axis]
+        if not isinstance(size, int):
+            raise NotImplementedError("adaptive_max_pool along an axis whose length is not known")
+        ends = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+        windows = [x] if count == 1 else [op.Slice(x, [low], [high], [axis]) for low, high in ends]
+        parts = [op.ReduceMax(window, [axis], keepdims=1) for window in windows]
+        shape, kind = [count if i == axis else n for i, n in enumerate(x.shape)], x.dtype
+        x = parts[0] if count == 1 else op.Concat(*parts, axis=axis)
+        x.shape, x.dtype = ir.Shape(shape), kind
+    return (x,)
 
 
 def _embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):

@@ -126,6 +126,20 @@ class Quantized(nn.Module):
         return self.last(torch.cat([stepped, self.teacher(x).detach(), other], 1))
 
 
+class Attentive(nn.Module):
+    """Weighs channels by their largest element, and takes the largest of windows that differ in length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.weigh, self.last = nn.Conv2d(3, 4, 3), nn.Linear(4, 4), nn.Linear(4 * 3 * 4, 5)
+        self.whole, self.windows = nn.AdaptiveMaxPool2d(1), nn.AdaptiveMaxPool2d((3, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        weights = torch.sigmoid(self.weigh(self.whole(y).flatten(1)))
+        return self.last(self.windows(y * weights[:, :, None, None]).flatten(1))
+
+
 class Disguised(nn.Module):
     """Computes something else while it is exported: in a branch of its own, or in its gradient alone."""
 
@@ -170,6 +184,10 @@ def strided() -> nn.Module:
 
 def quantized() -> nn.Module:
     return Quantized()
+
+
+def attentive() -> nn.Module:
+    return Attentive()
 
 
 def disguised() -> nn.Module:

@@ -251,6 +251,7 @@ OTHERS = (
     f"padded {WORDS}",
     "strided --input x:float32:batch,6",
     "in_place --input x:float32:batch,3,8,8",
+    "attentive --input x:float32:batch,3,10,9",
     "quantized --input x:float32:batch,6 --optimizer adamw,weight_decay=0.1",
 )
 
@@ -258,7 +259,8 @@ OTHERS = (
 @pytest.mark.parametrize("model", OTHERS)
 def test_what_other_peoples_modules_do_is_the_same_everywhere(shell, model):
     """In Hugging Face's: frozen parameters, stochastic depth, a row of a table that is not trained, rows of what was
-    flattened with its batch, dropout in place and of channels; what is detached, and statistics that nobody keeps."""
+    flattened with its batch, dropout in place and of channels; what is detached, statistics that nobody keeps, adaptive
+    pooling."""
     (shell.folder / "small_nets.py").write_text(Path(__file__).with_name("small_nets.py").read_text())
     runtimes = [word for name in ("torch", "onnxruntime", "jax", "tensorflow") for word in ("--runtime", name)]
     modes = [word for name in ("forward", "gradient", "step") for word in ("--mode", name)]
