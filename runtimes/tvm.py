@@ -68,7 +68,7 @@ class Inference(Runtime):
         module, params = detach_params(module)
         self.library = _compiled(module, self.device)
         self.vm = relax.VirtualMachine(self.library, self.device)
-        self.params = [tvm.runtime.tensor(p.numpy(), self.device) for p in params["main"]]
+        self.params = [tvm.runtime.tensor(p.numpy(), self.device) for p in params.get("main", ())]
         self.params_by_name = dict(zip(names, self.params, strict=True))
         self.main = self.vm["main"]
         return True

@@ -13,6 +13,7 @@ from test_cli import refused
 
 from xbench.bench import XBenchError
 from xbench.bench.source import parse, with_options
+from xbench.cli._choose import choose_runtimes
 from xbench.models import Optimizer, UnknownModel
 
 NETWORK = """
@@ -279,6 +280,15 @@ def test_a_graph_that_is_not_the_module_is_no_fault_of_runtimes(shell, name, mod
         expected = ("UNVERIFIED", True) if row["mode"] in modes else ("PASS", False)
         assert (row["status"], told) == expected
     assert answer.returncode == 1
+
+
+BARE = '<ir_version: 9, opset_import: ["": 20]> bare (float[n, 4] x) => (float[n, 4] y) { y = Softmax (x) }'
+
+
+def test_a_file_without_weights_runs_everywhere(shell):
+    onnx.save(onnx.parser.parse_model(BARE), shell.folder / "bare.onnx")
+    rows = json.loads(shell.run("check", "bare.onnx", "--json").stdout)
+    assert {row["runtime"]: row["status"] for row in rows} == dict.fromkeys(choose_runtimes(None), "PASS")
 
 
 NORMS = """
