@@ -17,7 +17,7 @@ from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import WEIGHTS, Artifact
 
 EXPORT_TIMEOUT = 1800.0
-LARGE = 2**30  # bytes of weights behind which the worker is ended, before runtimes need the memory
+LARGE = 2**30  # bytes of weights, or of a reference, behind which the worker is ended: runtimes need the memory
 FILE_TIMEOUT = 600.0  # for a file somebody brought, which may have been made to take for ever
 # A model.json without them is damaged.
 FACTS = {"name", "digest", "inputs", "outputs", "operators", "program_operators", "classes", "macs", "dead_nodes"}
@@ -111,6 +111,8 @@ class Exporter:
             if not path.exists():
                 where = {"artifact": str(artifact.folder), "path": str(path)}
                 self.call("reference", mode=mode, batch=batch, seed=seed, data=data, steps=steps, **where)
+                if path.stat().st_size > LARGE:
+                    self.close()
         return path
 
     def training_reference(self, artifact: Artifact, data: Path, content: str, **plan: int) -> Path:

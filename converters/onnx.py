@@ -76,10 +76,28 @@ def clean(model: ir.Model) -> ir.Model:
         _drop_zero_inputs(node, weights)
         _drop_idle(node)
     common.IdentityEliminationPass()(model)
+    _own_outputs(model)
     detached.write(model)
     common.RemoveUnusedNodesPass()(model)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     return model
+
+
+def _own_outputs(model: ir.Model) -> None:
+    """Lets every branch and body hand out values of its own: without its Identity it may be left with one from outside,
+    which ONNX does not allow."""
+    bodies = [
+        a.as_graph() for n in model.graph.all_nodes() for a in n.attributes.values() if a.type == ir.AttributeType.GRAPH
+    ]
+    for body in bodies:
+        for index, value in enumerate(body.outputs):
+            producer = value.producer()
+            if value not in body.inputs and (producer is None or producer.graph is not body):
+                own = ir.node("Identity", [value])
+                own.outputs[0].name = f"{value.name}_{body.name or 'body'}_{index}"
+                own.outputs[0].shape, own.outputs[0].type = value.shape, value.type
+                body.append(own)
+                body.outputs[index] = own.outputs[0]
 
 
 def _drop_zero_inputs(node: ir.Node, weights: Collection[ir.Value]) -> None:

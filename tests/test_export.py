@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
@@ -377,3 +378,19 @@ def test_a_product_and_a_bias_are_one_gemm_and_compute_the_same():
     assert "params['one.weight'], params['one.bias'], transB=1)" in program.source
     assert program.source.count("MatMul(") == 2
     assert_same_training(module, program, array(2, 3, 6))
+
+
+BRANCHES = """<ir_version: 9, opset_import: ["": 20]> g (bool c, float[2] x) => (float[2] y) {
+    a = Relu (x)
+    y = If (c) <then_branch = kept () => (float[2] p) { p = Identity (a) },
+                else_branch = turned () => (float[2] q) { q = Neg (a) }>
+}"""
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_that_hands_on_what_is_outside_stays_a_branch(taken):
+    """Without its Identity it had no output of its own, which ONNX Runtime refuses to load (EmbeddingBag)."""
+    model = ir.to_proto(exporter.clean(ir.from_proto(onnx.parser.parse_model(BRANCHES))))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (y,) = session.run(None, {"c": np.array(taken), "x": np.array([-1, 2], np.float32)})
+    np.testing.assert_array_equal(y, [0, 2] if taken else [0, -2])
