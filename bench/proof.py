@@ -16,7 +16,7 @@ from xbench.converters.artifact import Artifact
 from xbench.runtimes import layouts
 
 SEEDS = (0, 1, 2)  # the third decides where the first two disagree
-MEMORY = 3 * 2**30  # bytes that must be free before another cell is opened beside those that are
+MEMORY = 3 * 2**30  # bytes that a cell may take
 # And so many a parameter: a runtime holds them several times over, and two references in float64, those of a training
 # step with the optimizer's arrays.
 HELD = {"forward": 16, "gradient": 48, "step": 96}
@@ -145,17 +145,21 @@ def verify_each(
 ) -> Iterator[Record]:
     """The records of `verify` as they come: nothing is timed, so several cells may share the machine.
 
-    A cell waits for others while memory is short. Whatever ends this, such as Ctrl-C, ends the workers too.
+    A cell waits for others where what was free is promised to them: they take it by and by. Whatever ends this, such as
+    Ctrl-C, ends the workers too.
     """
-    running: set[Future[Record]] = set()
+    running: dict[Future[Record], int] = {}
+    free = machine.available_memory()
     with ThreadPoolExecutor(at_once) as pool:
         try:
             for case, artifact in cells:
                 need = MEMORY + HELD[case.mode] * artifact.info["parameter_count"]
-                while running and (len(running) == at_once or machine.available_memory() < need):
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                while running and (len(running) == at_once or sum(running.values()) + need > free):
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    running = {future: bytes_ for future, bytes_ in running.items() if future not in done}
                     yield from (future.result() for future in done)
-                running.add(pool.submit(verify, case, artifact, exporter, timeout, logs))
+                free = free if running else machine.available_memory()
+                running[pool.submit(verify, case, artifact, exporter, timeout, logs)] = need
             yield from (future.result() for future in as_completed(running))
         finally:
             while not all(future.done() for future in running):
