@@ -279,6 +279,7 @@ CASES: dict[str, list[Row]] = {
         row(X, ints(1), ints(3), ints(2)),
         row(X, ints(0, -3), ints(2**63 - 1, -1), ints(0, -1)),
         row(X, ints(-1), ints(-(2**62)), ints(1), ints(-1)),
+        row(X, ints(-1), ints(-(2**63)), ints(2), ints(-1)),
         row(X, ints(3), ints(0), ints(2), ints(-2)),
         row(X, ints(0, 1), ints(2, 3)),
         row(X, ints(0), ints(4), ints(2), ints(2)),

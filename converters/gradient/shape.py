@@ -116,7 +116,7 @@ def Slice(op, node, dy):
             if (start, step) == (0, 1) and end >= np.iinfo(np.int32).max:
                 continue
             raise NotImplementedError("the gradient of a Slice of an axis whose length is not known")
-        first, last, _ = slice(start, end, step).indices(n) if end > -_END else (min(start, n - 1), -1, step)
+        first, last, _ = slice(start, end, step).indices(n)
         count = len(range(first, last, step))
         if step < 0:
             dy = op.Slice(dy, [-1], [-_END], [axis], [-1])
