@@ -1,4 +1,5 @@
-"""What a worker can be asked to do, beside the jobs of `export_jobs.py`, `train_jobs.py` and `bisect_jobs.py`.
+"""What a worker can be asked to do, beside the jobs of `audit_jobs.py`, `export_jobs.py`, `train_jobs.py` and
+`bisect_jobs.py`.
 
 Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`_CELL`): a
 runtime made ready, the references it is proved on, the steps to time.
@@ -156,13 +157,18 @@ def check_more(path: str) -> dict[str, Any]:
     return verdict.judge(candidate.run(cell.runtime, cell.artifact, cell.mode, expected), expected).as_dict()
 
 
-def warm(plane: str, seconds: float) -> list[float]:
-    """Switches dropout on where there is any, and steps until the times are flat."""
+def arm(plane: str) -> None:
+    """Switches dropout on where there is any, and makes the steps that are timed."""
     (cell,) = _CELL
     if cell.mode != "forward" and cell.artifact.has_dropout:
         expected = cell.references[0]
         cell.runtime.prepare(candidate.inputs_of(expected), expected["labels"], dropout=True)
     cell.steps = _steps(cell, plane)
+
+
+def warm(seconds: float) -> list[float]:
+    """Steps until the times are flat."""
+    (cell,) = _CELL
     return timing.warm(cell.steps, seconds)
 
 
@@ -188,9 +194,7 @@ def _verify(cell: Cell) -> None:
     """
     index = (cell.turn - 1) % len(cell.steps)
     if cell.mode == "forward":
-        values = zip(cell.artifact.info["outputs"], cell.runtime.get(cell.last), strict=True)
-        outputs = {f"output/{name}": value for name, value in values}
-        found = verdict.judge(outputs, cell.references[index])
+        found = verdict.judge(candidate.named(cell.artifact, cell.runtime.get(cell.last)), cell.references[index])
         if found.precision != "fp32":
             raise verdict.Changed(f"while it was timed {found.message}")
     else:
@@ -200,9 +204,14 @@ def _verify(cell: Cell) -> None:
 
 
 def _steps(cell: Cell, plane: str) -> list[Callable[[], object]]:
-    """One step a reference: inputs rotate, so that a runtime that remembers answers is caught."""
+    """One step a reference: inputs rotate, so that a runtime that remembers its last answer is caught."""
+    return [step_of(cell, reference, plane) for reference in cell.references]
+
+
+def step_of(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
+    """What is timed: one step on the inputs and labels of a reference."""
     make = {"forward": _forward_step, "gradient": _gradient_step, "step": _training_step}[cell.mode]
-    return [make(cell, reference, plane) for reference in cell.references]
+    return make(cell, reference, plane)
 
 
 def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
@@ -261,4 +270,4 @@ def _training_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) 
     return resident
 
 
-JOBS = (answer, convertible, race_layouts, open_cell, check, check_more, certify, save, warm, block)
+JOBS = (answer, convertible, race_layouts, open_cell, check, check_more, certify, save, arm, warm, block)

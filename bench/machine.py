@@ -8,10 +8,14 @@ from typing import Any
 
 
 def cpus() -> int:
-    """CPUs this process may use: the affinity mask, cut by the cgroup's quota."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many CPUs this process may use: the affinity mask, cut by the cgroup's quota."""
     quota = _quota()
-    return max(1, min(allowed, int(quota))) if quota else allowed
+    return max(1, min(len(allowed()), int(quota))) if quota else len(allowed())
+
+
+def allowed() -> list[int]:
+    """The numbers of the CPUs in the affinity mask."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [*range(os.cpu_count() or 1)]
 
 
 def _quota() -> float | None:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from xbench.bench import AUTO, Case, digest, machine
+from xbench.bench.results import VERSION as SCHEMA
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import parse, table, version
 
@@ -25,7 +26,7 @@ def base(case: Case, artifact: Artifact, session: str) -> Record:
     name, _ = parse(case.runtime)
     row = table()[name]
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "key": key(case, artifact),
         "case": asdict(case),
         "status": "CRASH",
@@ -35,6 +36,8 @@ def base(case: Case, artifact: Artifact, session: str) -> Record:
         "dropout": artifact.has_dropout and case.mode != "forward",
         "layout": None,
         "parity": None,
+        "contracts": None,
+        "audit": None,
         "times": None,
         "session": session,
         "artifact": artifact.digest,

@@ -18,8 +18,8 @@ from typing import Any
 
 from xbench.bench import Case, XBenchError
 
-VERSION = 1
-# 1: the first format.
+VERSION = 2
+# 1: the first format. 2: `contracts` and `audit`, what the runtime promises and what was measured of it.
 
 FOLDER = Path("xbench-results")
 FILE = "results.jsonl"

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, XBenchError, digest, machine
+from xbench.bench import Case, XBenchError, contracts, digest, machine
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import located, outcome, prove
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.statistics import median_interval, relative_half_width
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
+from xbench.runtimes import parse, table
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class Protocol:
 
     @property
     def block(self) -> float:
+        return self.budget / 15
+
+    @property
+    def audit(self) -> float:
         return self.budget / 15
 
 
@@ -91,12 +96,19 @@ def _open(
     try:
         batches = [case.batch, case.batch]
         record, opening = prove(record, case, artifact, exporter, worker, protocol.timeout, batches)
-        if record["status"] == "PASS":
-            warmup = worker.call("warm", protocol.timeout, plane=case.plane, seconds=protocol.budget)
-            worker.pause()
-            return Open(case, record | {"times": opening | {"warmup": warmup}}, worker)
-        worker.stop()
-        return located(record, case, artifact, exporter, protocol.timeout)
+        if record["status"] != "PASS":
+            worker.stop()
+            return located(record, case, artifact, exporter, protocol.timeout)
+        worker.call("arm", protocol.timeout, plane=case.plane)
+        facts, kept = contracts.audited(worker, case, protocol.timeout, protocol.audit)
+        words = "; ".join(filter(None, (record["message"], *contracts.told(kept))))
+        record |= {"contracts": contracts.as_dicts(kept), "audit": facts, "message": words or None}
+        if reason := contracts.broken(kept, table()[parse(case.runtime)[0]].hidden):
+            worker.stop()
+            return record | {"status": "FAIL", "message": reason}
+        warmup = worker.call("warm", protocol.timeout, seconds=protocol.budget)
+        worker.pause()
+        return Open(case, record | {"times": opening | {"warmup": warmup}}, worker)
     except WorkerFailure as failure:
         worker.stop()
         failed = record | outcome(failure)

@@ -46,11 +46,12 @@ def judged(
     cases: list[Case], artifact: Artifact, seeds: int, exporter: Exporter, folder: Path
 ) -> dict[str, list[dict[str, Any]] | str]:
     """Runtime -> its verdict on every seed, or why there is none; as many references as there is room for at once."""
-    mode, size = cases[0].mode, 2**20 + 16 * artifact.info["parameter_count"]
-    chunk, found = max(1, min(seeds, DISK // size)), {case.runtime: impossible(case, artifact) or [] for case in cases}
-    for first in range(0, seeds, chunk):
-        numbers = range(first, min(seeds, first + chunk))
-        paths = [exporter.reference(artifact, mode, BATCH, n, "synthetic", STEPS) for n in numbers]
+    mode, found = cases[0].mode, {case.runtime: impossible(case, artifact) or [] for case in cases}
+    numbers = [*range(seeds)]
+    while numbers:
+        paths: list[Path] = []
+        while numbers and sum(path.stat().st_size for path in paths) < DISK:
+            paths.append(exporter.reference(artifact, mode, BATCH, numbers.pop(0), "synthetic", STEPS))
         for case in cases:
             verdicts = found[case.runtime]
             try:

@@ -61,7 +61,8 @@ def open_cell(runtime: str, model: str, batch: int, exporter: Exporter) -> jobs.
     artifact = exporter.artifact(model)
     reference = str(exporter.reference(artifact, "forward", batch, 0, "synthetic"))
     jobs.open_cell(str(artifact.folder), runtime, "forward", "cpu", machine.cpus(), "nchw", [reference])
-    jobs.warm("resident", 5)
+    jobs.arm("resident")
+    jobs.warm(5)
     return jobs._CELL[0]
 
 

@@ -14,6 +14,7 @@ from xbench.cli.check import check
 from xbench.cli.convert import convert
 from xbench.cli.doctor import doctor
 from xbench.cli.list import app as list_app
+from xbench.cli.plugin import app as plugin_app
 from xbench.cli.show import show
 from xbench.cli.time import time
 from xbench.cli.train import train
@@ -32,6 +33,7 @@ app = typer.Typer(
 for command in (convert, check, time, train, bisect, show, doctor):
     app.command(epilog=EPILOG if command is time else None)(command)
 app.add_typer(list_app, name="list")
+app.add_typer(plugin_app, name="plugin")
 
 
 def main() -> None:

@@ -33,12 +33,13 @@ def fold(model: ir.Model) -> None:
     """
     from onnxscript.optimizer import fold_constants  # comes with PyTorch's extra
 
+    own = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
     common.AddInitializersToInputsPass()(model)
     try:
         fold_constants(model, onnx_shape_inference=True, should_fold=_is_cheap)
     except Exception as error:  # onnxscript, onnx.reference and NumPy raise many kinds
         raise InvalidModel(error) from error
-    common.RemoveInitializersFromInputsPass()(model)
+    model.graph.inputs[:] = own  # whatever became of the initializers: some are read no more
 
 
 def _is_cheap(node: ir.Node) -> bool | None:

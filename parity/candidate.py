@@ -1,12 +1,12 @@
 """Runs a prepared runtime on the inputs of a reference and names what comes out as the reference names it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from xbench import models
 from xbench.converters.artifact import Artifact
-from xbench.parity.verdict import OPTIMIZER, loss_by_step, steps_of
+from xbench.parity.verdict import OPTIMIZER, Changed, loss_by_step, steps_of
 from xbench.runtimes import Runtime, Trainer
 
 
@@ -27,6 +27,18 @@ def sample(artifact: Artifact, batch: int, seed: int) -> tuple[list[np.ndarray],
     )
 
 
+def named(artifact: Artifact, values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs of forward, as references name them.
+
+    Raises:
+        Changed: there are not as many as the graph has.
+    """
+    names = artifact.info["outputs"]
+    if len(values) != len(names):
+        raise Changed(f"gives {len(values)} of {len(names)} outputs")
+    return {f"output/{name}": value for name, value in zip(names, values, strict=True)}
+
+
 def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Outputs, or loss and gradients, or the losses of as many steps as the reference has, and weights and optimizer
     state behind them; leaves the runtime as it was."""
@@ -34,8 +46,7 @@ def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str,
     if mode == "forward":
         result = runtime.forward(*inputs)
         runtime.wait(result)
-        outputs = zip(artifact.info["outputs"], runtime.get(result), strict=True)
-        return {f"output/{name}": value for name, value in outputs}
+        return named(artifact, runtime.get(result))
     assert isinstance(runtime, Trainer)
     (labels,) = runtime.put([reference["labels"]])
     if mode == "gradient":

@@ -214,4 +214,4 @@ def read(path: Path) -> dict[str, np.ndarray]:
 
 
 class Changed(Exception):
-    """A runtime that was proved equal computed something else while it was timed."""
+    """A runtime gives fewer outputs than the graph has, or computes something else while it is timed."""

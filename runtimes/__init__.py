@@ -82,6 +82,14 @@ class Runtime(ABC):
         """
         return None
 
+    def placed(self) -> Mapping[str, int] | None:
+        """Where the compiled model runs: `cpu`, `cuda` or another name of a device -> how many of its nodes, or of its
+        arrays where the runtime does not tell of nodes. None where it tells nothing.
+
+        Called after a step.
+        """
+        return None
+
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """Writes the model in the runtime's own form, to be used without xbench, and returns the names of the files.
 
@@ -128,7 +136,8 @@ class Row:
 
     `operators` names the operator table (a file of `converters/`) that the runtime runs our text in, if any; `layouts`
     are the orders of an image's axes that it can be told to compute in. Arrays go in and out in ONNX's order, nchw, in
-    all of them. Modes `on_request` take minutes to prepare, and are left out where no mode is asked for.
+    all of them. A `hidden` row is a fake for tests: it is not listed, and may compute before the clock. Modes
+    `on_request` take minutes to prepare, and are left out where no mode is asked for.
     """
 
     entry: str

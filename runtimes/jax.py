@@ -1,6 +1,7 @@
 """JAX: the printed program under `jax.jit`, compiled ahead of the first call."""
 
 import functools
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,10 @@ class Jax(Trainer):
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         return standalone.write(self.program, "jax", name, folder)
+
+    def placed(self) -> dict[str, int]:
+        kinds = [device.platform for array in {**self.params, **self.state}.values() for device in array.devices()]
+        return dict(Counter("cuda" if kind == "gpu" else kind for kind in kinds))
 
     def weights(self) -> dict[str, np.ndarray]:
         return self._named_as_onnx({**self.params, **self.state})

@@ -1,6 +1,7 @@
 """ONNX Runtime: its CPU or CUDA provider, all graph optimisations, intra-op threads as told."""
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,20 @@ def _session(model: str | bytes, options: Options) -> onnxruntime.InferenceSessi
     settings.intra_op_num_threads = options.threads
     settings.inter_op_num_threads = 1
     settings.log_severity_level = 3
+    settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     session = onnxruntime.InferenceSession(model, settings, providers=providers)
     if options.device == "cuda" and session.get_providers()[0] != "CUDAExecutionProvider":
         raise Unavailable("requested CUDA, got CPU: ONNX Runtime could not start its CUDA provider")
     return session
+
+
+def _placed(session: onnxruntime.InferenceSession) -> dict[str, int]:
+    """Nodes by the device of the provider that was given them, before providers fuse any."""
+    devices = {"CPUExecutionProvider": "cpu", "CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "cuda"}
+    found = Counter[str]()
+    for part in session.get_provider_graph_assignment_info():
+        found[devices.get(part.ep_name, part.ep_name)] += len(part.get_nodes())
+    return dict(found)
 
 
 class Inference(Runtime):
@@ -74,6 +85,9 @@ class Inference(Runtime):
     def get(self, outputs: Any) -> list[np.ndarray]:
         return outputs if self.options.device == "cpu" else outputs.copy_outputs_to_cpu()
 
+    def placed(self) -> dict[str, int]:
+        return _placed(self.session)
+
     def held(self) -> Mapping[str, np.ndarray]:
         """The initializers of the file the session was made from: a session does not give its own back."""
         return Initializers(Path(self.path))
@@ -91,7 +105,11 @@ class Inference(Runtime):
 
 class Training(GraphTrainer):
     def compile(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
-        return _session(model.SerializeToString(), self.options)
+        self.session = _session(model.SerializeToString(), self.options)
+        return self.session
+
+    def placed(self) -> dict[str, int]:
+        return _placed(self.session)
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         return tuple(self.buffer(array) for array in arrays)

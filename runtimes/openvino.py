@@ -23,6 +23,12 @@ def _settings(threads: int) -> dict[str, Any]:
     return {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads}
 
 
+def _placed(compiled: openvino.CompiledModel) -> dict[str, int]:
+    """Nodes of the compiled graph by device."""
+    devices = compiled.get_property("EXECUTION_DEVICES")
+    return {" + ".join(devices).lower(): len(compiled.get_runtime_model().get_ops())}
+
+
 class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
         self.core, self.threads = openvino.Core(), options.threads
@@ -32,7 +38,8 @@ class Inference(Runtime):
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         model = self.model.clone()  # the weights are not copied
         model.reshape({name: list(array.shape) for name, array in zip(self.names, inputs, strict=True)})
-        self.request = self.core.compile_model(model, "CPU", _settings(self.threads)).create_infer_request()
+        self.compiled = self.core.compile_model(model, "CPU", _settings(self.threads))
+        self.request = self.compiled.create_infer_request()
         return True
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
@@ -50,6 +57,9 @@ class Inference(Runtime):
     def get(self, outputs: Any) -> list[np.ndarray]:
         return [tensor.data.copy() for tensor in outputs]
 
+    def placed(self) -> dict[str, int]:
+        return _placed(self.compiled)
+
     def held(self) -> dict[str, np.ndarray]:
         constants = [node for node in self.model.get_ops() if node.get_type_name() == "Constant"]
         return {node.get_friendly_name(): node.get_data() for node in constants}
@@ -63,7 +73,11 @@ class Inference(Runtime):
 class Training(GraphTrainer):
     def compile(self, model: onnx.ModelProto) -> openvino.CompiledModel:
         core, settings = openvino.Core(), _settings(self.options.threads)
-        return core.compile_model(core.read_model(model.SerializeToString()), "CPU", settings)
+        self.compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", settings)
+        return self.compiled
+
+    def placed(self) -> dict[str, int]:
+        return _placed(self.compiled)
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         return tuple(self.buffer(array) for array in arrays)

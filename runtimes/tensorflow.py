@@ -1,5 +1,6 @@
 """TensorFlow: the printed program as a `tf.function` with fixed shapes; `tensorflow:xla` compiles it with XLA."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,10 @@ class TensorFlow(Trainer):
 
     def _named(self, *inputs):
         return dict(zip(self.artifact.info["outputs"], self._forward(*inputs), strict=True))
+
+    def placed(self) -> dict[str, int]:
+        kinds = [tf.DeviceSpec.from_string(v.device).device_type for v in {**self.params, **self.state}.values()]
+        return dict(Counter("cuda" if kind == "GPU" else kind.lower() for kind in kinds))
 
     def weights(self) -> dict[str, np.ndarray]:
         return self._named_as_onnx({**self.params, **self.state})

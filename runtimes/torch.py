@@ -1,6 +1,7 @@
 """PyTorch, eager: the network's own `nn.Module`, or for an ONNX file the printed program as a module."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,9 @@ class Torch(Trainer):
     def optimizer_state(self) -> dict[str, np.ndarray]:
         assert self.optimizer is not None, "step was not the mode this runtime was made for"
         return {n: a.cpu().numpy().copy() for n, a in optimizer_state(self.optimizer, self.named).items()}
+
+    def placed(self) -> dict[str, int]:
+        return dict(Counter(value.device.type for value in named_tensors(self.module).values()))
 
     def weights(self) -> dict[str, np.ndarray]:
         return {name: value.detach().cpu().numpy().copy() for name, value in named_tensors(self.module).items()}

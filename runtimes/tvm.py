@@ -1,6 +1,7 @@
 """TVM (Relax) by its own ONNX importer, compiled for this machine's CPU or GPU; untuned, and labelled so."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ def make(artifact: Artifact, options: Options) -> Runtime:
 
 def _device(options: Options) -> Any:
     return tvm.cuda() if options.device == "cuda" else tvm.cpu()
+
+
+def _kind(device: Any) -> str:
+    return "cuda" if device.dlpack_device_type() == 2 else "cpu"
 
 
 def _compiled(module: Any, device: Any) -> Any:
@@ -85,6 +90,9 @@ class Inference(Runtime):
     def get(self, outputs: Any) -> list[np.ndarray]:
         single = isinstance(outputs, tvm.runtime.Tensor)
         return [value.numpy() for value in ([outputs] if single else outputs)]
+
+    def placed(self) -> dict[str, int]:
+        return dict(Counter(_kind(tensor.device) for tensor in self.params))
 
     def held(self) -> dict[str, np.ndarray]:
         """What was computed of a parameter while folding is undone."""
@@ -145,6 +153,9 @@ class Training(GraphTrainer):
 
     def host(self, buffer: Any) -> np.ndarray:
         return buffer.numpy()
+
+    def placed(self) -> dict[str, int]:
+        return dict(Counter(_kind(tensor.device) for tensor in self.sides[self.side].values()))
 
 
 def _folded(model: onnx.ModelProto, parameters: Set[str] = frozenset()) -> onnx.ModelProto:

@@ -21,13 +21,16 @@ MARK = "XBENCH_TEST_MARK"
 
 def install_faults(folder: Path) -> None:
     """Writes the third-party distribution `xbench-faults`, as pip would leave it in a site folder."""
+    from cheats import CHEATS
     from fault_runtimes import FAKES
 
     shutil.copy(TESTS / "fault_runtimes.py", folder / "xbench_faults.py")
+    shutil.copy(TESTS / "cheats.py", folder / "xbench_cheats.py")
     facts = folder / "xbench_faults-0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: xbench-faults\nVersion: 0\n")
     points = "".join(f"{name} = xbench_faults:{name}\n" for name in FAKES)
+    points += "".join(f"{name} = xbench_cheats:{name}\n" for name in CHEATS)
     (facts / "entry_points.txt").write_text(f"[xbench.runtimes]\n{points}")
 
 

@@ -20,6 +20,7 @@ from xbench.converters import torch as table
 from xbench.converters.artifact import Artifact
 from xbench.converters.convert import convert
 from xbench.converters.fusion import fuse
+from xbench.converters.reader import OPSET, canonical
 
 GOLDEN = Path(__file__).parent / "golden"
 REWRITE = "XBENCH_REWRITE_GOLDEN"  # set to 1: the golden files are written anew
@@ -394,3 +395,22 @@ def test_a_branch_that_hands_on_what_is_outside_stays_a_branch(taken):
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (y,) = session.run(None, {"c": np.array(taken), "x": np.array([-1, 2], np.float32)})
     np.testing.assert_array_equal(y, [0, 2] if taken else [0, -2])
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_the_rate_of_a_dropout_that_goes_is_no_input(training):
+    """In evaluation Dropout is folded away, and what only it read must go with it."""
+    rate = onnx.numpy_helper.from_array(np.array(0.5, np.float32), "rate")
+    switch = onnx.numpy_helper.from_array(np.array(training), "switch")
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Dropout", ["x", "rate", "switch"], ["y"])],
+        "g",
+        [value("x", onnx.TensorProto.FLOAT, ["batch", 4])],
+        [value("y", onnx.TensorProto.FLOAT, ["batch", 4])],
+        [rate, switch],
+    )
+    opset = [onnx.helper.make_opsetid("", OPSET)]
+    model = exporter.clean(canonical(onnx.helper.make_model(graph, opset_imports=opset, ir_version=10)))
+    assert [value.name for value in model.graph.inputs] == ["x"]
+    assert [node.op_type for node in model.graph] == (["Dropout"] if training else ["Identity"])

@@ -140,7 +140,8 @@ def test_a_call_after_the_end_of_a_worker_fails_in_one_line(start):
     worker.process.kill()
     worker.process.wait()
     with pytest.raises(WorkerFailure, match="out of memory: the system killed the worker"):
-        worker.call("warm", PATIENCE, plane="resident", seconds=0.1)
+        worker.call("arm", PATIENCE, plane="resident")
+        worker.call("warm", PATIENCE, seconds=0.1)
 
 
 def test_a_paused_worker_uses_no_cpu_and_goes_on_when_resumed(start, lenet):

@@ -98,9 +98,10 @@ class Bench:
             return
         if operator == "Dropout":
             rate, kept = float(given[1]) if len(given) > 1 else 0.5, found != 0
-            spread = 4 * math.sqrt(rate * (1 - rate) / kept.size)
-            if abs(1 - kept.mean() - rate) < spread:
-                mistake = Mistake("dropout_on", f"Dropout is left on: {1 - kept.mean():.0%} are zero")
+            among = kept[expected != 0]  # of a Relu's zeros nothing can be told
+            spread = 4 * math.sqrt(rate * (1 - rate) / max(among.size, 1))
+            if among.size and abs(1 - among.mean() - rate) < spread:
+                mistake = Mistake("dropout_on", f"Dropout is left on: it makes {1 - among.mean():.0%} zero")
                 yield mistake, torch.from_numpy(np.where(kept, expected / (1 - rate), 0))
         square = float((expected**2).sum())
         factor = float((found * expected).sum()) / square if square else 0.0

@@ -34,6 +34,7 @@ def of(operator: str, arguments: Sequence[Any], attributes: Mapping[str, Any]) -
         flipped = argument(1, lambda w: w.flip(tuple(range(2, w.ndim))))
         yield "kernel_flipped", "the kernel is turned around, as in a true convolution", flipped
         yield "kernel_transposed", "height and width of the kernel are exchanged", argument(1, _transposed)
+        yield "image_transposed", "height and width of the image are exchanged", argument(0, _transposed)
     if operator == "MaxPool":
         yield "pool_kind", "the average is taken, not the maximum", instead(_averaged)
         yield "pool_zero_padding", "padding is zero, not below every number", instead(_zero_padded)

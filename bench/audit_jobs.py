@@ -1,0 +1,223 @@
+"""What a worker can tell of how its cell works while it is timed: whether `wait` waits, whether answers are remembered,
+what CPUs and devices are used. Measured here; `contracts.py` says what it means."""
+
+import contextlib
+import itertools
+import os
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.bench import timing
+from xbench.bench.jobs import _CELL, Cell, step_of
+from xbench.converters.artifact import Artifact
+from xbench.parity import candidate, verdict
+from xbench.runtimes import Options, Trainer, load
+
+TIMES = ("put_s", "repeated_s", "fresh_s", "copied_s", "fetch_s", "refetch_s")
+NEW = itertools.count(1)  # places that inputs are moved on by: no values come twice
+LEAST = 2  # rounds however long a step takes: one alone may have met a bad moment
+SETTLE, WINDOW = 0.5, 0.02  # seconds within which pools of threads go to sleep, and that one look takes
+LOOK = 0.1  # seconds that it takes at least to tell CPUs: the system counts a thread's waiting when it ends
+
+
+def audit(plane: str, rounds: int, seconds: float, cpus: list[int]) -> dict[str, Any]:
+    """Steps on inputs it has seen and on others, in so many rounds or as many as `seconds` allow, and what is left to
+    be fetched behind them; then the CPUs it uses where all of `cpus` are open to it, and when nothing is asked."""
+    (cell,), seconds = _CELL, max(seconds, LOOK)
+    facts = _answers(cell, plane, rounds, seconds) | {"same": _repeats(cell), "stale": _is_stale(cell)}
+    whole = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
+    _idle()  # what computes our own sums has threads, too
+    facts |= _cpu_use(cell, seconds, 1 + int(seconds / whole), cpus) | {"idle_cpus": _idle()}
+    return facts | {"placed": cell.runtime.placed(), "gpu_open": _gpu_is_open()}
+
+
+def _answers(cell: Cell, plane: str, rounds: int, seconds: float) -> dict[str, Any]:
+    """Seconds of a step on inputs it has seen (`repeated_s`), on new ones (`fresh_s`), on the first ones in new arrays
+    (`copied_s`); of putting inputs on the device, of fetching what a step has computed, and of fetching it again."""
+    found: dict[str, list[float]] = {name: [] for name in TIMES}
+    given = sum(array.nbytes for array in candidate.inputs_of(cell.references[0]))
+    fetched, end, shuffle = [0, 0], time.perf_counter() + seconds, random.Random(0).shuffle
+    for turn in range(rounds):
+        if turn >= LEAST and time.perf_counter() > end:
+            break
+        copied = step_of(cell, _rolled(cell.references[0], 0), plane)
+        moved = _rolled(cell.references[0], next(NEW))
+        start = time.perf_counter()
+        fresh = step_of(cell, moved, plane)
+        found["put_s"].append(time.perf_counter() - start)
+        steps = [("repeated_s", cell.steps[0]), ("copied_s", copied), ("fresh_s", fresh)]
+        shuffle(steps)  # else the slices of the system's scheduler may meet the same one every time
+        for name, step in steps:
+            found[name] += timing.sample([step], 0, 1)
+        for name in ("fetch_s", "refetch_s"):
+            start = time.perf_counter()
+            fetched = _fetched(cell)
+            found[name].append(time.perf_counter() - start)
+    return {**found, "put_bytes": given, "fetched_bytes": sum(fetched), "fetched_arrays": len(fetched)}
+
+
+def _rolled(reference: Mapping[str, np.ndarray], turn: int) -> dict[str, np.ndarray]:
+    """A reference whose inputs lie in new memory, their elements moved on by so many places: of the same range."""
+    inputs = {name: np.roll(a, turn) for name, a in reference.items() if name.startswith("input/")}
+    return {**inputs, "labels": reference["labels"].copy()}
+
+
+def _fetched(cell: Cell) -> list[int]:
+    """Copies all that a step has computed to the host; returns the bytes of each array."""
+    if cell.mode == "forward":
+        return [np.asarray(value).nbytes for value in cell.runtime.get(cell.last)]
+    assert isinstance(cell.runtime, Trainer)
+    arrays = cell.runtime.fetch(cell.last)[1] if cell.mode == "gradient" else cell.runtime.weights()
+    return [array.nbytes for array in arrays.values()]
+
+
+def _repeats(cell: Cell) -> float | None:
+    """How far two runs on one input are apart, over the size of the result; 0.0 where they are equal bit by bit, None
+    where they need not be, as dropout is on, or nothing tells but the weights."""
+    if cell.mode == "step" or (cell.mode != "forward" and cell.artifact.has_dropout):
+        return None
+    runs = []
+    for _ in range(2):
+        cell.steps[0]()
+        runs.append([np.array(value) for value in _results(cell)])
+    pairs = [(a, b) for a, b in zip(*runs, strict=True) if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f")]
+    far = [verdict.distance(a, b)[0] / (verdict.size_of(b)[0] or 1.0) for a, b in pairs]
+    return max(far, default=0.0)
+
+
+def _results(cell: Cell) -> list[np.ndarray]:
+    if cell.mode == "forward":
+        return cell.runtime.get(cell.last)
+    assert isinstance(cell.runtime, Trainer)
+    return [*cell.runtime.fetch(cell.last)[1].values()]
+
+
+def _is_stale(cell: Cell) -> bool | None:
+    """Whether arrays with new values in them still give an older answer; asked of forward, with two references."""
+    first, second = (candidate.inputs_of(reference) for reference in cell.references[:2])
+    if cell.mode != "forward" or any(a.shape != b.shape for a, b in zip(first, second, strict=True)):
+        return None
+    held = [array.copy() for array in first]
+    old = _outputs(cell, held)
+    for array, values in zip(held, second, strict=True):
+        array[...] = values
+    found, new = _outputs(cell, held), _outputs(cell, [array.copy() for array in second])
+    return _apart(found, old) < _apart(found, new) / 2
+
+
+def _outputs(cell: Cell, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    result = cell.runtime.forward(*cell.runtime.put(arrays))
+    cell.runtime.wait(result)
+    return [np.array(value) for value in cell.runtime.get(result)]
+
+
+def _apart(some: Iterable[np.ndarray], others: Iterable[np.ndarray]) -> float:
+    """How far two answers are apart, NaN being no distance."""
+    return float(sum(np.nan_to_num(np.abs(a - b)).sum() for a, b in zip(some, others, strict=True)))
+
+
+def _cpu_use(cell: Cell, seconds: float, limit: int, cpus: list[int]) -> dict[str, Any]:
+    """CPUs that the worker and its children use, its threads that are at work for a tenth of the time or more, and how
+    many are at work at once: running, or waiting for a CPU that others have."""
+    with _opened(cpus):
+        threads, others = _thread_seconds(), _children_seconds()
+        cpu, start = time.process_time(), time.perf_counter()
+        timing.sample(cell.steps, seconds, limit)
+        used, wall = time.process_time() - cpu, time.perf_counter() - start
+        used, after = used + _children_seconds() - others, _thread_seconds()
+    spent = [[b - a for a, b in zip(threads.get(n, (0, 0)), now, strict=True)] for n, now in after.items()]
+    at_once = (sum(map(sum, spent)) if spent else used) / wall if wall > LOOK / 2 else None
+    busy = sum(run > wall / 10 for run, _ in spent) if spent else None
+    return {"cpus": used / wall, "open_cpus": len(cpus), "busy_threads": busy, "threads_at_once": at_once}
+
+
+@contextlib.contextmanager
+def _opened(cpus: list[int]) -> Iterator[None]:
+    """While it is open, every thread of this process may run on all of these CPUs."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = {}
+    for thread in _threads():
+        with contextlib.suppress(OSError):  # it has ended
+            before[thread] = os.sched_getaffinity(thread)
+            os.sched_setaffinity(thread, cpus)
+    try:
+        yield
+    finally:
+        own = before[os.getpid()]
+        for thread in _threads():
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(thread, before.get(thread, own))
+
+
+def _threads() -> list[int]:
+    return [int(folder.name) for folder in Path("/proc/self/task").glob("[0-9]*")]
+
+
+def _thread_seconds() -> dict[int, tuple[float, float]]:
+    """Seconds that each thread ran, and waited for a CPU; none where the system does not tell."""
+    found = {}
+    for thread in _threads():
+        with contextlib.suppress(OSError, ValueError):
+            run, waited, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
+            found[thread] = int(run) / 1e9, int(waited) / 1e9
+    return found
+
+
+def _children_seconds() -> float:
+    """CPU seconds of the processes it has started."""
+    total = 0.0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            words = path.read_text().rpartition(")")[2].split()
+            if int(words[2]) == os.getpgrp() and int(path.parent.name) != os.getpid():
+                total += (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def _idle() -> float:
+    """CPUs in use while nothing is asked of the runtime, when its threads have had time to go to sleep."""
+    end, used = time.perf_counter() + SETTLE, 1.0
+    while used > 0.1 and time.perf_counter() < end:
+        others, cpu, start = _children_seconds(), time.process_time(), time.perf_counter()
+        time.sleep(WINDOW)
+        spent, wall = time.process_time() - cpu, time.perf_counter() - start
+        used = (spent + _children_seconds() - others) / wall
+    return used
+
+
+def _gpu_is_open() -> bool:
+    """Whether this process has a driver of a GPU open."""
+    for link in Path("/proc/self/fd").glob("*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(link).startswith(("/dev/nvidia", "/dev/dri", "/dev/kfd")):
+                return True
+    return False
+
+
+def respond(artifact: str, runtime: str, device: str, threads: int, inputs: str, path: str) -> dict[str, float]:
+    """Writes what a runtime gives on the arrays of a file; returns the seconds of its fastest step of a few."""
+    model = Artifact.read(artifact)
+    with np.load(inputs, allow_pickle=False) as file:
+        arrays = [file[name] for name in file.files]
+    ready = load(runtime, model, Options("forward", device, threads))
+    ready.prepare(arrays, np.zeros(len(arrays[0]), np.int64), dropout=False)
+    given = ready.put(arrays)
+    made: list[Any] = []
+
+    def step() -> None:
+        made[:] = [ready.forward(*given)]
+        ready.wait(made[0])
+
+    times = timing.sample([step], 1.0, 10)
+    verdict.join(Path(path), {str(index): np.asarray(value) for index, value in enumerate(ready.get(made[0]))})
+    return {"forward_s": min(times)}
+
+
+JOBS = (audit, respond)

@@ -1,0 +1,145 @@
+"""What a runtime promises whose time is shown, each judged on what was measured in its worker (`audit_jobs.py`).
+
+A promise that is broken is named with its evidence. Those of `REQUIRED` are needed for a time; the others are told.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xbench.bench import Case, machine
+from xbench.bench.worker import Worker
+
+Facts = Mapping[str, Any]
+
+REQUIRED = ("begins", "complete", "fresh", "threads", "placement")
+CLEAR = 1e-4  # seconds below which a difference may be the clock's or the cache's
+COPY = 1e9  # bytes a second that any machine copies at
+SPARE = 0.5  # of the threads that were told: so many more may be at work while one hands over to another
+
+
+@dataclass(frozen=True)
+class Contract:
+    """`held` is None where it could not be measured; `says` is the evidence, in words."""
+
+    held: bool | None
+    says: str | None = None
+
+
+def audited(worker: Worker, case: Case, timeout: float, seconds: float) -> tuple[Facts, dict[str, Contract]]:
+    """What was measured in a cell's worker, and every promise by name. What looks broken is measured again, for longer:
+    on a machine that others use a few steps may all meet them."""
+    told = {"plane": case.plane, "cpus": machine.allowed()}
+    facts = worker.call("audit", timeout, rounds=5, seconds=seconds, **told)
+    if names_of(judge(case, facts)):
+        facts = worker.call("audit", timeout, rounds=40, seconds=4 * seconds, **told)
+    return facts, judge(case, facts)
+
+
+def judge(case: Case, facts: Facts) -> dict[str, Contract]:
+    """Every promise by name."""
+    return {
+        "begins": _begins(facts),
+        "complete": _complete(facts),
+        "fresh": _fresh(facts),
+        "threads": _threads(case.threads, facts),
+        "idle": _idle(facts),
+        "placement": _placement(case.device, facts),
+        "deterministic": _deterministic(facts),
+    }
+
+
+def broken(contracts: Mapping[str, Contract], fake: bool = False) -> str | None:
+    """What the first broken promise says of those that a time needs. The fakes that our own tests time at will may
+    compute before the clock."""
+    asked = [name for name in REQUIRED if not (fake and name == "begins")]
+    return next((contracts[name].says for name in asked if contracts[name].held is False), None)
+
+
+def _begins(facts: Facts) -> Contract:
+    """Putting inputs on the device copies them, and computes nothing."""
+    put, step = min(facts["put_s"]), min(facts["repeated_s"])
+    if put <= CLEAR + 0.25 * step + facts["put_bytes"] / COPY:
+        return Contract(True)
+    return Contract(False, f"works before the clock starts: putting inputs takes {_ms(put)}, a step then {_ms(step)}")
+
+
+def _complete(facts: Facts) -> Contract:
+    """The result is there when `wait` returns: what is fetched then is copied, not computed."""
+    first, again, step = min(facts["fetch_s"]), statistics.median(facts["refetch_s"]), min(facts["repeated_s"])
+    if first <= CLEAR * (1 + facts["fetched_arrays"]) + 0.25 * step + facts["fetched_bytes"] / COPY:
+        return Contract(True)
+    way = "answers before it is done" if again < first / 2 else "computes when the result is fetched"
+    return Contract(False, f"{way}: a step takes {_ms(step)}, fetching its result {_ms(first)}, and {_ms(again)} again")
+
+
+def _fresh(facts: Facts) -> Contract:
+    """Inputs it has seen cost what others do."""
+    if facts["stale"]:
+        return Contract(
+            False, "remembers by identity: new values in arrays it has seen give another answer than theirs"
+        )
+    seen, fresh = statistics.median(facts["repeated_s"]), min(facts["fresh_s"])
+    if fresh <= 1.5 * seen + CLEAR:
+        return Contract(True)
+    copied = statistics.median(facts["copied_s"])
+    way = "by value" if copied < (seen + fresh) / 2 else "by identity"
+    return Contract(False, f"remembers answers {way}: {_ms(seen)} for inputs it has seen, {_ms(fresh)} for others")
+
+
+def _threads(told: int, facts: Facts) -> Contract:
+    if facts["threads_at_once"] is None:
+        return Contract(None, "its steps are over too soon to tell")
+    found = max(facts["cpus"], facts["threads_at_once"])
+    if found <= told * (1 + SPARE):
+        return Contract(True)
+    return Contract(False, f"has {found:.1f} threads at work where {told} {'was' if told == 1 else 'were'} told")
+
+
+def _idle(facts: Facts) -> Contract:
+    if facts["idle_cpus"] <= 0.5:
+        return Contract(True)
+    return Contract(False, f"keeps {facts['idle_cpus']:.1f} CPUs busy while nothing is asked of it")
+
+
+def _placement(device: str, facts: Facts) -> Contract:
+    """It runs where it was told. What a runtime says of itself does not make up for a GPU that is not open."""
+    placed = facts["placed"]
+    if device == "cuda" and not facts["gpu_open"]:
+        return Contract(False, "asked for cuda, but its process has no GPU open")
+    if placed is None:
+        return Contract(True if device == "cpu" and not facts["gpu_open"] else None, "it does not tell")
+    elsewhere = {place: count for place, count in placed.items() if place != device}
+    if not placed.get(device):
+        return Contract(False, f"asked for {device}, but runs on {_list(elsewhere) or 'nothing that it names'}")
+    return Contract(True, f"{elsewhere and _list(elsewhere)} beside {device}" if elsewhere else None)
+
+
+def _deterministic(facts: Facts) -> Contract:
+    far = facts["same"]
+    if far is None:
+        return Contract(None, "not asked of a step, nor where dropout is on")
+    return Contract(True) if far == 0 else Contract(False, f"two runs of one input differ by {far:.1e} of the result")
+
+
+def told(contracts: Mapping[str, Contract]) -> list[str]:
+    """What is to be said of a cell that is timed all the same: its broken promises that a time does not need."""
+    return [str(each.says) for name, each in contracts.items() if each.held is False and name not in REQUIRED]
+
+
+def _list(placed: Mapping[str, int]) -> str:
+    return ", ".join(f"{place} ({count})" for place, count in placed.items())
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms"
+
+
+def as_dicts(contracts: Mapping[str, Contract]) -> dict[str, dict[str, Any]]:
+    return {name: {"held": each.held, "says": each.says} for name, each in contracts.items()}
+
+
+def names_of(contracts: Mapping[str, Contract]) -> Sequence[str]:
+    """Those that are broken."""
+    return [name for name, each in contracts.items() if each.held is False]

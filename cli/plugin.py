@@ -1,0 +1,113 @@
+"""`xbench plugin`: adapters of other distributions, and whether they may be trusted."""
+
+import json
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from xbench.bench import XBenchError
+from xbench.cli import _choose as choose
+
+GROUP = "xbench.runtimes"
+app = typer.Typer(
+    no_args_is_help=True, help="Adapters of other distributions: list them, test whether they are honest."
+)
+Name = Annotated[
+    str, typer.Argument(help="A runtime, ours or one of a plug-in.", autocompletion=choose.complete_runtime)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")]
+
+
+@app.command("list")
+def list_plugins(as_json: Json = False) -> None:
+    """The runtimes that installed packages add through the entry-point group xbench.runtimes."""
+    from importlib import metadata
+
+    found = [
+        {"runtime": point.name, "package": point.dist.name, "version": point.dist.version, "entry": point.value}
+        for point in metadata.entry_points(group=GROUP)
+        if point.dist
+    ]
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+    elif not found:
+        typer.echo(f"no installed package adds a runtime; the entry-point group is {GROUP}")
+    for row in () if as_json else found:
+        typer.echo(f"{row['runtime']}: {row['package']} {row['version']}, {row['entry']}")
+
+
+@app.command("test")
+def test_plugin(
+    runtime: Name,
+    device: choose.DeviceWord = "cpu",
+    threads: Annotated[
+        int, typer.Option(help="CPU threads. With all, nothing tells whether more are used.", min=1)
+    ] = 1,
+    timeout: Annotated[float, typer.Option(help="Seconds one job of a worker may take.", min=1)] = 600,
+    as_json: Json = False,
+) -> None:
+    """Test an adapter: is what it computes right, and does the clock see all of the work and nothing else?
+
+    Small networks run on it as every network does. What is found is named: answers before it is done, remembers
+    answers, leaves an output out, copies through the host, runs on another device or in less precision, uses more
+    threads than told, and so on. Exit code 1 when anything is found.
+    """
+    from xbench.bench import kit, probes
+    from xbench.bench.prepare import Exporter
+    from xbench.cli._progress import Bar
+
+    words = choose.choose_runtimes([runtime])
+    if len(words) != 1:
+        raise XBenchError(f"one runtime at a time, not {', '.join(words)}")
+    choose.need_torch()
+    device, findings = choose.choose_device(device), []
+    with tempfile.TemporaryDirectory(prefix="xbench-kit-") as folder:
+        exporter = Exporter(Path(folder))
+        bench = kit.Bench(words[0], device, threads, exporter, probes.write(Path(folder)), Path(folder), timeout)
+        audited = len(kit.CHECKS) - len(kit.PROBES)
+        try:
+            with Bar(audited * len(kit.modes(words[0])) + len(kit.PROBES), f"test {words[0]}") as bar:
+                for finding in kit.examine(bench, bar.say):
+                    findings.append(asdict(finding))
+                    bar.finish(_line(findings[-1]))
+        finally:
+            exporter.close()
+    if as_json:
+        typer.echo(json.dumps(findings, indent=1))
+    else:
+        _print(words[0], findings, kit.CHECKS)
+    raise typer.Exit(int(any(each["held"] is False for each in findings)))
+
+
+WORDS = {True: "[green]holds[/]", False: "[bold red]BROKEN[/]", None: "[cyan]not asked[/]"}
+
+
+def _line(finding: dict[str, Any]) -> str:
+    word = {True: "holds", False: "BROKEN", None: "not asked"}[finding["held"]]
+    says = f": {finding['says']}" if finding["says"] and finding["held"] is not True else ""
+    return f"{finding['mode']} {finding['check']}: {word}{says}"
+
+
+def _print(runtime: str, findings: list[dict[str, Any]], checks: dict[str, str]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Column, Table
+
+    console = Console()
+    modes = list(dict.fromkeys(each["mode"] for each in findings))
+    found = {(each["check"], each["mode"]): each for each in findings}
+    narrow = [Column(mode, no_wrap=True) for mode in modes]
+    table = Table("promise", *narrow, Column("what it means", overflow="fold"), box=None, pad_edge=False)
+    for check in (check for check in checks if any(name == check for name, _ in found)):
+        words = [WORDS[found[check, mode]["held"]] if (check, mode) in found else "" for mode in modes]
+        table.add_row(check, *words, checks[check])
+    console.print(table)
+    broken = [each for each in findings if each["held"] is False]
+    for each in broken:
+        console.print(f"[bold red]{each['mode']} {each['check']}[/]: {escape(str(each['says']))}", soft_wrap=True)
+    asked = sum(each["held"] is not None for each in findings)
+    count = f"{len(broken)} of {asked} promises are broken" if broken else f"all {asked} promises hold"
+    console.print(f"{escape(runtime)}: {count}")
