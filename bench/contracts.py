@@ -91,10 +91,12 @@ def _fresh(facts: Facts) -> Contract:
 def _threads(told: int, facts: Facts) -> Contract:
     if facts["threads_at_once"] is None:
         return Contract(None, "its steps are over too soon to tell")
-    found = max(facts["cpus"], facts["threads_at_once"])
-    if found <= told * (1 + SPARE):
-        return Contract(True)
-    return Contract(False, f"has {found:.1f} threads at work where {told} {'was' if told == 1 else 'were'} told")
+    words, limit = "was" if told == 1 else "were", told * (1 + SPARE)
+    if facts["cpus"] > limit:
+        return Contract(False, f"uses {facts['cpus']:.1f} CPUs where {told} {words} told")
+    if facts["threads_at_once"] > limit + SPARE:  # two that share a CPU both wait for it while one hands over
+        return Contract(False, f"has {facts['threads_at_once']:.1f} threads at work where {told} {words} told")
+    return Contract(True)
 
 
 def _idle(facts: Facts) -> Contract:

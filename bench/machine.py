@@ -6,6 +6,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+CGROUPS, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
 
 def cpus() -> int:
     """How many CPUs this process may use: the affinity mask, cut by the cgroup's quota."""
@@ -18,16 +20,27 @@ def allowed() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [*range(os.cpu_count() or 1)]
 
 
-def _quota() -> float | None:
-    """The cgroup's CPU limit in CPUs, version 2 or 1; None where there is none."""
-    for folder, names in (
-        ("/sys/fs/cgroup", ("cpu.max",)),
-        ("/sys/fs/cgroup/cpu", ("cpu.cfs_quota_us", "cpu.cfs_period_us")),
-    ):
-        words = " ".join(_read(Path(folder, name)) for name in names).split()
-        if len(words) == 2 and words[0] not in ("max", "-1"):
-            return float(words[0]) / float(words[1])
-    return None
+def _quota(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | None:
+    """The smallest CPU limit, in CPUs, of the cgroups this process is in and of those around them, version 2 or 1; None
+    where there is none. A container may see paths of its host there, which it does not have: then its own root counts.
+    """
+    limits = []
+    for line in _read(membership).splitlines():
+        _, controllers, place = line.split(":", 2)
+        kinds = controllers.split(",")
+        if "cpu" not in kinds and controllers:
+            continue
+        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
+        for top in {root / controllers, root / "cpu"} if controllers else (root, root / "unified"):
+            inside = Path(place.strip("/"))
+            limits += [_limit(top / each, names) for each in (inside, *inside.parents)]
+    return min((limit for limit in limits if limit), default=None)
+
+
+def _limit(group: Path, names: tuple[str, ...]) -> float | None:
+    """The limit of one cgroup, which is a number of microseconds in so many microseconds."""
+    words = " ".join(_read(group / name) for name in names).split()
+    return float(words[0]) / float(words[1]) if len(words) == 2 and words[0] not in ("max", "-1") else None
 
 
 def _read(path: Path) -> str:
