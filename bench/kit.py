@@ -91,7 +91,7 @@ def examine(bench: Bench, say: Callable[[str], None]) -> Iterator[Finding]:
         say(f"{mode}: proof and audit")
         found = list(_cell(bench, mode, say))
         yield from found
-        faults = {each.fault for each in found if each.check in ("result", "complete") and each.held is False}
+        faults = {each.fault for each in found if each.check in ("result", "complete") and not each.held}
         if mode == "forward" and faults:
             if faults == {"precision"}:
                 yield from _probes(bench)

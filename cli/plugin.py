@@ -53,7 +53,7 @@ def test_plugin(
 
     Small networks run on it as every network does. What is found is named: answers before it is done, remembers
     answers, leaves an output out, copies through the host, runs on another device or in less precision, uses more
-    threads than told, and so on. Exit code 1 when anything is found.
+    threads than told, and so on. Exit code 1 when anything is found, or nothing could be tested.
     """
     from xbench.bench import kit, probes
     from xbench.bench.prepare import Exporter
@@ -79,7 +79,8 @@ def test_plugin(
         typer.echo(json.dumps(findings, indent=1))
     else:
         _print(words[0], findings, kit.CHECKS)
-    raise typer.Exit(int(any(each["held"] is False for each in findings)))
+    tested = any(each["check"] == "result" and each["held"] for each in findings)
+    raise typer.Exit(int(not tested or any(each["held"] is False for each in findings)))
 
 
 WORDS = {True: "[green]holds[/]", False: "[bold red]BROKEN[/]", None: "[cyan]not asked[/]"}
@@ -106,8 +107,11 @@ def _print(runtime: str, findings: list[dict[str, Any]], checks: dict[str, str])
         table.add_row(check, *words, checks[check])
     console.print(table)
     broken = [each for each in findings if each["held"] is False]
-    for each in broken:
-        console.print(f"[bold red]{each['mode']} {each['check']}[/]: {escape(str(each['says']))}", soft_wrap=True)
+    silent = [each for each in findings if each["held"] is None and each["check"] == "result"]
+    for each in broken + silent:
+        colour = "bold red" if each in broken else "cyan"
+        console.print(f"[{colour}]{each['mode']} {each['check']}[/]: {escape(str(each['says']))}", soft_wrap=True)
     asked = sum(each["held"] is not None for each in findings)
     count = f"{len(broken)} of {asked} promises are broken" if broken else f"all {asked} promises hold"
+    count = count if asked else "it could not be tested"
     console.print(f"{escape(runtime)}: {count}")

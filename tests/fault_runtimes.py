@@ -14,6 +14,7 @@ from abc import abstractmethod
 
 import numpy as np
 
+from xbench.converters import UnsupportedOps
 from xbench.runtimes import Row, Runtime
 
 JUNK = b'{"result": 1}\n{"error": "none"}\n' + bytes(range(256)) * 8
@@ -71,6 +72,13 @@ class Raises(Answers):
 class Unloadable(Raises):
     def __init__(self, artifact, options):
         raise RuntimeError("cannot load this model")
+
+
+class Lacks(Raises):
+    """A framework that has no convolution."""
+
+    def __init__(self, artifact, options):
+        raise UnsupportedOps({"Conv": 2})
 
 
 class Aborts(Answers):
@@ -184,6 +192,7 @@ class LateHang(Answers):
 FAKES = {
     "fault_raises": Raises,
     "fault_unloadable": Unloadable,
+    "fault_lacks": Lacks,
     "fault_aborts": Aborts,
     "fault_exits": Exits,
     "fault_leaves": Leaves,

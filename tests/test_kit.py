@@ -117,6 +117,23 @@ def test_a_cheat_is_told_on_the_command_line_and_gets_no_time(shell):
     assert row["message"].startswith("remembers answers by value")
 
 
+@pytest.mark.parametrize(
+    ("runtime", "held", "says"),
+    [
+        ("fault_lacks", None, "operators missing: Conv (2)"),
+        ("fault_raises", False, "ValueError: the kernel is missing"),
+        ("fault_killed", False, "out of memory: the system killed the worker"),
+        ("fault_hangs", False, "no answer to open_cell within 4 s"),
+    ],
+)
+def test_an_adapter_that_breaks_down_is_told_in_one_finding(shell, runtime, held, says):
+    answer = shell.run("plugin", "test", runtime, "--json", "--timeout", 4)
+    (found,) = json.loads(answer.stdout)
+    assert answer.returncode == 1
+    assert (found["check"], found["held"]) == ("result", held)
+    assert says in found["says"]
+
+
 def test_a_wrong_word_is_one_line(shell):
     for words in (
         ("plugin", "test", "unheard"),
