@@ -3,15 +3,17 @@ what CPUs and devices are used. Measured here; `contracts.py` says what it means
 
 import contextlib
 import itertools
+import math
 import os
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from xbench import models
 from xbench.bench import timing
 from xbench.bench.jobs import _CELL, Cell, step_of
 from xbench.converters.artifact import Artifact
@@ -19,9 +21,9 @@ from xbench.parity import candidate, verdict
 from xbench.runtimes import Options, Trainer, load
 
 TIMES = ("put_s", "repeated_s", "fresh_s", "copied_s", "fetch_s", "refetch_s")
-NEW = itertools.count(1)  # places that inputs are moved on by: no values come twice
-LEAST = 2  # rounds however long a step takes: one alone may have met a bad moment
+SEEDS = itertools.count(1000)  # of inputs that were not there before
 SETTLE, WINDOW = 0.5, 0.02  # seconds within which pools of threads go to sleep, and that one look takes
+QUIET = 3  # looks in a row: in one alone a thread that spins may have waited for a CPU that others had
 LOOK = 0.1  # seconds that it takes at least to tell CPUs: the system counts a thread's waiting when it ends
 
 
@@ -29,8 +31,10 @@ def audit(plane: str, rounds: int, seconds: float, cpus: list[int]) -> dict[str,
     """Steps on inputs it has seen and on others, in so many rounds or as many as `seconds` allow, and what is left to
     be fetched behind them; then the CPUs it uses where all of `cpus` are open to it, and when nothing is asked."""
     (cell,), seconds = _CELL, max(seconds, LOOK)
-    facts = _answers(cell, plane, rounds, seconds) | {"same": _repeats(cell), "stale": _is_stale(cell)}
+    facts = _answers(cell, plane, rounds, seconds)
     whole = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
+    short = whole < seconds  # more steps of a long one would cost more than its timing
+    facts |= {"same": _repeats(cell) if short else None, "stale": _is_stale(cell) if short else None}
     _idle()  # what computes our own sums has threads, too
     facts |= _cpu_use(cell, seconds, 1 + int(seconds / whole), cpus) | {"idle_cpus": _idle()}
     return facts | {"placed": cell.runtime.placed(), "gpu_open": _gpu_is_open()}
@@ -40,15 +44,16 @@ def _answers(cell: Cell, plane: str, rounds: int, seconds: float) -> dict[str, A
     """Seconds of a step on inputs it has seen (`repeated_s`), on new ones (`fresh_s`), on the first ones in new arrays
     (`copied_s`); of putting inputs on the device, of fetching what a step has computed, and of fetching it again."""
     found: dict[str, list[float]] = {name: [] for name in TIMES}
-    given = sum(array.nbytes for array in candidate.inputs_of(cell.references[0]))
-    fetched, end, shuffle = [0, 0], time.perf_counter() + seconds, random.Random(0).shuffle
-    for turn in range(rounds):
-        if turn >= LEAST and time.perf_counter() > end:
+    first, fetched, shuffle = cell.references[0], list[np.ndarray](), random.Random(0).shuffle
+    end, new = time.perf_counter() + seconds, True
+    for _ in range(rounds):
+        if found["put_s"] and time.perf_counter() > end:
             break
-        copied = step_of(cell, _rolled(cell.references[0], 0), plane)
-        moved = _rolled(cell.references[0], next(NEW))
+        copied = step_of(cell, {name: array.copy() for name, array in first.items()}, plane)
+        drawn = _drawn(cell)
+        new = new and any(not np.array_equal(drawn[name], first[name]) for name in drawn)
         start = time.perf_counter()
-        fresh = step_of(cell, moved, plane)
+        fresh = step_of(cell, drawn, plane)
         found["put_s"].append(time.perf_counter() - start)
         steps = [("repeated_s", cell.steps[0]), ("copied_s", copied), ("fresh_s", fresh)]
         shuffle(steps)  # else the slices of the system's scheduler may meet the same one every time
@@ -58,22 +63,30 @@ def _answers(cell: Cell, plane: str, rounds: int, seconds: float) -> dict[str, A
             start = time.perf_counter()
             fetched = _fetched(cell)
             found[name].append(time.perf_counter() - start)
-    return {**found, "put_bytes": given, "fetched_bytes": sum(fetched), "fetched_arrays": len(fetched)}
+    found |= {} if new else {"fresh_s": []}
+    given = [*candidate.inputs_of(first), first["labels"]]
+    sizes = {"put": given, "fetched": fetched}
+    facts = {f"{name}_bytes": sum(np.asarray(a).nbytes for a in arrays) for name, arrays in sizes.items()}
+    return {**found, **facts, **{f"{name}_arrays": len(arrays) for name, arrays in sizes.items()}}
 
 
-def _rolled(reference: Mapping[str, np.ndarray], turn: int) -> dict[str, np.ndarray]:
-    """A reference whose inputs lie in new memory, their elements moved on by so many places: of the same range."""
-    inputs = {name: np.roll(a, turn) for name, a in reference.items() if name.startswith("input/")}
-    return {**inputs, "labels": reference["labels"].copy()}
+def _drawn(cell: Cell) -> dict[str, np.ndarray]:
+    """New inputs of the shapes that are timed, and the labels there are."""
+    arrays, seed = candidate.inputs_of(cell.references[0]), next(SEEDS)
+    inputs = [
+        models.draw(i["name"], a.shape, i["dtype"], i["low"], i["high"], seed)
+        for i, a in zip(cell.artifact.info["inputs"], arrays, strict=True)
+    ]
+    named = {f"input/{index}": np.asarray(array, a.dtype) for index, (array, a) in enumerate(zip(inputs, arrays))}
+    return {**named, "labels": cell.references[0]["labels"].copy()}
 
 
-def _fetched(cell: Cell) -> list[int]:
-    """Copies all that a step has computed to the host; returns the bytes of each array."""
+def _fetched(cell: Cell) -> list[np.ndarray]:
+    """All that a step has computed, on the host."""
     if cell.mode == "forward":
-        return [np.asarray(value).nbytes for value in cell.runtime.get(cell.last)]
+        return cell.runtime.get(cell.last)
     assert isinstance(cell.runtime, Trainer)
-    arrays = cell.runtime.fetch(cell.last)[1] if cell.mode == "gradient" else cell.runtime.weights()
-    return [array.nbytes for array in arrays.values()]
+    return [*(cell.runtime.fetch(cell.last)[1] if cell.mode == "gradient" else cell.runtime.weights()).values()]
 
 
 def _repeats(cell: Cell) -> float | None:
@@ -84,17 +97,10 @@ def _repeats(cell: Cell) -> float | None:
     runs = []
     for _ in range(2):
         cell.steps[0]()
-        runs.append([np.array(value) for value in _results(cell)])
+        runs.append([np.array(value) for value in _fetched(cell)])
     pairs = [(a, b) for a, b in zip(*runs, strict=True) if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f")]
     far = [verdict.distance(a, b)[0] / (verdict.size_of(b)[0] or 1.0) for a, b in pairs]
     return max(far, default=0.0)
-
-
-def _results(cell: Cell) -> list[np.ndarray]:
-    if cell.mode == "forward":
-        return cell.runtime.get(cell.last)
-    assert isinstance(cell.runtime, Trainer)
-    return [*cell.runtime.fetch(cell.last)[1].values()]
 
 
 def _is_stale(cell: Cell) -> bool | None:
@@ -117,8 +123,14 @@ def _outputs(cell: Cell, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _apart(some: Iterable[np.ndarray], others: Iterable[np.ndarray]) -> float:
-    """How far two answers are apart, NaN being no distance."""
-    return float(sum(np.nan_to_num(np.abs(a - b)).sum() for a, b in zip(some, others, strict=True)))
+    """How far two answers are apart; what is not finite is no distance, another shape is infinite."""
+    total = 0.0
+    for a, b in zip(some, others, strict=True):
+        if a.shape != b.shape:
+            return math.inf
+        difference = np.abs(a.astype(np.float64) - b.astype(np.float64))
+        total += float(difference[np.isfinite(difference)].sum())
+    return total
 
 
 def _cpu_use(cell: Cell, seconds: float, limit: int, cpus: list[int]) -> dict[str, Any]:
@@ -142,7 +154,7 @@ def _opened(cpus: list[int]) -> Iterator[None]:
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
-    before = {}
+    own, before = os.sched_getaffinity(0), {}
     for thread in _threads():
         with contextlib.suppress(OSError):  # it has ended
             before[thread] = os.sched_getaffinity(thread)
@@ -150,7 +162,6 @@ def _opened(cpus: list[int]) -> Iterator[None]:
     try:
         yield
     finally:
-        own = before[os.getpid()]
         for thread in _threads():
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(thread, before.get(thread, own))
@@ -183,13 +194,13 @@ def _children_seconds() -> float:
 
 def _idle() -> float:
     """CPUs in use while nothing is asked of the runtime, when its threads have had time to go to sleep."""
-    end, used = time.perf_counter() + SETTLE, 1.0
-    while used > 0.1 and time.perf_counter() < end:
+    end, used = time.perf_counter() + SETTLE, [1.0] * QUIET
+    while max(used[-QUIET:]) > 0.1 and time.perf_counter() < end:
         others, cpu, start = _children_seconds(), time.process_time(), time.perf_counter()
         time.sleep(WINDOW)
         spent, wall = time.process_time() - cpu, time.perf_counter() - start
-        used = (spent + _children_seconds() - others) / wall
-    return used
+        used.append((spent + _children_seconds() - others) / wall)
+    return sum(used[-QUIET:]) / QUIET
 
 
 def _gpu_is_open() -> bool:

@@ -28,11 +28,11 @@ class Contract:
 
 
 def audited(worker: Worker, case: Case, timeout: float, seconds: float) -> tuple[Facts, dict[str, Contract]]:
-    """What was measured in a cell's worker, and every promise by name. What looks broken is measured again, for longer:
-    on a machine that others use a few steps may all meet them."""
+    """What was measured in a cell's worker, and every promise by name. Where one looks broken that a time needs all is
+    measured again, for longer: on a machine that others use a few steps may all meet them."""
     told = {"plane": case.plane, "cpus": machine.allowed()}
     facts = worker.call("audit", timeout, rounds=5, seconds=seconds, **told)
-    if names_of(judge(case, facts)):
+    if broken(judge(case, facts)):
         facts = worker.call("audit", timeout, rounds=40, seconds=4 * seconds, **told)
     return facts, judge(case, facts)
 
@@ -51,8 +51,8 @@ def judge(case: Case, facts: Facts) -> dict[str, Contract]:
 
 
 def broken(contracts: Mapping[str, Contract], fake: bool = False) -> str | None:
-    """What the first broken promise says of those that a time needs. The fakes that our own tests time at will may
-    compute before the clock."""
+    """What the first broken promise says of those that a time needs. The fakes that tests time at will may compute
+    before the clock: it is told."""
     asked = [name for name in REQUIRED if not (fake and name == "begins")]
     return next((contracts[name].says for name in asked if contracts[name].held is False), None)
 
@@ -60,18 +60,19 @@ def broken(contracts: Mapping[str, Contract], fake: bool = False) -> str | None:
 def _begins(facts: Facts) -> Contract:
     """Putting inputs on the device copies them, and computes nothing."""
     put, step = min(facts["put_s"]), min(facts["repeated_s"])
-    if put <= CLEAR + 0.25 * step + facts["put_bytes"] / COPY:
-        return Contract(True)
-    return Contract(False, f"works before the clock starts: putting inputs takes {_ms(put)}, a step then {_ms(step)}")
+    says = f"works before the clock starts: putting inputs takes {_ms(put)}, a step then {_ms(step)}"
+    return _within(put, 0.25 * step + facts["put_bytes"] / COPY, CLEAR * (1 + facts["put_arrays"]), says)
 
 
 def _complete(facts: Facts) -> Contract:
     """The result is there when `wait` returns: what is fetched then is copied, not computed."""
     first, again, step = min(facts["fetch_s"]), statistics.median(facts["refetch_s"]), min(facts["repeated_s"])
-    if first <= CLEAR * (1 + facts["fetched_arrays"]) + 0.25 * step + facts["fetched_bytes"] / COPY:
-        return Contract(True)
     way = "answers before it is done" if again < first / 2 else "computes when the result is fetched"
-    return Contract(False, f"{way}: a step takes {_ms(step)}, fetching its result {_ms(first)}, and {_ms(again)} again")
+    says = f"{way}: a step takes {_ms(step)}, fetching its result {_ms(first)}, and {_ms(again)} again"
+    slack = CLEAR * (1 + facts["fetched_arrays"])
+    kept = _within(first, 0.25 * step + facts["fetched_bytes"] / COPY, slack, says)
+    sooner = _within(first - again, 0.25 * step + facts["fetched_bytes"] / (2 * COPY), slack, says)
+    return sooner if kept.held else kept
 
 
 def _fresh(facts: Facts) -> Contract:
@@ -80,12 +81,20 @@ def _fresh(facts: Facts) -> Contract:
         return Contract(
             False, "remembers by identity: new values in arrays it has seen give another answer than theirs"
         )
+    if not facts["fresh_s"]:
+        return Contract(None, "no inputs can be drawn but the ones it has seen")
     seen, fresh = statistics.median(facts["repeated_s"]), min(facts["fresh_s"])
-    if fresh <= 1.5 * seen + CLEAR:
-        return Contract(True)
     copied = statistics.median(facts["copied_s"])
     way = "by value" if copied < (seen + fresh) / 2 else "by identity"
-    return Contract(False, f"remembers answers {way}: {_ms(seen)} for inputs it has seen, {_ms(fresh)} for others")
+    says = f"remembers answers {way}: {_ms(seen)} for inputs it has seen, {_ms(fresh)} for others"
+    return _within(fresh, 1.5 * seen, CLEAR, says)
+
+
+def _within(found: float, limit: float, slack: float, says: str) -> Contract:
+    """Held within a limit, broken beyond the slack that a clock needs, and in between too short to tell."""
+    if found <= limit:
+        return Contract(True)
+    return Contract(None, "its steps are too short to tell") if found <= limit + slack else Contract(False, says)
 
 
 def _threads(told: int, facts: Facts) -> Contract:
@@ -100,7 +109,7 @@ def _threads(told: int, facts: Facts) -> Contract:
 
 
 def _idle(facts: Facts) -> Contract:
-    if facts["idle_cpus"] <= 0.5:
+    if facts["idle_cpus"] <= 0.2:
         return Contract(True)
     return Contract(False, f"keeps {facts['idle_cpus']:.1f} CPUs busy while nothing is asked of it")
 
@@ -110,8 +119,8 @@ def _placement(device: str, facts: Facts) -> Contract:
     placed = facts["placed"]
     if device == "cuda" and not facts["gpu_open"]:
         return Contract(False, "asked for cuda, but its process has no GPU open")
-    if placed is None:
-        return Contract(True if device == "cpu" and not facts["gpu_open"] else None, "it does not tell")
+    if not placed:
+        return Contract(True if device == "cpu" and not facts["gpu_open"] else None, "it names nothing that is placed")
     elsewhere = {place: count for place, count in placed.items() if place != device}
     if not placed.get(device):
         return Contract(False, f"asked for {device}, but runs on {_list(elsewhere) or 'nothing that it names'}")
@@ -121,13 +130,13 @@ def _placement(device: str, facts: Facts) -> Contract:
 def _deterministic(facts: Facts) -> Contract:
     far = facts["same"]
     if far is None:
-        return Contract(None, "not asked of a step, nor where dropout is on")
+        return Contract(None, "not asked of long steps, of mode step, nor where dropout is on")
     return Contract(True) if far == 0 else Contract(False, f"two runs of one input differ by {far:.1e} of the result")
 
 
 def told(contracts: Mapping[str, Contract]) -> list[str]:
-    """What is to be said of a cell that is timed all the same: its broken promises that a time does not need."""
-    return [str(each.says) for name, each in contracts.items() if each.held is False and name not in REQUIRED]
+    """What is to be said of a cell that is timed all the same: its broken promises."""
+    return [str(each.says) for each in contracts.values() if each.held is False]
 
 
 def _list(placed: Mapping[str, int]) -> str:

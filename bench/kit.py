@@ -141,6 +141,8 @@ def _fault(bench: Bench, case: Case, artifact: Artifact, record: Record, random:
     parity = record["parity"]
     if not parity:
         return "missing_output" if "outputs" in str(record["message"]) else "failed", ""
+    if parity["class"] == "fp32":  # it broke down behind its proof
+        return "failed", ""
     if parity["ratio"] is None:
         return "not_finite", ""
     known = []
@@ -165,11 +167,17 @@ def _probes(bench: Bench) -> Iterator[Finding]:
         with tempfile.TemporaryDirectory(prefix="xbench-kit-") as folder:
             images, (rows,) = probes.images(), probes.rows()
             given, _ = _answers(bench, worker, "numeric", images, Path(folder))
+            if [a.shape for a in given] != [a.shape for a in images]:
+                yield Finding(
+                    "precision", "forward", False, "missing_output", "its two outputs are not those of the graph"
+                )
+                return
             yield _precision(given, images)
             _, times = _answers(bench, worker, "slim", [rows], Path(folder))
             yield _resident(times, _copying(rows))
     except WorkerFailure as failure:
-        yield Finding("precision", "forward", None, says=failure.message)
+        lacks = failure.status == "UNSUPPORTED"
+        yield Finding("precision", "forward", None if lacks else False, None if lacks else "failed", failure.message)
     finally:
         worker.stop()
 

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 Values = list[tuple[str, list[Any]]]  # names and shapes
 
-BATCH = 16
+BATCH = 32
 CHANNELS, SIZE = 32, 8  # of the image that `numeric` gives back
 ROW, READ = 2**18, 16  # numbers of a row of `slim`, and those that it reads
 ROWS = 32

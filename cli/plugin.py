@@ -43,9 +43,7 @@ def list_plugins(as_json: Json = False) -> None:
 def test_plugin(
     runtime: Name,
     device: choose.DeviceWord = "cpu",
-    threads: Annotated[
-        int, typer.Option(help="CPU threads. With all, nothing tells whether more are used.", min=1)
-    ] = 1,
+    threads: Annotated[int, typer.Option(help="CPU threads that it is told to use.", min=1)] = 1,
     timeout: Annotated[float, typer.Option(help="Seconds one job of a worker may take.", min=1)] = 600,
     as_json: Json = False,
 ) -> None:
@@ -83,11 +81,12 @@ def test_plugin(
     raise typer.Exit(int(not tested or any(each["held"] is False for each in findings)))
 
 
-WORDS = {True: "[green]holds[/]", False: "[bold red]BROKEN[/]", None: "[cyan]not asked[/]"}
+WORDS = {True: "holds", False: "BROKEN", None: "not asked"}
+COLOURS = {True: "green", False: "bold red", None: "cyan"}
 
 
 def _line(finding: dict[str, Any]) -> str:
-    word = {True: "holds", False: "BROKEN", None: "not asked"}[finding["held"]]
+    word = WORDS[finding["held"]]
     says = f": {finding['says']}" if finding["says"] and finding["held"] is not True else ""
     return f"{finding['mode']} {finding['check']}: {word}{says}"
 
@@ -103,7 +102,8 @@ def _print(runtime: str, findings: list[dict[str, Any]], checks: dict[str, str])
     narrow = [Column(mode, no_wrap=True) for mode in modes]
     table = Table("promise", *narrow, Column("what it means", overflow="fold"), box=None, pad_edge=False)
     for check in (check for check in checks if any(name == check for name, _ in found)):
-        words = [WORDS[found[check, mode]["held"]] if (check, mode) in found else "" for mode in modes]
+        told = [found.get((check, mode)) for mode in modes]
+        words = [f"[{COLOURS[each['held']]}]{WORDS[each['held']]}[/]" if each else "" for each in told]
         table.add_row(check, *words, checks[check])
     console.print(table)
     broken = [each for each in findings if each["held"] is False]

@@ -42,8 +42,11 @@ def _session(model: str | bytes, options: Options) -> onnxruntime.InferenceSessi
     return session
 
 
-def _placed(session: onnxruntime.InferenceSession) -> dict[str, int]:
-    """Nodes by the device of the provider that was given them, before providers fuse any."""
+def _placed(session: onnxruntime.InferenceSession) -> dict[str, int] | None:
+    """Nodes by the device of the provider that was given them, before providers fuse any; None before 1.24, which does
+    not tell."""
+    if not hasattr(session, "get_provider_graph_assignment_info"):
+        return None
     devices = {"CPUExecutionProvider": "cpu", "CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "cuda"}
     found = Counter[str]()
     for part in session.get_provider_graph_assignment_info():
@@ -85,7 +88,7 @@ class Inference(Runtime):
     def get(self, outputs: Any) -> list[np.ndarray]:
         return outputs if self.options.device == "cpu" else outputs.copy_outputs_to_cpu()
 
-    def placed(self) -> dict[str, int]:
+    def placed(self) -> dict[str, int] | None:
         return _placed(self.session)
 
     def held(self) -> Mapping[str, np.ndarray]:
@@ -108,7 +111,7 @@ class Training(GraphTrainer):
         self.session = _session(model.SerializeToString(), self.options)
         return self.session
 
-    def placed(self) -> dict[str, int]:
+    def placed(self) -> dict[str, int] | None:
         return _placed(self.session)
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
