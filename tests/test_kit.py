@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,13 +58,14 @@ def test_the_table_of_the_documents_is_what_was_seen(faults):
     if os.environ.get(REWRITE) == "1":
         known = "\n".join(rows) + "\n"
         METHOD.write_text(before + TABLE[0] + known + TABLE[1] + after)
-    assert [numberless(row) for row in known.splitlines()] == [numberless(row) for row in rows], (
+    assert [names(row) for row in known.splitlines()] == [names(row) for row in rows], (
         f"if the change is meant: {REWRITE}=1 python -m pytest {__file__}"
     )
 
 
-def numberless(row: str) -> str:
-    return re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", row)
+def names(row: str) -> list[str]:
+    """A row without its example, which is of one run."""
+    return row.split(" | ")[:3]
 
 
 def test_an_honest_adapter_passes(bench, faults):
