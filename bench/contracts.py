@@ -4,7 +4,7 @@ A promise that is broken is named with its evidence. Those of `REQUIRED` are nee
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,8 +149,3 @@ def _ms(seconds: float) -> str:
 
 def as_dicts(contracts: Mapping[str, Contract]) -> dict[str, dict[str, Any]]:
     return {name: {"held": each.held, "says": each.says} for name, each in contracts.items()}
-
-
-def names_of(contracts: Mapping[str, Contract]) -> Sequence[str]:
-    """Those that are broken."""
-    return [name for name, each in contracts.items() if each.held is False]
