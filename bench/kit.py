@@ -1,8 +1,8 @@
 """The fault kit: does an adapter compute what it should, and is its time what it seems? `xbench plugin test`.
 
 The adapter runs small networks (`probes.py`) in a worker as every cell does: proved in every mode it has, then audited
-(`contracts.py`). Three more questions are asked of forward alone: how many bits of a number come through, whether inputs
-that lie on the device are copied again, and whether it is as fast after hundreds of steps as a new process is.
+(`contracts.py`). Three more questions are asked of forward alone: how many bits of a number come through, whether
+inputs that lie on the device are copied again, and whether it is as fast after hundreds of steps as a new process is.
 """
 
 import contextlib
