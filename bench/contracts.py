@@ -16,6 +16,7 @@ Facts = Mapping[str, Any]
 REQUIRED = ("begins", "complete", "fresh", "threads", "placement")
 CLEAR = 1e-4  # seconds below which a difference may be the clock's or the cache's
 COPY = 1e9  # bytes a second that any machine copies at
+PATIENCE = 2.0  # seconds of measuring again: a few steps of milliseconds may all have met the others on a busy machine
 SPARE = 0.5  # of the threads that were told: so many more may be at work while one hands over to another
 
 
@@ -33,7 +34,7 @@ def audited(worker: Worker, case: Case, timeout: float, seconds: float) -> tuple
     told = {"plane": case.plane, "cpus": machine.allowed()}
     facts = worker.call("audit", timeout, rounds=5, seconds=seconds, **told)
     if broken(judge(case, facts)):
-        facts = worker.call("audit", timeout, rounds=40, seconds=4 * seconds, **told)
+        facts = worker.call("audit", timeout, rounds=40, seconds=max(4 * seconds, PATIENCE), **told)
     return facts, judge(case, facts)
 
 
