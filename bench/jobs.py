@@ -16,7 +16,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from xbench.bench import XBenchError, timing
+from xbench.bench import XBenchError, health, machine, timing
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
@@ -167,7 +167,7 @@ def arm(plane: str) -> None:
 
 
 def warm(seconds: float) -> list[float]:
-    """Steps until the times are flat."""
+    """Steps until the times are steady."""
     (cell,) = _CELL
     return timing.warm(cell.steps, seconds)
 
@@ -178,12 +178,14 @@ def block(seconds: float, limit: int) -> dict[str, Any]:
     if isinstance(cell.runtime, Trainer) and cell.mode == "step":
         cell.runtime.reset()  # so that no weight drifts to infinity or to denormals over thousands of steps
     lead = timing.sample(cell.steps, 0, 1, cell.turn)
-    cpu, wall = time.process_time(), time.perf_counter()
+    cpus = machine.allowed()
+    before = health.look(cpus, time.process_time())
     samples = timing.sample(cell.steps, seconds, limit, cell.turn + 1)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    after = health.look(cpus, time.process_time())
     cell.turn += 1 + len(samples)
     _verify(cell)
-    return {"samples": samples, "lead": lead, "cpu_s": cpu, "wall_s": wall}
+    found = {"cpu_s": after.own - before.own, "wall_s": after.wall - before.wall}
+    return {"samples": samples, "lead": lead, **found, "health": health.between(before, after, cpus)}
 
 
 def _verify(cell: Cell) -> None:

@@ -19,8 +19,8 @@ from xbench.bench import MODES, Case, XBenchError, contracts, probes
 from xbench.bench.explain import explain
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome, prove
+from xbench.bench.ratio import paired_ratio
 from xbench.bench.record import Record, base, impossible
-from xbench.bench.statistics import paired_ratio
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import parse, table

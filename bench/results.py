@@ -18,8 +18,9 @@ from typing import Any
 
 from xbench.bench import Case, XBenchError
 
-VERSION = 2
-# 1: the first format. 2: `contracts` and `audit`, what the runtime promises and what was measured of it.
+VERSION = 3
+# 1: the first format. 2: `contracts` and `audit`, what the runtime promises and what was measured of it. 3: several
+# processes a cell, what disturbed a block, and what a cell costs beside time.
 
 FOLDER = Path("xbench-results")
 FILE = "results.jsonl"

@@ -1,12 +1,15 @@
 """One comparison: all cells that differ in the runtime alone, proved first, then timed in interleaved blocks.
 
 The workers of all cells are alive at once, exactly one awake. A round gives every cell one block, in random order, so
-that a drift of the machine meets all of them alike; ratios are later taken round by round. A cell ends when its
-interval is narrow enough or its budget is spent, and is recorded at once.
+that a drift of the machine meets all of them alike; ratios are later taken round by round. A block that something else
+disturbed is told and run again. A cell's process ends when its interval is narrow enough or its budget is spent; with
+several processes (`Protocol.processes`) the cells are then opened again, for as many rounds. A cell is recorded at once
+when its last process has ended.
 """
 
 import itertools
 import random
+import statistics
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, XBenchError, contracts, digest, machine
+from xbench.bench import Case, XBenchError, contracts, digest, health, machine
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import located, outcome, prove
+from xbench.bench.ratio import median_over_processes
 from xbench.bench.record import Record, base, impossible
+from xbench.bench.series import drift, resemblance, steady_from
 from xbench.bench.statistics import median_interval, relative_half_width
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
@@ -27,13 +32,14 @@ from xbench.runtimes import parse, table
 
 @dataclass(frozen=True)
 class Protocol:
-    """How long and how exactly to time: `budget` is the seconds of sampling a cell, and at most as many of warming up;
-    `target` is the half width of the interval over the median."""
+    """How long and how exactly to time: `budget` is the seconds of sampling a cell, over all its `processes`, and at
+    most as many of warming up; `target` is the half width of the interval over the median."""
 
     budget: float = 2.0
     target: float = 0.02
     timeout: float = 600.0
-    min_blocks: int = 6
+    processes: int = 1
+    blocks: int = 6
     max_samples: int = 200
     memory: int = 3 * 2**30
 
@@ -45,18 +51,30 @@ class Protocol:
     def audit(self) -> float:
         return self.budget / 15
 
+    @property
+    def min_blocks(self) -> int:
+        """The blocks that a process gives at least."""
+        return max(3, -(-self.blocks // self.processes))
+
 
 @dataclass
 class Open:
-    """A cell whose worker is alive and proved equal."""
+    """A cell whose worker is alive and proved equal, and what it and its earlier processes gave."""
 
     case: Case
     record: Record
     worker: Worker
+    processes: list[dict[str, Any]]
     blocks: list[dict[str, Any]] = field(default_factory=list)
+    repeated: list[dict[str, Any]] = field(default_factory=list)
     spent: float = 0.0
     cpu: float = 0.0
     wall: float = 0.0
+
+    @property
+    def here(self) -> list[dict[str, Any]]:
+        """The blocks of the process that is alive."""
+        return [each for each in self.blocks if each["process"] == len(self.processes) - 1]
 
 
 def run(
@@ -69,24 +87,47 @@ def run(
 ) -> Iterator[Record]:
     """Proves and times the cells of one group; yields each record as soon as it is final."""
     session, waiting = uuid.uuid4().hex[:12], list(cases)
+
+    def begin(case: Case) -> "Open | Record":
+        say(f"{case.runtime}: load, compile, check")
+        return opened(case, base(case, artifact, session), artifact, exporter, protocol, logs)
+
     while waiting:
         alive: list[Open] = []
+        numbers = itertools.count()
         try:
             while waiting and (not alive or machine.available_memory() > protocol.memory):
-                case = waiting.pop(0)
-                say(f"{case.runtime}: load, compile, check")
-                cell = _open(case, base(case, artifact, session), artifact, exporter, protocol, logs)
+                cell = begin(waiting.pop(0))
                 if isinstance(cell, Open):
                     alive.append(cell)
                 else:
                     yield cell
-            yield from _rounds(alive, protocol, say)
+            for left in reversed(range(protocol.processes)):
+                timed: list[Open] = []
+                for ended in _rounds(alive, numbers, protocol, say):
+                    if isinstance(ended, Open):
+                        timed.append(ended)
+                    if not (isinstance(ended, Open) and left):
+                        yield _final(ended, protocol) if isinstance(ended, Open) else ended
+                for before in timed if left else ():
+                    cell = begin(before.case)
+                    if isinstance(cell, Open):
+                        alive.append(_continued(cell, before))
+                    else:
+                        yield cell
         finally:
             for cell in alive:
                 cell.worker.stop()
 
 
-def _open(
+def _continued(cell: Open, before: Open) -> Open:
+    """A cell in a new process, with what its earlier ones gave."""
+    cell.processes, cell.blocks = before.processes + cell.processes, before.blocks
+    cell.repeated, cell.cpu, cell.wall = before.repeated, before.cpu, before.wall
+    return cell
+
+
+def opened(
     case: Case, record: Record, artifact: Artifact, exporter: Exporter, protocol: Protocol, logs: Path
 ) -> Open | Record:
     """An open cell, or the record of why there is none."""
@@ -108,7 +149,7 @@ def _open(
             return record | {"status": "FAIL", "message": reason}
         warmup = worker.call("warm", protocol.timeout, seconds=protocol.budget)
         worker.pause()
-        return Open(case, record | {"times": opening | {"warmup": warmup}}, worker)
+        return Open(case, record, worker, [{**opening, "warmup": warmup, "steady_from": steady_from(warmup)}])
     except WorkerFailure as failure:
         worker.stop()
         failed = record | outcome(failure)
@@ -121,53 +162,91 @@ def _open(
         raise
 
 
-def _rounds(alive: list[Open], protocol: Protocol, say: Callable[[str], None]) -> Iterator[Record]:
-    """Gives every cell a block a round until each has converged or spent its budget."""
+def _rounds(
+    alive: list[Open], numbers: Iterator[int], protocol: Protocol, say: Callable[[str], None]
+) -> Iterator[Open | Record]:
+    """Gives every cell a block a round until each has converged or spent its budget; yields those, their processes
+    ended, and the records of those that failed."""
     shuffle = random.Random(0).shuffle
-    for number in itertools.count():
-        if not alive:
-            return
+    while alive:
+        number = next(numbers)
         shuffle(alive)
         for cell in list(alive):
             say(f"{cell.case.runtime}: round {number + 1}")
             try:
-                _block(cell, number, protocol)
-                final = _finished(cell, protocol)
+                block(cell, number, protocol)
+                ended: Open | Record | None = cell if _has_ended(cell, protocol) else None
             except WorkerFailure as failure:
-                final = cell.record | {"times": None} | outcome(failure)
-            if final:
+                ended = cell.record | {"times": None} | outcome(failure)
+            if ended:
                 alive.remove(cell)
                 cell.worker.stop()
-                yield final
+                yield ended
 
 
-def _block(cell: Open, number: int, protocol: Protocol) -> None:
+def block(cell: Open, number: int, protocol: Protocol) -> None:
+    """One block. One that was disturbed is kept aside, to be run again, until as many were as a process must give or
+    half of the budget went there: who measures beside others has to live with them, and is told so."""
     cell.worker.resume()
     result = cell.worker.call("block", protocol.timeout, seconds=protocol.block, limit=protocol.max_samples)
     cell.worker.pause()
-    cell.blocks.append({"round": number, "samples": result["samples"], "lead": result["lead"]})
+    reason = health.disturbance(result["health"])
+    kept = {name: result[name] for name in ("samples", "lead", "health")} | {"disturbed": reason}
+    kept |= {"round": number, "process": len(cell.processes) - 1}
+    lost = sum(sum(each["samples"]) for each in cell.repeated)
+    if reason and len(cell.repeated) < protocol.blocks and lost < protocol.budget / 2:
+        cell.repeated.append(kept)
+        return
+    cell.blocks.append(kept)
     cell.spent += sum(result["samples"]) + sum(result["lead"])
     cell.cpu, cell.wall = cell.cpu + result["cpu_s"], cell.wall + result["wall_s"]
 
 
-def _finished(cell: Open, protocol: Protocol) -> Record | None:
-    """The final record, or None while more blocks are wanted."""
-    out_of_budget = cell.spent >= protocol.budget and len(cell.blocks) >= 3
-    enough = len(cell.blocks) >= protocol.min_blocks
-    long_step = cell.spent >= 4 * protocol.budget  # a step longer than the budget: stop with what there is
-    if not (out_of_budget or enough or long_step):
-        return None
-    interval = median_interval([block["samples"] for block in cell.blocks], np.random.default_rng(0))
-    width = relative_half_width(interval)
-    converged = enough and width <= protocol.target
-    if not (converged or out_of_budget or long_step):
-        return None
-    times = cell.record["times"] | {
+def _has_ended(cell: Open, protocol: Protocol) -> bool:
+    """Whether the process that is alive has given what it can."""
+    budget = protocol.budget / protocol.processes
+    if (cell.spent >= budget and len(cell.here) >= 3) or cell.spent >= 4 * budget:  # a step longer than the budget
+        return True
+    if len(cell.here) < protocol.min_blocks:
+        return False
+    interval = median_interval([each["samples"] for each in cell.here], np.random.default_rng(0))
+    return relative_half_width(interval) <= protocol.target
+
+
+def _final(cell: Open, protocol: Protocol) -> Record:
+    """The record of a cell whose last process has ended."""
+    interval = median_over_processes(cell.blocks, np.random.default_rng(0))
+    medians = [
+        [statistics.median(each["samples"]) for each in cell.blocks if each["process"] == number]
+        for number in range(len(cell.processes))
+    ]
+    drifts = [drift(series) or 0.0 for series in medians]
+    compiled = [each["compile_s"] for each in cell.processes]
+    times = {
+        "load_s": statistics.median(each["load_s"] for each in cell.processes),
+        "compile_s": None if None in compiled else statistics.median(compiled),
+        "first_s": statistics.median(each["first_s"] for each in cell.processes),
         "median_s": interval.median,
         "low_s": interval.low,
         "high_s": interval.high,
-        "converged": converged,
+        "converged": len(cell.blocks) >= protocol.blocks and relative_half_width(interval) <= protocol.target,
+        "drift": max(drifts, key=abs),
+        "resemblance": max(resemblance(series) for series in medians),
+        "processes": cell.processes,
         "blocks": cell.blocks,
+        "repeated": cell.repeated,
         "cpus": cell.cpu / cell.wall if cell.wall else None,
     }
-    return cell.record | {"times": times}
+    words = "; ".join(filter(None, (cell.record["message"], *_remarks(times, protocol))))
+    return cell.record | {"times": times, "message": words or None}
+
+
+def _remarks(times: dict[str, Any], protocol: Protocol) -> Iterator[str]:
+    """What a reader of a time must know of how it came about."""
+    if any(each["steady_from"] is None for each in times["processes"]):
+        yield "was not steady when its warm-up ended"
+    if abs(times["drift"]) > protocol.target:
+        yield f"{'rose' if times['drift'] > 0 else 'fell'} by {abs(times['drift']):.0%} while it was timed"
+    reasons = [each["disturbed"] for each in times["blocks"] if each["disturbed"]]
+    if 4 * len(reasons) > len(times["blocks"]):
+        yield f"{len(reasons)} of {len(times['blocks'])} blocks were disturbed: {reasons[0]}"

@@ -5,7 +5,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
-from xbench.bench.statistics import is_flat
+from xbench.bench.series import steady_from
 
 Step = Callable[[], object]
 Clock = Callable[[], float]
@@ -38,15 +38,15 @@ def sample(
 
 
 def warm(steps: Sequence[Step], seconds: float, limit: int = 5000, clock: Clock = time.perf_counter) -> list[float]:
-    """Steps until the series of times is flat, or until `seconds` have passed; returns all of them.
+    """Steps until the series of times is steady, or until `seconds` have passed; returns all of them.
 
-    Flatness is looked for whenever the series has grown by half, so that looking costs less than stepping.
+    Steadiness is looked for whenever the series has grown by half, so that looking costs less than stepping.
     """
     samples: list[float] = []
     start = clock()
     while (left := seconds - (clock() - start)) > 0 and len(samples) < limit:
         samples += sample(steps, left, max(10, len(samples) // 2), len(samples), clock)
-        if is_flat(samples) is not None:
+        if steady_from(samples) is not None:
             break
     return samples
 

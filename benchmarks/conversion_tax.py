@@ -31,7 +31,7 @@ import numpy as np
 
 from xbench import models
 from xbench.bench import AUTO, LAYOUTS, machine, timing
-from xbench.bench.statistics import paired_ratio
+from xbench.bench.ratio import paired_ratio
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Trainer, load
 

@@ -11,6 +11,7 @@ import typer
 from xbench.bench import XBenchError
 from xbench.cli.bisect import bisect
 from xbench.cli.check import check
+from xbench.cli.compare import compare
 from xbench.cli.convert import convert
 from xbench.cli.doctor import doctor
 from xbench.cli.list import app as list_app
@@ -30,7 +31,7 @@ app = typer.Typer(
     "PyTorch (or brought as ONNX files), converted to every runtime, proved equal to a float64 oracle, and only then "
     "timed.",
 )
-for command in (convert, check, time, train, bisect, show, doctor):
+for command in (convert, check, time, train, bisect, show, compare, doctor):
     app.command(epilog=EPILOG if command is time else None)(command)
 app.add_typer(list_app, name="list")
 app.add_typer(plugin_app, name="plugin")

@@ -27,6 +27,9 @@ Budget = Annotated[
 Target = Annotated[
     float, typer.Option(help="Stop early when the 95 % interval is this narrow: half width over median.", min=0)
 ]
+Processes = Annotated[
+    int, typer.Option(help="Processes of each cell, one after the other: a ratio's interval narrows with them.", min=1)
+]
 Timeout = Annotated[float, typer.Option(help="Seconds one job of a worker may take.", min=1)]
 Out = Annotated[Path, typer.Option(help="Folder of the results; runs are resumed there.")]
 Rerun = Annotated[bool, typer.Option("--rerun", help="Time again what is recorded already.")]
@@ -49,6 +52,7 @@ def time(
     data: Data = "synthetic",
     budget: Budget = 2.0,
     target_ci: Target = 0.02,
+    processes: Processes = 1,
     timeout: Timeout = 600,
     out: Out = FOLDER,
     rerun: Rerun = False,
@@ -77,7 +81,7 @@ def time(
     choose.need_torch()
     store = open_store(out)
     cases = _cells(names, targets, modes, batches, cell)
-    protocol, again = Protocol(budget, target_ci, timeout=timeout), "all" if rerun else "failed" if retry else "none"
+    protocol, again = Protocol(budget, target_ci, timeout, processes), "all" if rerun else "failed" if retry else "none"
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
         rows, broken = _time(cases, bool(mode), again, store, protocol, Path(logs))
     if rows or not broken:

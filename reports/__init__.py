@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from xbench.bench import MODES, Case
+from xbench.bench.ratio import paired_ratio
 from xbench.bench.results import Record
-from xbench.bench.statistics import paired_ratio
 
 Row = dict[str, Any]
 

@@ -182,6 +182,20 @@ class LateAbort(Answers):
         return inputs[0]
 
 
+class Second(Answers):
+    """Aborts in every process but the first."""
+
+    def __init__(self, artifact, options):
+        super().__init__(artifact, options)
+        self.later = os.path.exists(options.extra["mark"])
+        open(options.extra["mark"], "w").close()
+
+    def forward(self, *inputs):
+        if self.later:
+            os.abort()
+        return inputs[0]
+
+
 class LateHang(Answers):
     def forward(self, *inputs):
         if is_timed():
@@ -209,6 +223,7 @@ FAKES = {
     "fault_late_wrong": LateWrong,
     "fault_late_abort": LateAbort,
     "fault_late_hang": LateHang,
+    "fault_second": Second,
 }
 for _name, _class in FAKES.items():
     globals()[_name] = Row(f"xbench_faults:{_class.__name__}", ("xbench-faults",), "faults", hidden=True)

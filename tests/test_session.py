@@ -1,8 +1,12 @@
 """A comparison from the command line: others go on when one fails, nothing measured is lost, nothing is done twice."""
 
+import contextlib
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +113,52 @@ def test_a_ratio_is_the_median_over_the_common_rounds(shell, lenet):
     assert rows[SLOW]["paired"]
     ratio = float(np.exp(np.median([np.log(slow[number] / fast[number]) for number in common])))
     assert rows[SLOW]["ratio"] == pytest.approx(ratio, rel=1e-9)  # how near 2 it is, is the machine's affair
+
+
+def test_every_process_of_a_cell_is_proved_warmed_and_timed(shell, lenet):
+    assert time(shell, FAST, SLOW, options=(*QUICK, "--processes", "3")).returncode == 0
+    for record in by_runtime(shell, "out").values():
+        blocks, processes = record["times"]["blocks"], record["times"]["processes"]
+        assert [len(each["warmup"]) > 0 for each in processes] == [True] * 3
+        assert sorted({block["process"] for block in blocks}) == [0, 1, 2]
+        assert all(sum(block["process"] == number for block in blocks) >= 3 for number in range(3))
+        rounds = [block["round"] for block in blocks]
+        assert len(set(rounds)) == len(rounds), "a round belongs to one process"
+    rows = json.loads(shell.run("show", "--out", "out", "--json").stdout)
+    assert [row["paired"] for row in rows] == [True, True]
+
+
+def test_a_process_that_fails_behind_others_is_no_time(shell, lenet):
+    """The mark lies in the run's folder: the second process finds it."""
+    word = f"fault_second:mark={shell.folder / 'mark'}"
+    assert time(shell, FAST, word, options=(*QUICK, "--processes", "2")).returncode == 1
+    found = by_runtime(shell, "out")
+    assert (found[word]["status"], found[word]["times"]) == ("CRASH", None)
+    assert found[FAST]["status"] == "PASS" and len(found[FAST]["times"]["processes"]) == 2
+
+
+def test_a_block_that_others_disturb_is_run_again_and_then_told(shell, lenet):
+    """Two processes that never sleep share the only CPU that the cell is told to use."""
+    words = (*QUICK[2:], "--budget", "1.5", "--threads", "1")
+    with beside(2, min(os.sched_getaffinity(0))):
+        assert time(shell, FAST, options=words).returncode == 0
+    (record,) = records(shell.folder / "out")
+    assert len(record["times"]["repeated"]) == 6
+    assert all("other processes used" in block["disturbed"] for block in record["times"]["repeated"])
+    assert "blocks were disturbed: other processes used" in record["message"]
+
+
+@contextlib.contextmanager
+def beside(number: int, cpu: int):
+    """So many processes that keep one CPU busy."""
+    code = f"import os\nos.sched_setaffinity(0, [{cpu}])\nwhile True: pass"
+    busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 def test_a_finished_run_times_nothing_again_and_starts_no_worker(shell, lenet):

@@ -1,0 +1,125 @@
+"""Two stores, cell by cell: what became slower, what no longer passes. Pure functions on records.
+
+Two runs at different times differ by more than their rounds show, so a process is one observation, as in `ratio.py`;
+each run of the same command with `--rerun` adds one. Of many cells some look slower by chance: the p-values are
+corrected so that of those said to have changed at most one in twenty has not, in the mean (Benjamini and Hochberg,
+1995, doi 10.1111/j.2517-6161.1995.tb02031.x).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xbench.bench import Case
+from xbench.bench.ratio import SESSION, Estimate, Ratio, as_ratio, moderated, observations
+from xbench.bench.results import Record
+
+FALSE = 0.05  # of what is said to have changed, at most so much may not have
+VERDICTS = ("lost", "slower", "faster", "same", "fixed", "failing", "other machine", "only old", "only new")
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of a cell. `ratio` is new over old; `p` the probability of one as far from 1 by chance, corrected for
+    the number of cells; both None where there is not a time on both sides."""
+
+    case: Case
+    verdict: str
+    old: Record | None
+    new: Record | None
+    ratio: Ratio | None = None
+    p: float | None = None
+    runs: tuple[int, int] = (0, 0)
+
+    @property
+    def versions(self) -> dict[str, tuple[str | None, str | None]]:
+        """The packages whose version changed."""
+        old, new = ((side or {}).get("versions") or {} for side in (self.old, self.new))
+        both = {name: (old.get(name), new.get(name)) for name in sorted(old.keys() | new.keys())}
+        return {name: pair for name, pair in both.items() if pair[0] != pair[1]}
+
+    def is_worse(self, share: float) -> bool:
+        """Whether it no longer passes, or became slower by this share or more and not by chance."""
+        return self.verdict == "lost" or bool(self.verdict == "slower" and self.ratio and self.ratio.value >= 1 + share)
+
+
+def compare(old: Iterable[Record], new: Iterable[Record]) -> list[Change]:
+    """Return the change of every cell that is in either, the worst first."""
+    sides = [_runs(records) for records in (old, new)]
+    cases = [*sides[0], *(case for case in sides[1] if case not in sides[0])]
+    changes = [_change(case, sides[0].get(case, []), sides[1].get(case, [])) for case in cases]
+    timed = [change for change in changes if change.p is not None]
+    corrected = dict(zip(map(id, timed), adjusted([change.p or 0.0 for change in timed]), strict=True))
+    judged = [_judged(change, corrected.get(id(change))) for change in changes]
+    return sorted(judged, key=lambda c: (VERDICTS.index(c.verdict), -(c.ratio.value if c.ratio else 0.0)))
+
+
+def adjusted(p: Sequence[float]) -> list[float]:
+    """Return Benjamini's and Hochberg's corrected p-values, in the order given."""
+    order = np.argsort(p)[::-1]
+    found, least = [0.0] * len(p), 1.0
+    for rank, place in zip(range(len(p), 0, -1), order, strict=True):
+        least = min(least, p[place] * len(p) / rank)
+        found[place] = least
+    return found
+
+
+def chance(estimate: Estimate) -> float:
+    """Return the probability that Student's t is as far from 0 as this estimate, on either side.
+
+    With x = sqrt(n) tan a the density is cos(a)^(n - 1), which is summed by the trapezoidal rule.
+    """
+    if estimate.error == 0:
+        return 1.0 if estimate.value == 0 else 0.0
+    begin = math.atan(abs(estimate.value) / estimate.error / math.sqrt(estimate.freedom))
+    tail, half = (
+        float(np.trapezoid(np.cos(angles) ** (estimate.freedom - 1), angles))
+        for angles in (np.linspace(first, math.pi / 2, 4001) for first in (begin, 0.0))
+    )
+    return min(tail / half, 1.0)
+
+
+def _runs(records: Iterable[Record]) -> dict[Case, list[Record]]:
+    """Return the last record of each case, and before it those of the same model, versions and machine."""
+    found: dict[Case, list[Record]] = {}
+    for record in records:
+        found.setdefault(Case(**record["case"]), []).append(record)
+    return {case: [each for each in some if each["key"] == some[-1]["key"]] for case, some in found.items()}
+
+
+def _change(case: Case, old: list[Record], new: list[Record]) -> Change:
+    if not old or not new:
+        return Change(case, "only new" if new else "only old", old[-1] if old else None, new[-1] if new else None)
+    before, after = old[-1], new[-1]
+    passed = before["status"] == "PASS", after["status"] == "PASS"
+    if passed != (True, True):
+        return Change(case, {(True, False): "lost", (False, True): "fixed"}.get(passed, "failing"), before, after)
+    if _machine(before) != _machine(after):
+        return Change(case, "other machine", before, after)
+    sides = [[run for run in side if _is_timed(run)] for side in (old, new)]
+    seen = [[each for run in side for each in observations(run["times"]["blocks"])] for side in sides]
+    if not all(seen):
+        return Change(case, "same", before, after)
+    estimate = moderated(seen[::-1], SESSION)
+    return Change(
+        case, "same", before, after, as_ratio(estimate, False), chance(estimate), (len(seen[0]), len(seen[1]))
+    )
+
+
+def _judged(change: Change, p: float | None) -> Change:
+    if change.ratio is None or p is None:
+        return change
+    verdict = "same" if p > FALSE else "slower" if change.ratio.value > 1 else "faster"
+    return Change(change.case, verdict, change.old, change.new, change.ratio, p, change.runs)
+
+
+def _is_timed(record: Record) -> bool:
+    return record["status"] == "PASS" and bool((record.get("times") or {}).get("blocks"))
+
+
+def _machine(record: Record) -> Any:
+    machine = record.get("machine") or {}
+    return machine.get("cpu"), machine.get("cpus")

@@ -1,0 +1,118 @@
+"""What else the machine does while a cell is timed: other processes on its CPUs, CPUs that a hypervisor takes away,
+clocks that are throttled. Reads Linux's own counters; what they do not tell is null."""
+
+import contextlib
+import os
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path("/")
+TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds; the system counts CPU time in these
+LEAST = 5 * TICK  # seconds below which the system's counters tell nothing
+OTHERS, STEAL = 0.05, 0.02  # of the wall time, a CPU; beyond it a block is disturbed
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Counters at one moment: seconds, but for `throttled`, which counts events; None where the system does not
+    tell."""
+
+    wall: float
+    own: float
+    waited: float | None
+    busy: float | None
+    steal: float | None
+    throttled: int | None
+
+
+def look(cpus: Collection[int], own: float, root: Path = ROOT) -> Reading:
+    """The counters of these CPUs; `own` are the CPU seconds of the process that is timed, and of its children."""
+    lines = (line.split() for line in _read(root / "proc/stat").splitlines())
+    found = [words[1:] for words in lines if words and words[0] in {f"cpu{cpu}" for cpu in cpus}]
+    busy = steal = None
+    if len(found) == len(cpus) and all(len(words) >= 8 for words in found):
+        times = [[int(word) * TICK for word in words] for words in found]
+        busy = sum(user + nice + system + irq + soft for user, nice, system, _, _, irq, soft, *_ in times)
+        steal = sum(each[7] for each in times)
+    return Reading(time.perf_counter(), own, _waited(root), busy, steal, _throttled(cpus, root))
+
+
+def between(before: Reading, after: Reading, cpus: Collection[int], root: Path = ROOT) -> dict[str, Any]:
+    """What happened between two readings, as shares of what the CPUs could do: `steal`, `others` (CPU time of others on
+    these CPUs), `waited` (of its own threads, for a CPU), null where it took too short to tell; `throttled`, the number
+    of times their clock was; and how they are now: `clock_hz`, `celsius`, `load`."""
+    wall = after.wall - before.wall
+    told: dict[str, float | None] = dict.fromkeys(("steal", "others", "waited"))
+    if wall >= LEAST:
+        busy, whole = _less(after.busy, before.busy), wall * len(cpus)
+        told = {
+            "steal": _share(_less(after.steal, before.steal), whole),
+            "others": None if busy is None else _share(max(busy - (after.own - before.own), 0.0), whole),
+            "waited": _share(_less(after.waited, before.waited), whole),
+        }
+    throttled = None if after.throttled is None or before.throttled is None else after.throttled - before.throttled
+    now = {"clock_hz": _clock(cpus, root), "celsius": _celsius(root), "load": os.getloadavg()[0]}
+    return {**told, "throttled": throttled, "wall_s": wall, **now}
+
+
+def disturbance(found: dict[str, Any]) -> str | None:
+    """What disturbed a block, or None.
+
+    Others disturb where they used its CPUs and its threads had to wait: threads of its own that share a CPU wait as
+    well, and a tick more or less is the system's way of counting.
+    """
+    tick = TICK / found["wall_s"]
+    if found["steal"] is not None and found["steal"] > max(STEAL, 1.5 * tick):
+        return f"the hypervisor took {found['steal']:.0%} of its CPUs"
+    taken = [found[name] for name in ("others", "waited") if found[name] is not None]
+    if len(taken) == 2 and min(taken) > OTHERS and found["others"] > OTHERS + tick:
+        return f"other processes used {found['others']:.0%} of its CPUs"
+    if found["throttled"]:
+        return "its CPUs were throttled"
+    return None
+
+
+def _clock(cpus: Collection[int], root: Path) -> float | None:
+    """The frequency of these CPUs in Hz, their mean; None where the system does not tell."""
+    folder = root / "sys/devices/system/cpu"
+    found = [_read(folder / f"cpu{cpu}/cpufreq/scaling_cur_freq").strip() for cpu in cpus]
+    return sum(map(int, found)) * 1e3 / len(found) if found and all(word.isdigit() for word in found) else None
+
+
+def _celsius(root: Path) -> float | None:
+    """The hottest of the machine's zones, in degrees Celsius; None where the system tells of none."""
+    found = [_read(path).strip() for path in (root / "sys/class/thermal").glob("thermal_zone*/temp")]
+    return max((int(word) / 1e3 for word in found if word.lstrip("-").isdigit()), default=None)
+
+
+def _waited(root: Path) -> float | None:
+    """Seconds that the threads of this process have waited for a CPU."""
+    found = []
+    for path in (root / "proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(ValueError, IndexError):
+            found.append(int(_read(path).split()[1]) / 1e9)
+    return sum(found) if found else None
+
+
+def _throttled(cpus: Collection[int], root: Path) -> int | None:
+    folder = root / "sys/devices/system/cpu"
+    found = [_read(folder / f"cpu{cpu}/thermal_throttle/core_throttle_count").strip() for cpu in cpus]
+    return sum(map(int, found)) if found and all(word.isdigit() for word in found) else None
+
+
+def _less(after: float | None, before: float | None) -> float | None:
+    return None if after is None or before is None else max(after - before, 0.0)
+
+
+def _share(part: float | None, whole: float) -> float | None:
+    return None if part is None else round(part / whole, 4)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

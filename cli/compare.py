@@ -1,0 +1,67 @@
+"""`xbench compare`: two stores, cell by cell, for a person or for a pipeline."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xbench.bench import XBenchError
+from xbench.bench.results import FILE, read
+
+
+def compare(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="Folder of the older results.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Folder of the newer results.")],
+    fail_on: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Exit with 1 where a cell became slower by this, such as 3%.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+) -> None:
+    """Say which cells became slower or faster, and which no longer pass.
+
+    A cell is called slower where that is no chance: of all that are, at most 5 % are not in truth, however many cells
+    are compared. With --fail-on the exit code is 1 where one of those is slower by that share or more, or no longer
+    passes. Two runs at different times differ by per cents on their own: measure both sides three times or more, in
+    turns, `xbench time --rerun --out OLD` and `--out NEW`; every run counts.
+    """
+    if as_json and as_markdown:
+        raise XBenchError("--json and --markdown exclude one another: give one of them")
+    limit = _share(fail_on)
+    sides = [read(folder if folder.is_file() else folder / FILE) for folder in (old, new)]
+    from xbench.bench.comparison import compare as compared
+    from xbench.reports import changes as report
+
+    changes = compared(*sides)
+    if not any(change.old and change.new for change in changes):
+        raise XBenchError(f"{old} and {new} have no cell in common")
+    if as_json:
+        typer.echo(report.to_json(changes), nl=False)
+    elif as_markdown:
+        typer.echo(report.to_markdown(changes), nl=False)
+    else:
+        from rich.console import Console
+
+        report.show(changes, Console() if sys.stdout.isatty() else Console(width=200))
+    failed = [change for change in changes if limit is not None and change.is_worse(limit)]
+    for change in failed:
+        typer.echo(f"{report.name(change)}: {change.verdict}", err=True)
+    raise typer.Exit(int(bool(failed)))
+
+
+def _share(word: str | None) -> float | None:
+    """3% or 0.03 as 0.03.
+
+    Raises:
+        XBenchError: it is neither, or negative, or not finite.
+    """
+    if word is None:
+        return None
+    try:
+        share = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 100:
+        raise XBenchError(f"--fail-on must be a share such as 3% or 0.03, not {word!r}")
+    return share

@@ -1,0 +1,91 @@
+"""What `xbench compare` found: as JSON, Markdown, or a table for the terminal."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from xbench.bench.comparison import Change
+from xbench.reports.formats import number, printable, seconds
+
+HEADER = ("cell", "old", "new", "new / old", "95 % interval", "runs", "verdict")
+COLOURS = {"lost": "bold red", "slower": "red", "faster": "green", "fixed": "green", "same": "dim"}
+
+
+def to_json(changes: Sequence[Change]) -> str:
+    """Return the changes as a JSON list of objects (docs/results.md, "Comparisons")."""
+    return json.dumps([_plain(change) for change in changes], indent=2, allow_nan=False) + "\n"
+
+
+def to_markdown(changes: Sequence[Change]) -> str:
+    """Return one Markdown table."""
+    align = ["---", *["--:"] * (len(HEADER) - 2), "---"]
+    lines = [[cell.replace("|", "\\|") for cell in line] for line in [HEADER, align, *map(cells, changes)]]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def show(changes: Sequence[Change], console: Console) -> None:
+    """Print the table, and below it why cells no longer pass and what versions changed."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for place, title in enumerate(HEADER):
+        table.add_column(title, justify="right" if 0 < place < len(HEADER) - 1 else "left", no_wrap=True)
+    for change in changes:
+        texts = [Text(cell) for cell in cells(change)]
+        texts[-1].stylize(COLOURS.get(change.verdict, "yellow"))
+        table.add_row(*texts)
+    console.print(table)
+    for change in changes:
+        if change.verdict in ("lost", "failing") and change.new:
+            words = f"  {name(change)}: {change.new['status']} {change.new['message'] or ''}"
+            console.print(Text(printable(words)), soft_wrap=True)
+    versions = {package: pair for change in changes for package, pair in change.versions.items()}
+    for package, (old, new) in sorted(versions.items()):
+        console.print(Text(printable(f"  {package}: {old} -> {new}")), soft_wrap=True)
+
+
+def name(change: Change) -> str:
+    """Return the words that tell a cell from others."""
+    case = change.case
+    words = [f"{case.model} {case.mode} batch {case.batch}", case.runtime]
+    return printable(", ".join([*words, f"{case.device}, {case.threads} thread{'s' * (case.threads > 1)}"]))
+
+
+def cells(change: Change) -> list[str]:
+    """Return the cells under `HEADER`."""
+    ratio = change.ratio
+    interval = f"{number(ratio.low)} to {number(ratio.high)}" if ratio and ratio.low and ratio.high else ""
+    runs = f"{change.runs[0]} + {change.runs[1]}" if ratio else ""
+    times = [_time(side) for side in (change.old, change.new)]
+    return [name(change), *times, number(ratio.value) if ratio else "", interval, runs, change.verdict]
+
+
+def _time(record: dict[str, Any] | None) -> str:
+    if record is None:
+        return ""
+    times = record.get("times") or {}
+    return seconds(times.get("median_s")) if record["status"] == "PASS" and times else str(record["status"])
+
+
+def _plain(change: Change) -> dict[str, Any]:
+    ratio = change.ratio
+    sides = {
+        f"{word}_{field}": (record or {}).get(field)
+        for word, record in (("old", change.old), ("new", change.new))
+        for field in ("status", "message")
+    }
+    return {
+        **dataclasses.asdict(change.case),
+        "verdict": change.verdict,
+        "ratio": ratio and ratio.value,
+        "ratio_low": ratio and ratio.low,
+        "ratio_high": ratio and ratio.high,
+        "p": change.p,
+        "old_runs": change.runs[0],
+        "new_runs": change.runs[1],
+        **sides,
+        "versions": {package: list(pair) for package, pair in change.versions.items()},
+    }
