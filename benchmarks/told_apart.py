@@ -1,0 +1,160 @@
+"""Are equals told apart, is a slowdown of 5 % found, does a drift of 20 % change a ratio? On real runtimes.
+
+    python benchmarks/told_apart.py [--sessions 25] [--runs 5] [--json FILE] [RUNTIME ...]
+
+In every session three cells are timed side by side, as `xbench time` does: a runtime, the same again, and one whose
+forward pass takes 5 % longer (it waits, once it is done). Told apart is what `xbench show` would not mark with a `~`:
+the 95 % interval of the ratio does not hold 1. For `xbench compare` stores are made of the same sessions, each of
+`--runs` of them in turns, so that no session is on both sides; called slower is what it calls slower.
+
+The drift is planted: two cells that take the time they are told, 2 and 3 ms, which grows by 20 % while they are timed.
+Beside the ratio stands what one gets who times one after the other. Exit code 1 where a bound is missed: 5 of 100
+equals told apart, 95 of 100 slowdowns found, 1 %.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from plants import install
+
+from xbench.bench import Case, session
+from xbench.bench.comparison import compare
+from xbench.bench.prepare import Exporter
+from xbench.bench.ratio import paired_ratio
+
+RUNTIMES = ("onnxruntime", "openvino", "torch", "jax")
+MODEL, BATCH, SLOWER = "lenet", 64, 0.05
+PROTOCOL = session.Protocol(budget=1.0)
+NAMES = ("a", "b", "slow")
+
+
+def sessions(runtime: str, number: int, exporter: Exporter, logs: Path) -> Iterator[dict[str, Any]]:
+    """The records of so many sessions, by name."""
+    artifact = exporter.artifact(MODEL)
+    words = {name: f"slowed:of={runtime},name={name},share={SLOWER if name == 'slow' else 0}" for name in NAMES}
+    cases = [Case(MODEL, word, "forward", BATCH) for word in words.values()]
+    for place in range(number):
+        random.Random(place).shuffle(cases)
+        records = session.run(cases, artifact, exporter, PROTOCOL, logs, hush)
+        found = {record["case"]["runtime"]: record for record in records}
+        failed = [record for record in found.values() if not record["times"]]
+        if failed:
+            print(f"{runtime}: {failed[0]['status']}: {failed[0]['message']}", flush=True)
+            continue
+        yield {name: found[word] for name, word in words.items()}
+
+
+def hush(_: str) -> None:
+    pass
+
+
+def side_by_side(found: list[dict[str, Any]]) -> dict[str, int]:
+    """How many pairs of equals were told apart, and of slow ones, by the ratios of one session each."""
+    apart = {"equals": 0, "slow": 0, "of": len(found)}
+    for records in found:
+        blocks = {name: records[name]["times"]["blocks"] for name in NAMES}
+        equal, slow = (paired_ratio(blocks[name], blocks["a"], np.random.default_rng(0)) for name in ("b", "slow"))
+        apart["equals"] += not equal.low <= 1 <= equal.high
+        apart["slow"] += slow.low > 1
+    return apart
+
+
+def one_after_the_other(found: list[dict[str, Any]], runs: int, draws: int) -> dict[str, int]:
+    """The same of `xbench compare`, on stores of so many sessions each, drawn at random."""
+    apart, draw = {"equals": 0, "slow": 0, "of": 0}, random.Random(1)
+    if len(found) < 2 * runs:
+        return apart
+    for _ in range(draws):
+        drawn = draw.sample(range(len(found)), 2 * runs)
+        old = [alike(found[place]["a"]) for place in drawn[::2]]
+        for name, key in (("b", "equals"), ("slow", "slow")):
+            (change,) = compare(old, [alike(found[place][name]) for place in drawn[1::2]])
+            apart[key] += change.verdict != "same" if key == "equals" else change.verdict == "slower"
+        apart["of"] += 1
+    return apart
+
+
+def alike(record: dict[str, Any]) -> dict[str, Any]:
+    """The record as one of a cell that both stores have."""
+    return {**record, "key": "cell", "case": record["case"] | {"runtime": "cell"}}
+
+
+def drifted(exporter: Exporter, logs: Path) -> tuple[float, float]:
+    """The ratio under a drift, and the ratio of the medians of two cells that are timed one after the other."""
+    artifact = exporter.artifact(MODEL)
+
+    def run(*groups: tuple[float, ...]) -> list[dict[str, Any]]:
+        begin, found = time.time() + 4.0, []
+        rest = f"share=0.2,begin={begin},length=8"
+        for group in groups:
+            cases = [Case(MODEL, f"drifting:seconds={told},{rest}", "forward", 2) for told in group]
+            while time.time() < begin - 3.0:
+                time.sleep(0.01)
+            found += session.run(cases, artifact, exporter, session.Protocol(4.0, target=0.0), logs, hush)
+        return sorted(found, key=lambda record: record["case"]["runtime"])
+
+    fast, slow = run((0.002, 0.003))
+    ratio = paired_ratio(slow["times"]["blocks"], fast["times"]["blocks"], np.random.default_rng(0)).value
+    fast, slow = run((0.002,), (0.003,))
+    return ratio, slow["times"]["median_s"] / fast["times"]["median_s"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runtimes", nargs="*", metavar="RUNTIME", default=[*RUNTIMES])
+    parser.add_argument("--sessions", type=int, default=25)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument(
+        "--json", type=Path, help="Keep the records here; those that are there already are not measured."
+    )
+    options = parser.parse_args()
+    kept = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    with tempfile.TemporaryDirectory() as folder:
+        install(Path(folder))
+        exporter = Exporter(Path(folder))
+        try:
+            ratio, naive = drifted(exporter, Path(folder))
+            print(f"drift of 20 %: ratio {ratio:.4f} of a true 1.5; one after the other {naive:.4f}", flush=True)
+            for runtime in options.runtimes:
+                some = kept.setdefault(runtime, [])
+                for records in sessions(runtime, options.sessions - len(some), exporter, Path(folder)):
+                    some.append(records)
+                    if options.json:
+                        options.json.write_text(json.dumps(kept))
+        finally:
+            exporter.close()
+    return report({name: kept[name] for name in options.runtimes}, options.runs, ratio)
+
+
+def report(kept: dict[str, list[dict[str, Any]]], runs: int, ratio: float) -> int:
+    print(f"{'':14} side by side: equals told apart, 5 % found   compare of {runs} + {runs} runs: equals, 5 %")
+    total = {"side": {"equals": 0, "slow": 0, "of": 0}, "compare": {"equals": 0, "slow": 0, "of": 0}}
+    for runtime, found in kept.items():
+        rows = {"side": side_by_side(found), "compare": one_after_the_other(found, runs, 25)}
+        line = "".join(
+            f"{row['equals']:20} of {row['of']:<3} {row['slow']:8} of {row['of']:<3}" for row in rows.values()
+        )
+        print(f"{runtime:14}{line}")
+        for name, row in rows.items():
+            total[name] = {key: total[name][key] + row[key] for key in row}
+    line = "".join(f"{row['equals']:20} of {row['of']:<3} {row['slow']:8} of {row['of']:<3}" for row in total.values())
+    print(f"{'all':14}{line}")
+    good = all(row["equals"] <= 0.05 * row["of"] and row["slow"] >= 0.95 * row["of"] for row in total.values())
+    good = good and abs(math.log(ratio / 1.5)) < 0.01
+    print("within the bounds" if good else "outside of the bounds")
+    return int(not good)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("XBENCH_CACHE", tempfile.mkdtemp())
+    sys.exit(main())
