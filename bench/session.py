@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, XBenchError, contracts, digest, machine
+from xbench.bench import Case, machine
+from xbench.bench.opening import failed, opened
 from xbench.bench.prepare import Exporter
-from xbench.bench.proof import located, outcome, prove
-from xbench.bench.record import Record, base, impossible
+from xbench.bench.proof import outcome
+from xbench.bench.record import Record, base
 from xbench.bench.statistics import median_interval, relative_half_width
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import parse, table
 
 
 @dataclass(frozen=True)
@@ -90,32 +90,16 @@ def _open(
     case: Case, record: Record, artifact: Artifact, exporter: Exporter, protocol: Protocol, logs: Path
 ) -> Open | Record:
     """An open cell, or the record of why there is none."""
-    if reason := impossible(case, artifact):
-        return record | {"status": "UNSUPPORTED", "message": reason}
-    worker = Worker(logs / f"{digest(case.runtime, case.mode)}.log", case.device, case.threads)
+    record, worker = opened(case, record, artifact, exporter, protocol.timeout, protocol.audit, logs)
+    if worker is None:
+        return record
     try:
-        batches = [case.batch, case.batch]
-        record, opening = prove(record, case, artifact, exporter, worker, protocol.timeout, batches)
-        if record["status"] != "PASS":
-            worker.stop()
-            return located(record, case, artifact, exporter, protocol.timeout)
-        worker.call("arm", protocol.timeout, plane=case.plane)
-        facts, kept = contracts.audited(worker, case, protocol.timeout, protocol.audit)
-        words = "; ".join(filter(None, (record["message"], *contracts.told(kept))))
-        record |= {"contracts": contracts.as_dicts(kept), "audit": facts, "message": words or None}
-        if reason := contracts.broken(kept, table()[parse(case.runtime)[0]].hidden):
-            worker.stop()
-            return record | {"status": "FAIL", "message": reason}
         warmup = worker.call("warm", protocol.timeout, seconds=protocol.budget)
         worker.pause()
-        return Open(case, record | {"times": opening | {"warmup": warmup}}, worker)
+        return Open(case, record | {"times": record["times"] | {"warmup": warmup}}, worker)
     except WorkerFailure as failure:
         worker.stop()
-        failed = record | outcome(failure)
-        return located(failed, case, artifact, exporter, protocol.timeout) if failure.status == "CRASH" else failed
-    except XBenchError as error:
-        worker.stop()
-        return record | {"status": "UNVERIFIED", "message": str(error)}
+        return failed(record, failure, case, artifact, exporter, protocol.timeout)
     except BaseException:
         worker.stop()
         raise
