@@ -1,5 +1,5 @@
-"""What a worker can be asked to do, beside the jobs of `audit_jobs.py`, `export_jobs.py`, `train_jobs.py` and
-`bisect_jobs.py`.
+"""What a worker can be asked to do, beside the jobs of `audit_jobs.py`, `load_jobs.py`, `export_jobs.py`,
+`train_jobs.py` and `bisect_jobs.py`.
 
 Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`_CELL`): a
 runtime made ready, the references it is proved on, the steps to time.
@@ -183,12 +183,12 @@ def block(seconds: float, limit: int) -> dict[str, Any]:
     samples = timing.sample(cell.steps, seconds, limit, cell.turn + 1)
     after = health.look(cpus, time.process_time())
     cell.turn += 1 + len(samples)
-    _verify(cell)
+    verify(cell)
     found = {"cpu_s": after.own - before.own, "wall_s": after.wall - before.wall}
     return {"samples": samples, "lead": lead, **found, "health": health.between(before, after, cpus)}
 
 
-def _verify(cell: Cell) -> None:
+def verify(cell: Cell) -> None:
     """Proves that the last timed step did the work: its outputs are the oracle's, its loss is finite.
 
     Raises:

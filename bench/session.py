@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, XBenchError, contracts, digest, health, machine
+from xbench.bench import Case, health, machine
+from xbench.bench.opening import failed, opened
 from xbench.bench.prepare import Exporter
-from xbench.bench.proof import located, outcome, prove
+from xbench.bench.proof import outcome
 from xbench.bench.ratio import median_over_processes
-from xbench.bench.record import Record, base, impossible
+from xbench.bench.record import Record, base
 from xbench.bench.series import drift, resemblance, steady_from
 from xbench.bench.statistics import median_interval, relative_half_width
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import parse, table
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def run(
 
     def begin(case: Case) -> "Open | Record":
         say(f"{case.runtime}: load, compile, check")
-        return opened(case, base(case, artifact, session), artifact, exporter, protocol, logs)
+        return warmed(case, base(case, artifact, session), artifact, exporter, protocol, logs)
 
     while waiting:
         alive: list[Open] = []
@@ -127,36 +127,21 @@ def _continued(cell: Open, before: Open) -> Open:
     return cell
 
 
-def opened(
+def warmed(
     case: Case, record: Record, artifact: Artifact, exporter: Exporter, protocol: Protocol, logs: Path
 ) -> Open | Record:
     """An open cell, or the record of why there is none."""
-    if reason := impossible(case, artifact):
-        return record | {"status": "UNSUPPORTED", "message": reason}
-    worker = Worker(logs / f"{digest(case.runtime, case.mode)}.log", case.device, case.threads)
+    record, worker = opened(case, record, artifact, exporter, protocol.timeout, protocol.audit, logs)
+    if worker is None:
+        return record
     try:
-        batches = [case.batch, case.batch]
-        record, opening = prove(record, case, artifact, exporter, worker, protocol.timeout, batches)
-        if record["status"] != "PASS":
-            worker.stop()
-            return located(record, case, artifact, exporter, protocol.timeout)
-        worker.call("arm", protocol.timeout, plane=case.plane)
-        facts, kept = contracts.audited(worker, case, protocol.timeout, protocol.audit)
-        words = "; ".join(filter(None, (record["message"], *contracts.told(kept))))
-        record |= {"contracts": contracts.as_dicts(kept), "audit": facts, "message": words or None}
-        if reason := contracts.broken(kept, table()[parse(case.runtime)[0]].hidden):
-            worker.stop()
-            return record | {"status": "FAIL", "message": reason}
         warmup = worker.call("warm", protocol.timeout, seconds=protocol.budget)
         worker.pause()
-        return Open(case, record, worker, [{**opening, "warmup": warmup, "steady_from": steady_from(warmup)}])
+        first = {**record["times"], "warmup": warmup, "steady_from": steady_from(warmup)}
+        return Open(case, record | {"times": None}, worker, [first])
     except WorkerFailure as failure:
         worker.stop()
-        failed = record | outcome(failure)
-        return located(failed, case, artifact, exporter, protocol.timeout) if failure.status == "CRASH" else failed
-    except XBenchError as error:
-        worker.stop()
-        return record | {"status": "UNVERIFIED", "message": str(error)}
+        return failed(record, failure, case, artifact, exporter, protocol.timeout)
     except BaseException:
         worker.stop()
         raise
@@ -177,7 +162,7 @@ def _rounds(
                 block(cell, number, protocol)
                 ended: Open | Record | None = cell if _has_ended(cell, protocol) else None
             except WorkerFailure as failure:
-                ended = cell.record | {"times": None} | outcome(failure)
+                ended = cell.record | outcome(failure)
             if ended:
                 alive.remove(cell)
                 cell.worker.stop()

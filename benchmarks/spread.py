@@ -38,7 +38,7 @@ PROTOCOL = session.Protocol(budget=1.0)
 def opened(case: Case, artifact: Any, exporter: Exporter, logs: Path, number: int) -> Any:
     folder = logs / f"{case.runtime}-{number}"
     folder.mkdir(exist_ok=True)
-    cell = session.opened(case, base(case, artifact, "spread"), artifact, exporter, PROTOCOL, folder)
+    cell = session.warmed(case, base(case, artifact, "spread"), artifact, exporter, PROTOCOL, folder)
     if not isinstance(cell, session.Open):
         sys.exit(f"{case.model} {case.runtime} {case.mode}: {cell['status']}: {cell['message']}")
     return cell

@@ -9,7 +9,14 @@ import pytest
 
 CACHE = "XBENCH_CACHE"
 # Files of few tests that take long go first: one that comes last is worked on alone.
-LONG = ("test_node_suite.py", "test_round_trip.py", "test_runtimes.py", "test_real_models.py", "test_kill.py")
+LONG = (
+    "test_node_suite.py",
+    "test_round_trip.py",
+    "test_runtimes.py",
+    "test_real_models.py",
+    "test_kill.py",
+    "test_load.py",
+)
 OWN_CACHE = pytest.StashKey[str]()
 
 

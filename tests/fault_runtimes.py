@@ -23,11 +23,11 @@ ALLOWED = 2 << 30  # bytes; less than any machine has that runs these tests
 
 
 def is_timed() -> bool:
-    """Whether this call comes from a block: after the proof and the warm-up."""
+    """Whether this call comes from a block or a load: after the proof and the warm-up."""
     frame = sys._getframe()
     while frame.f_back:
         frame = frame.f_back
-        if frame.f_code.co_name == "block":
+        if frame.f_code.co_name in ("block", "load"):
             return True
     return False
 
@@ -175,6 +175,27 @@ class LateWrong(Answers):
         return [array + 1 for array in inputs[0]] if is_timed() else inputs[0]
 
 
+class LateRaises(Answers):
+    def forward(self, *inputs):
+        if is_timed():
+            raise ValueError("the kernel is missing")
+        return inputs[0]
+
+
+class Moved(Answers):
+    """Wrong on other CPUs, and in another thread, than it was loaded in."""
+
+    def __init__(self, artifact, options):
+        super().__init__(artifact, options)
+        self.place = self.now()
+
+    def now(self):
+        return threading.get_native_id(), os.sched_getaffinity(0)
+
+    def forward(self, *inputs):
+        return inputs[0] if self.now() == self.place else [array + 1 for array in inputs[0]]
+
+
 class LateAbort(Answers):
     def forward(self, *inputs):
         if is_timed():
@@ -221,9 +242,11 @@ FAKES = {
     "fault_slow": Slow,
     "fault_spins": Spins,
     "fault_late_wrong": LateWrong,
+    "fault_late_raises": LateRaises,
     "fault_late_abort": LateAbort,
     "fault_late_hang": LateHang,
     "fault_second": Second,
+    "fault_moved": Moved,
 }
 for _name, _class in FAKES.items():
     globals()[_name] = Row(f"xbench_faults:{_class.__name__}", ("xbench-faults",), "faults", hidden=True)

@@ -155,7 +155,9 @@ def test_doctor_looks_at_this_machine(shell):
     assert os.environ["XBENCH_CACHE"] in answer.stdout
 
 
-@pytest.mark.parametrize("words", [["--help"], ["time", "--help"], ["train", "--help"], ["list", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["time", "--help"], ["train", "--help"], ["load", "--help"], ["list", "--help"]]
+)
 def test_help_imports_neither_a_framework_nor_numpy(shell, words):
     code = f"import sys; sys.argv = ['xbench', *{words}]\nfrom xbench.cli import main\ntry: main()\n"
     code += "finally: print('MODULES', *{name.partition('.')[0] for name in sys.modules})"
@@ -165,7 +167,9 @@ def test_help_imports_neither_a_framework_nor_numpy(shell, words):
     assert not imported & {"numpy", "torch", "jax", "tensorflow", "tvm", "onnx", "onnxruntime", "openvino", "scipy"}
 
 
-@pytest.mark.parametrize("module", ["xbench.bench.session", "xbench.bench.proof", "xbench.bench.jobs"])
+@pytest.mark.parametrize(
+    "module", ["xbench.bench.session", "xbench.bench.proof", "xbench.bench.jobs", "xbench.bench.load_jobs"]
+)
 def test_what_runs_a_converted_model_does_not_import_what_reads_graphs(module):
     """onnx_ir brings SymPy, to the command and again to every worker."""
     code = f"import sys, {module}; print(*sys.modules)"

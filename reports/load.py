@@ -1,0 +1,133 @@
+"""Records of loads as rows (docs/results.md, "Loads"), and the rows as tables: the best first, what failed last and
+without numbers."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from xbench.bench.results import Record
+from xbench.reports.formats import label, number, printable, seconds
+from xbench.reports.table import COLOURS, OTHER
+
+Row = dict[str, Any]
+ASKED = ("scenario", "samples_per_query", "percentile", "bound_s")
+FOUND = ("queries", "latency_s", "queries_per_s", "samples_per_s", "step_s", "cpus")
+CASE = ("model", "runtime", "batch", "device", "threads", "precision", "plane")
+LOWER = ("single-stream", "multi-stream")  # is better where a latency is looked at
+BOUNDS = "the bounds of these servers differ, each by its own single stream: --latency-ms gives all of them one"
+
+
+def rows(records: Iterable[Record]) -> list[Row]:
+    """One row a record, scenario by scenario, the best first: streams by their median latency, offline by samples a
+    second, servers by the highest rate. A record that is no PASS has no number, whatever it holds."""
+    found = [_row(record) for record in records]
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in found:
+        groups.setdefault(_group(row), []).append(row)
+    return [row for each in groups.values() for row in sorted(each, key=_place)]
+
+
+def show(found: Sequence[Row], console: Console) -> None:
+    """Prints a table a scenario, the messages below it."""
+    for group in _grouped(found):
+        console.print(Text(title(group[0]), style="bold"), soft_wrap=True)
+        names = header(group)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for name in names:
+            table.add_column(name, justify="left" if name in names[:2] else "right", no_wrap=True, overflow="ellipsis")
+        for row in group:
+            texts = [Text(text) for text in cells(row, group)]
+            texts[1].stylize(COLOURS.get(row["status"], OTHER))
+            table.add_row(*texts)
+        console.print(table)
+        for row in group:
+            if row["message"]:
+                console.print(Text(f"  {printable(label(row))}: {printable(row['message'])}"), soft_wrap=True)
+        if _bounds_differ(group):
+            console.print(Text(f"  {BOUNDS}", style="dim"), soft_wrap=True)
+        console.print()
+
+
+def to_markdown(found: Sequence[Row]) -> str:
+    """One Markdown table a scenario."""
+    parts = []
+    for group in _grouped(found):
+        names = header(group)
+        lines = [names, ["---", "---", *["--:"] * (len(names) - 2)], *(cells(row, group) for row in group)]
+        table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+        says = [f"- {printable(label(row))}: {printable(row['message'])}" for row in group if row["message"]]
+        says += [f"- {BOUNDS}"] if _bounds_differ(group) else []
+        parts.append("\n".join([f"### {title(group[0])}", "", *table, "", *says, *([""] if says else [])]))
+    return "\n".join(parts)
+
+
+def title(row: Row) -> str:
+    """What all rows of a table have in common."""
+    threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
+    parts = [f"{row['model']} {row['scenario']}", f"batch {row['batch']}", row["device"], threads]
+    parts += [f"{row['samples_per_query']} samples a query"] if row["scenario"] == "multi-stream" else []
+    parts += [f"p{row['percentile']:g} within the bound"] if row["scenario"] == "server" else []
+    return printable(", ".join(parts))
+
+
+def header(group: Sequence[Row]) -> list[str]:
+    """The columns of a scenario's table."""
+    offline, server = (group[0]["scenario"] == name for name in ("offline", "server"))
+    shown = [] if offline else [f"p{percent}" for percent in _percents(group)]
+    pace = [] if offline else ["highest rate/s" if server else "queries/s"]
+    count = "samples" if offline else "queries"  # offline there is one query
+    return ["runtime", "status", *shown, *pace, "samples/s", *(["bound"] if server else []), count]
+
+
+def cells(row: Row, group: Sequence[Row]) -> list[str]:
+    """The row's cells under `header`; one that has no numbers shows none."""
+    texts = {f"p{percent}": seconds((row["latency_s"] or {}).get(percent)) for percent in _percents(group)}
+    status = " ".join(word for word in (row["status"], row["class"]) if word)
+    texts |= {"runtime": printable(label(row)), "status": printable(status), "bound": seconds(row["bound_s"])}
+    texts |= {name: number(row["queries_per_s"]) for name in ("highest rate/s", "queries/s")}
+    texts |= {"samples/s": number(row["samples_per_s"]), "queries": str(row["queries"] or "")}
+    texts["samples"] = str(row["samples_per_query"] if row["queries"] else "")
+    return [texts[name] for name in header(group)]
+
+
+def _row(record: Record) -> Row:
+    load, passed = record["load"], record["status"] == "PASS"
+    row = {name: record["case"][name] for name in CASE} | {name: load[name] for name in ASKED}
+    row |= {name: load[name] if passed else None for name in FOUND}
+    row["bound_s"] = row["bound_s"] if passed and row["scenario"] == "server" else None
+    row["class"] = (record["parity"] or {}).get("class")
+    return row | {name: record[name] for name in ("status", "note", "message", "time")}
+
+
+def _group(row: Row) -> tuple[Any, ...]:
+    names = (*(name for name in CASE if name != "runtime"), "scenario", "percentile")
+    streams = row["samples_per_query"] if row["scenario"] == "multi-stream" else None
+    return (*(row[name] for name in names), streams)
+
+
+def _grouped(found: Iterable[Row]) -> list[list[Row]]:
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in found:
+        groups.setdefault(_group(row), []).append(row)
+    return list(groups.values())
+
+
+def _place(row: Row) -> tuple[bool, bool, float]:
+    """The sorting key of a row within its table."""
+    if row["scenario"] in LOWER:
+        value = (row["latency_s"] or {}).get("50")
+    else:
+        value = -row["samples_per_s"] if row["samples_per_s"] else None
+    return row["status"] != "PASS", value is None, value or 0.0
+
+
+def _percents(group: Iterable[Row]) -> list[str]:
+    found = {percent for row in group for percent in row["latency_s"] or {}}
+    return sorted(found or {"50", "90", "99"}, key=float)
+
+
+def _bounds_differ(group: Iterable[Row]) -> bool:
+    return len({row["bound_s"] for row in group} - {None}) > 1
