@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, XBenchError, contracts, digest, machine
+from xbench.bench import Case, XBenchError, contracts, cost, digest, machine
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import located, outcome, prove
 from xbench.bench.record import Record, base, impossible
@@ -137,6 +137,8 @@ def _rounds(alive: list[Open], protocol: Protocol, say: Callable[[str], None]) -
                 final = cell.record | {"times": None} | outcome(failure)
             if final:
                 alive.remove(cell)
+                if final["status"] == "PASS":
+                    final = final | {"cost": cost.whole(cell.case, cell.worker, protocol.timeout, say)}
                 cell.worker.stop()
                 yield final
 
