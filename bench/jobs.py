@@ -1,5 +1,5 @@
-"""What a worker can be asked to do, beside the jobs of `audit_jobs.py`, `load_jobs.py`, `export_jobs.py`,
-`train_jobs.py` and `bisect_jobs.py`.
+"""What a worker can be asked to do, beside the jobs of `audit_jobs.py`, `load_jobs.py`, `cost_jobs.py`,
+`export_jobs.py`, `train_jobs.py` and `bisect_jobs.py`.
 
 Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`_CELL`): a
 runtime made ready, the references it is proved on, the steps to time.
@@ -16,7 +16,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from xbench.bench import XBenchError, health, machine, timing
+from xbench.bench import XBenchError, health, machine, timing, usage
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
@@ -34,6 +34,7 @@ class Cell:
     steps: list[Callable[[], object]] = field(default_factory=list)
     last: Any = None
     turn: int = 0
+    usage: list[dict[str, Any]] = field(default_factory=list)
 
 
 _CELL: list[Cell] = []
@@ -177,11 +178,13 @@ def block(seconds: float, limit: int) -> dict[str, Any]:
     (cell,) = _CELL
     if isinstance(cell.runtime, Trainer) and cell.mode == "step":
         cell.runtime.reset()  # so that no weight drifts to infinity or to denormals over thousands of steps
+    begun = usage.begin()
     lead = timing.sample(cell.steps, 0, 1, cell.turn)
     cpus = machine.allowed()
     before = health.look(cpus, time.process_time())
     samples = timing.sample(cell.steps, seconds, limit, cell.turn + 1)
     after = health.look(cpus, time.process_time())
+    cell.usage.append(usage.end(begun, 1 + len(samples)))
     cell.turn += 1 + len(samples)
     verify(cell)
     found = {"cpu_s": after.own - before.own, "wall_s": after.wall - before.wall}

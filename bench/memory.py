@@ -1,8 +1,11 @@
-"""The memory of one job: a ceiling, which is an error in this process instead of a machine that swaps; its garbage."""
+"""The memory of one job: a ceiling, which is an error in this process instead of a machine that swaps; its garbage;
+its peak."""
 
 import contextlib
 import gc
+import os
 import resource
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +44,43 @@ def uncollected() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def forget_peak() -> bool:
+    """Begins the peak of this process and of those it has started anew, at what they hold now; False where the system
+    cannot, and the peak stays that of their whole lives. Source: proc_pid_clear_refs(5)."""
+    done = False
+    for process in _group():
+        try:
+            Path(f"/proc/{process}/clear_refs").write_text("5")
+            done = done or process == os.getpid()
+        except (FileNotFoundError, ProcessLookupError):  # it has ended, or there is no such file
+            continue
+        except OSError:
+            return False
+    return done
+
+
+def peak() -> int:
+    """Bytes in memory at the peak, of this process and of those it has started, mapped files and libraries included.
+    The sum of the peaks of each: they need not have been at once, and what they share counts in each."""
+    total = 0
+    for process in _group():
+        with contextlib.suppress(OSError, StopIteration, ValueError):
+            lines = Path(f"/proc/{process}/status").read_text().splitlines()
+            total += 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+    unit = 1 if sys.platform == "darwin" else 1024
+    return total or unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _group() -> list[int]:
+    """This process and those of its group: a worker leads one, in which is what it starts."""
+    found = [os.getpid()]
+    with contextlib.suppress(OSError):
+        for process in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+            with contextlib.suppress(OSError):  # it has ended
+                found += [process] if os.getpgid(process) == os.getpid() != process else []
+    return found
 
 
 def _taken() -> int:

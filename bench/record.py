@@ -39,6 +39,7 @@ def base(case: Case, artifact: Artifact, session: str) -> Record:
         "contracts": None,
         "audit": None,
         "times": None,
+        "cost": None,
         "session": session,
         "artifact": artifact.digest,
         "macs": artifact.info["macs"],

@@ -116,8 +116,9 @@ def _problem(record: Any) -> str | None:
         return f"written by a newer xbench (schema {schema}, this one reads up to {VERSION}); upgrade xbench"
     if not isinstance(record.get("key"), str) or not isinstance(record.get("status"), str):
         return "no key or no status"
-    if not isinstance(record.get("times"), dict | None):
-        return "times is not an object"
+    for name in ("times", "cost"):
+        if not isinstance(record.get(name), dict | None):
+            return f"{name} is not an object"
     try:
         hash(Case(**record["case"]))
     except (KeyError, TypeError) as error:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, health, machine
+from xbench.bench import Case, cost, health, machine
 from xbench.bench.opening import failed, opened
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome
@@ -165,6 +165,8 @@ def _rounds(
                 ended = cell.record | outcome(failure)
             if ended:
                 alive.remove(cell)
+                if ended is cell:
+                    cell.record |= {"cost": cost.whole(cell.case, cell.worker, protocol.timeout, say)}
                 cell.worker.stop()
                 yield ended
 

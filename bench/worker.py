@@ -21,7 +21,7 @@ from typing import Any
 
 from xbench.bench import XBenchError
 
-JOB_FILES = ("jobs", "audit_jobs", "load_jobs", "train_jobs", "export_jobs", "bisect_jobs")
+JOB_FILES = ("jobs", "audit_jobs", "load_jobs", "cost_jobs", "train_jobs", "export_jobs", "bisect_jobs")
 PR_SET_PDEATHSIG = 1
 TAIL = 400  # bytes of a worker's log that may become a message
 

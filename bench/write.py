@@ -50,6 +50,7 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
         "parameter_count": sum(sizes.values()),
         "macs": macs.count(model),
         "dead_nodes": _dead_nodes(model),
+        "looked_up": _looked_up(model, trainable),
         "untrainable": untrainable,
         "digest": _content(folder),
     }
@@ -85,6 +86,13 @@ def _place_outside(model: ir.Model, folder: Path, arrays: dict[str, dict[str, np
                 name=name,
                 base_dir=folder.absolute(),
             )
+
+
+def _looked_up(model: ir.Model, trainable: list[str]) -> list[str]:
+    """The parameters of which nothing but rows is read, by Gather."""
+    given = ((name, model.graph.initializers[name]) for name in trainable if name in model.graph.initializers)
+    used = {name: [(node.op_type, index) for node, index in value.uses()] for name, value in given}
+    return [name for name, uses in used.items() if uses and all(use == ("Gather", 0) for use in uses)]
 
 
 def _dead_nodes(model: ir.Model) -> int:

@@ -12,6 +12,9 @@ from xbench.bench.results import FILE, FOLDER, read
 
 if TYPE_CHECKING:
     from xbench.reports import Row
+    from xbench.reports.formats import View
+
+PICTURES = (".png", ".svg", ".pdf")
 
 
 def show(
@@ -19,6 +22,11 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
+    cost: Annotated[bool, typer.Option("--cost", help="The whole cost: time, memory, energy, size.")] = False,
+    roofline: Annotated[
+        bool, typer.Option("--roofline", help="FLOP/s and bytes, as shares of what this machine can do.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the roofline, too: a .png, .svg or .pdf file.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="Only this model; may be repeated.")] = None,
     runtime: Annotated[list[str] | None, typer.Option(help="Only this runtime; may be repeated.")] = None,
     mode: Annotated[list[str] | None, typer.Option(help="Only this mode; may be repeated.")] = None,
@@ -26,7 +34,16 @@ def show(
     """Print the results as tables, the fastest first; ratios are to the fastest of all, hidden ones included."""
     if as_json + as_csv + as_markdown > 1:
         raise XBenchError("--json, --csv and --markdown exclude one another: give one of them")
+    if cost + roofline + as_json + as_csv > 1:
+        raise XBenchError(
+            "--cost and --roofline are two tables: give one of them; --json and --csv hold the columns of both"
+        )
+    if plot and plot.suffix not in PICTURES:
+        raise XBenchError(f"--plot {plot}: the name must end with one of {', '.join(PICTURES)}")
     from xbench.reports import formats, rows
+    from xbench.reports.cost import COST, ROOFLINE
+
+    view = COST if cost else ROOFLINE if roofline else formats.TIMES
 
     found = rows(read(out / FILE))
     for name, words in (("model", model), ("runtime", runtime), ("mode", mode)):
@@ -36,9 +53,30 @@ def show(
     elif as_csv:
         typer.echo(formats.to_csv(found), nl=False)
     elif as_markdown:
-        typer.echo(formats.to_markdown(found), nl=False)
+        typer.echo(formats.to_markdown(found, view), nl=False)
     else:
-        _print(found, out)
+        _print(found, out, view)
+    if plot:
+        _draw(found, plot)
+
+
+def _draw(found: "list[Row]", path: Path) -> None:
+    """Draw the roofline of the rows.
+
+    Raises:
+        XBenchError: no row has a place in it, matplotlib is missing, or the file cannot be written.
+    """
+    from xbench.reports.roofs import draw, points
+
+    if not points(found):
+        raise XBenchError("nothing to plot: no result here has its cost; measure again with `xbench time --rerun`")
+    try:
+        draw(found, path)
+    except ImportError as error:
+        raise XBenchError("--plot needs matplotlib: pip install 'xbench[plot]'") from error
+    except OSError as error:
+        raise XBenchError(f"cannot write {path}: {error.strerror}") from error
+    typer.echo(f"drawn in {path}", err=True)
 
 
 def _only(found: "list[Row]", name: str, words: Sequence[str] | None) -> "list[Row]":
@@ -52,7 +90,7 @@ def _only(found: "list[Row]", name: str, words: Sequence[str] | None) -> "list[R
     return [row for row in found if row[name] in words]
 
 
-def _print(found: "list[Row]", out: Path) -> None:
+def _print(found: "list[Row]", out: Path, view: "View") -> None:
     """Print the tables to the terminal, in full width where the output is a file or a pipe."""
     from rich.console import Console
 
@@ -61,4 +99,4 @@ def _print(found: "list[Row]", out: Path) -> None:
     if not found:
         typer.echo(f"nothing to show in {out}", err=True)
         return
-    show_table(found, Console() if sys.stdout.isatty() else Console(width=200))
+    show_table(found, Console() if sys.stdout.isatty() else Console(width=200), view)

@@ -1,6 +1,6 @@
 """A converted model on disk: one folder, written once, addressed by its content, read by every runtime.
 
-model.json        what it is: inputs, labels, optimizer, parameter names, operators, MACs, versions
+model.json        what it is: inputs, labels, optimizer, parameter names, operators, MACs, how long the export took
 model.onnx        training form: BatchNormalization and Dropout in place, weights by PyTorch name
 inference.onnx    the same without Dropout, for runtimes that read ONNX themselves
 train_step.onnx   a whole training step (`converters/training.py`), where the model has a loss

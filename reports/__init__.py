@@ -1,11 +1,13 @@
 """Reports: what the store holds, as rows; how a row is printed. Reads records and knows no framework.
 
 A row is one cell in machine-readable form (docs/results.md, "Rows"). `formats` writes rows as JSON, CSV and Markdown,
-`table` for the terminal.
+`table` for the terminal, `cost` the tables of the whole cost and of the roofline,
+which `roofs` draws.
 """
 
 import dataclasses
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy as np
 from xbench.bench import MODES, Case
 from xbench.bench.ratio import paired_ratio
 from xbench.bench.results import Record
+from xbench.bench.roofline import attainable
 
 Row = dict[str, Any]
 
@@ -20,7 +23,14 @@ COLUMNS = (
     *("model", "runtime", "mode", "batch", "device", "threads", "status", "class", "autodiff"),
     *("median_s", "low_s", "high_s", "converged", "ratio", "ratio_low", "ratio_high", "paired", "samples_per_s"),
     *("compile_s", "load_s", "first_s", "precision", "layout", "plane", "data", "note", "message", "time"),
+    *("convert_s", "peak_memory_bytes", "peak_memory_of", "device_memory_bytes", "energy_j"),
+    *("artifact_bytes", "parameter_bytes", "flop", "bytes", "peak_flops", "bandwidth"),
+    *("flops", "bytes_per_s", "intensity", "share_of_peak", "share_of_attainable", "bound_by"),
 )
+COUNTS = (
+    *("convert_s", "peak_memory_bytes", "device_memory_bytes", "energy_j"),
+    *("artifact_bytes", "parameter_bytes", "flop", "bytes", "peak_flops", "bandwidth"),
+)  # numbers of a record's `cost`
 SHARED = [f.name for f in dataclasses.fields(Case) if f.name in COLUMNS and f.name != "runtime"]  # by a group's cells
 
 
@@ -108,4 +118,26 @@ def _row(case: Case, record: Record, ratio: Row) -> Row:
         names = ("median_s", "low_s", "high_s", "converged", "compile_s", "load_s", "first_s")
         row |= {name: times.get(name) for name in names}
         row["samples_per_s"] = case.batch / times["median_s"]
+        row |= _cost(record.get("cost") or {}, times["median_s"])
     return row | ratio
+
+
+def _cost(found: Mapping[str, Any], median: float) -> Row:
+    """Return the columns of the whole cost of a step that takes `median` seconds: what was counted, and from it the
+    place under the roofline; none but positive numbers count, as there is neither free energy nor work without any."""
+    row: Row = {name: found.get(name) if _is_positive(found.get(name)) else None for name in COUNTS}
+    row["peak_memory_of"] = found.get("peak_memory_of") if row["peak_memory_bytes"] else None
+    flop, moved, peak, bandwidth = (row[name] for name in ("flop", "bytes", "peak_flops", "bandwidth"))
+    row["flops"] = flop / median if flop else None
+    row["bytes_per_s"] = moved / median if moved else None
+    row["share_of_peak"] = row["flops"] / peak if flop and peak else None
+    if flop and moved:
+        row["intensity"] = flop / moved
+        if peak and bandwidth:
+            limit, row["bound_by"] = attainable(row["intensity"], peak, bandwidth)
+            row["share_of_attainable"] = row["flops"] / limit
+    return row
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0

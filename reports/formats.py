@@ -1,16 +1,30 @@
-"""Rows as text: JSON, CSV and Markdown, and the cells that Markdown and the terminal share."""
+"""Rows as text: JSON, CSV and Markdown, and the cells that Markdown and the terminal share.
+
+Which columns a table has is a `View`: `TIMES`, or one of `cost`.
+"""
 
 import csv
 import io
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from xbench.bench import Case
 from xbench.reports import COLUMNS, Row, grouped, is_ranked
 
 HEADER = ("runtime", "status", "median", "95 % interval", "ratio", "compile", "load", "first call", "samples/s")
 TIE = "~ the interval of the ratio holds 1: not told apart from the fastest"
+
+
+class View(NamedTuple):
+    """A kind of table: its header, of which the first two columns are words; the cells of a row under it; the columns
+    to do without first where the terminal is narrow; a line about a group, under its title; notes below all tables."""
+
+    header: tuple[str, ...]
+    cells: Callable[[Row], list[str]]
+    dispensable: tuple[str, ...]
+    about: Callable[[Sequence[Row]], str]
+    notes: Callable[[Sequence[Row]], list[str]]
 
 
 def to_json(found: Sequence[Row]) -> str:
@@ -29,12 +43,11 @@ def to_csv(found: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def to_markdown(found: Sequence[Row]) -> str:
-    """Return one Markdown table a group."""
-    parts = [_markdown_table(rows) for rows in grouped(found)]
-    if has_ties(found):
-        parts.append(TIE + "\n")
-    return "\n".join(parts)
+def to_markdown(found: Sequence[Row], view: View | None = None) -> str:
+    """Return one Markdown table a group; of the times, where no other view is asked for."""
+    view = view or TIMES
+    parts = [_markdown_table(rows, view) for rows in grouped(found)]
+    return "\n".join([*parts, *(note + "\n" for note in view.notes(found))])
 
 
 def title(row: Row) -> str:
@@ -48,12 +61,17 @@ def title(row: Row) -> str:
 
 def cells(row: Row) -> list[str]:
     """Return the row's cells under `HEADER`; a row that is not ranked shows no time."""
-    status = " ".join(word for word in (row["status"], row["class"], row["autodiff"]) if word)
     ratio = number(row["ratio"])
     if is_tie(row):
         ratio = f"~{ratio}"
     times = [seconds(row[name]) for name in ("compile_s", "load_s", "first_s")]
     shown = [seconds(row["median_s"]), interval(row), ratio, *times, number(row["samples_per_s"])]
+    return beside_name(row, shown)
+
+
+def beside_name(row: Row, shown: list[str]) -> list[str]:
+    """Return the row's name and status, and what is shown beside them where it is ranked."""
+    status = " ".join(word for word in (row["status"], row["class"], row["autodiff"]) if word)
     return [printable(label(row)), printable(status), *(shown if is_ranked(row) else [""] * len(shown))]
 
 
@@ -111,12 +129,22 @@ def printable(text: Any) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)).split())
 
 
-def _markdown_table(found: list[Row]) -> str:
+TIMES = View(
+    HEADER,
+    cells,
+    dispensable=("load", "samples/s", "first call", "compile"),
+    about=lambda found: "",
+    notes=lambda found: [TIE] if has_ties(found) else [],
+)
+
+
+def _markdown_table(found: list[Row], view: View) -> str:
     """Return the heading and the table of one group, with the messages as the last column where there are any."""
     remarks = [remark(row) for row in found]
-    header = [*HEADER, "message"] if any(remarks) else [*HEADER]
-    body = [[*cells(row), text][: len(header)] for row, text in zip(found, remarks, strict=True)]
-    align = ["---", "---", *["--:"] * (len(HEADER) - 2), "---"][: len(header)]
+    header = [*view.header, "message"] if any(remarks) else [*view.header]
+    body = [[*view.cells(row), text][: len(header)] for row, text in zip(found, remarks, strict=True)]
+    align = ["---", "---", *["--:"] * (len(view.header) - 2), "---"][: len(header)]
     escaped = [[cell.replace("|", "\\|") for cell in line] for line in body]
     lines = ["| " + " | ".join(line) + " |" for line in [header, align, *escaped]]
-    return "\n".join([f"### {title(found[0])}", "", *lines, ""])
+    about = [view.about(found), ""] if view.about(found) else []
+    return "\n".join([f"### {title(found[0])}", "", *about, *lines, ""])

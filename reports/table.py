@@ -8,40 +8,41 @@ from rich.table import Table
 from rich.text import Text
 
 from xbench.reports import Row, grouped
-from xbench.reports.formats import HEADER, TIE, cells, has_ties, label, printable, remark, title
+from xbench.reports.formats import TIMES, View, label, printable, remark, title
 
 COLOURS = {"PASS": "green", "FAIL": "bold red", "UNVERIFIED": "yellow", "UNSUPPORTED": "cyan"}
 OTHER = "magenta"  # OOM, TIMEOUT, CRASH
 GAP = 2
-DISPENSABLE = ("load", "samples/s", "first call", "compile")  # in this order, where the terminal is narrow
 
 
-def show_table(found: Sequence[Row], console: Console) -> None:
+def show_table(found: Sequence[Row], console: Console, view: View = TIMES) -> None:
     """Print the rows: a table a group, the messages below it, never wrapped so that they can be searched and copied."""
-    widths = _widths(found)
-    hidden = _hidden(widths, console.width)
+    widths = _widths(found, view)
+    hidden = _hidden(widths, console.width, view)
     for rows in grouped(found):
         console.print(Text(title(rows[0]), style="bold"), soft_wrap=True)
-        console.print(_table(rows, widths, hidden))
+        if view.about(rows):
+            console.print(Text(view.about(rows), style="dim"), soft_wrap=True)
+        console.print(_table(rows, widths, hidden, view))
         for row in rows:
             if remark(row):
                 console.print(_message(row), soft_wrap=True)
         console.print()
-    if has_ties(found):
-        console.print(Text(TIE, style="dim"), soft_wrap=True)
+    for note in view.notes(found):
+        console.print(Text(note, style="dim"), soft_wrap=True)
     if hidden:
         console.print(Text(f"not shown for want of width: {', '.join(sorted(hidden))}", style="dim"), soft_wrap=True)
 
 
-def _table(rows: Sequence[Row], widths: dict[str, int], hidden: set[str]) -> Table:
+def _table(rows: Sequence[Row], widths: dict[str, int], hidden: set[str], view: View) -> Table:
     """Return the table of one group."""
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
-    shown = [name for name in HEADER if name not in hidden]
+    shown = [name for name in view.header if name not in hidden]
     for name in shown:
-        justify: Literal["left", "right"] = "left" if name in HEADER[:2] else "right"
+        justify: Literal["left", "right"] = "left" if name in view.header[:2] else "right"
         table.add_column(name, justify=justify, min_width=widths[name], no_wrap=True, overflow="ellipsis")
     for row in rows:
-        texts = dict(zip(HEADER, map(Text, cells(row)), strict=True))
+        texts = dict(zip(view.header, map(Text, view.cells(row)), strict=True))
         texts["status"].stylize(_colour(row))
         table.add_row(*(texts[name] for name in shown))
     return table
@@ -54,19 +55,19 @@ def _message(row: Row) -> Text:
     return line.append(f" {remark(row)}")
 
 
-def _hidden(widths: dict[str, int], width: int) -> set[str]:
+def _hidden(widths: dict[str, int], width: int, view: View) -> set[str]:
     """Return the columns to leave out so that the table fits the width of the terminal, in letters."""
     hidden: set[str] = set()
-    for name in DISPENSABLE:
-        if sum(widths[shown] + GAP for shown in HEADER if shown not in hidden) - GAP <= width:
+    for name in view.dispensable:
+        if sum(widths[shown] + GAP for shown in view.header if shown not in hidden) - GAP <= width:
             break
         hidden.add(name)
     return hidden
 
 
-def _widths(found: Sequence[Row]) -> dict[str, int]:
+def _widths(found: Sequence[Row], view: View) -> dict[str, int]:
     """Return the width of each column over all groups, in letters, so that the tables stand below one another."""
-    lines = [list(HEADER), *(cells(row) for row in found)]
+    lines = [list(view.header), *(view.cells(row) for row in found)]
     return {line[0]: max(map(len, line)) for line in zip(*lines, strict=True)}
 
 

@@ -90,6 +90,11 @@ class Runtime(ABC):
         """
         return None
 
+    def device_memory(self) -> int | None:
+        """Bytes of the device's own memory that its arrays held at the peak, since the process began; None where the
+        device has no memory of its own, or the runtime does not tell."""
+        return None
+
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """Writes the model in the runtime's own form, to be used without xbench, and returns the names of the files.
 

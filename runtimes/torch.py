@@ -122,6 +122,29 @@ def optimizer_state(optimizer: torch.optim.Optimizer, named: Mapping[str, torch.
     }
 
 
+def multiplying(device: str, threads: int, size: int) -> Callable[[], object]:
+    """A float32 product of square matrices, complete on return, for the probe of a machine's peaks."""
+    torch.set_num_threads(threads)
+    a, b = (torch.full((size, size), 0.5, device=device) for _ in range(2))
+    result = torch.empty_like(a)
+    return _complete(device, lambda: torch.mm(a, b, out=result))
+
+
+def copying(device: str, threads: int, count: int) -> Callable[[], object]:
+    """A copy of so many float32 numbers, complete on return."""
+    torch.set_num_threads(threads)
+    source, target = (torch.full((count,), 0.5, device=device) for _ in range(2))
+    return _complete(device, lambda: target.copy_(source))
+
+
+def _complete(device: str, step: Callable[[], object]) -> Callable[[], object]:
+    def whole() -> None:
+        step()
+        torch.cuda.synchronize()
+
+    return whole if device == "cuda" else step
+
+
 class Torch(Trainer):
     """`transform` wraps the function that is called: nothing for eager, `torch.compile` for the compiled runtime."""
 
@@ -219,6 +242,9 @@ class Torch(Trainer):
 
     def placed(self) -> dict[str, int]:
         return dict(Counter(value.device.type for value in named_tensors(self.module).values()))
+
+    def device_memory(self) -> int | None:
+        return torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None
 
     def weights(self) -> dict[str, np.ndarray]:
         return {name: value.detach().cpu().numpy().copy() for name, value in named_tensors(self.module).items()}
