@@ -167,11 +167,10 @@ def test_help_imports_neither_a_framework_nor_numpy(shell, words):
     assert not imported & {"numpy", "torch", "jax", "tensorflow", "tvm", "onnx", "onnxruntime", "openvino", "scipy"}
 
 
-@pytest.mark.parametrize(
-    "module", ["xbench.bench.session", "xbench.bench.proof", "xbench.bench.jobs", "xbench.bench.load_jobs"]
-)
-def test_what_runs_a_converted_model_does_not_import_what_reads_graphs(module):
+@pytest.mark.parametrize("name", ["session", "proof", "jobs", "cost_jobs", "load_jobs"])
+def test_what_runs_a_converted_model_does_not_import_what_reads_graphs(name):
     """onnx_ir brings SymPy, to the command and again to every worker."""
+    module = f"xbench.bench.{name}"
     code = f"import sys, {module}; print(*sys.modules)"
     answer = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     imported = set(answer.stdout.split())
