@@ -26,9 +26,9 @@ from xbench.bench.statistics import (
 )
 
 # Standard deviations of the logarithm of a time, as benchmarks/spread.py finds them (benchmarks/spread.txt).
-PROCESS = 0.01  # of processes whose rounds ran side by side
-SESSION = 0.02  # of processes at different times
-FREEDOM = 4  # degrees of freedom that both are worth
+PROCESS = 0.005  # of processes whose rounds ran side by side
+SESSION = 0.03  # of processes at different times, on a machine that others use too
+FREEDOM = 2  # degrees of freedom that both are worth: processes of some programs differ by ten times as much
 _TICK = 1e-12  # seconds; shorter than any clock resolves, and it keeps logarithms finite
 
 
@@ -90,7 +90,8 @@ def median_over_processes(blocks: Iterable[Mapping[str, Any]], rng: np.random.Ge
 def moderated(sides: Sequence[Sequence[Observation]], prior: float) -> Estimate:
     """Return the mean of one side of processes, or by how much that of the first of two is above the second's.
 
-    `prior` is the standard deviation of processes that is known beforehand.
+    `prior` is the standard deviation of processes that is known beforehand. What the rounds show of a process is known
+    well, what processes differ by is not: the degrees of freedom are Welch's and Satterthwaite's of the two.
     """
     values = [np.array([value for value, _ in side]) for side in sides]
     within = float(np.mean([variance for side in sides for _, variance in side]))
@@ -98,8 +99,9 @@ def moderated(sides: Sequence[Sequence[Observation]], prior: float) -> Estimate:
     seen = float(sum(np.var(side) * len(side) for side in values))
     variance = (FREEDOM * (prior**2 + within) + seen) / freedom
     error = math.sqrt(variance * sum(1 / len(side) for side in sides))
+    share = max(1 - within / variance, 0.01) if variance else 1.0  # of the variance that is the processes'
     first, *rest = (float(np.mean(side)) for side in values)
-    return Estimate(first - sum(rest), error, freedom)
+    return Estimate(first - sum(rest), error, int(freedom / share**2))
 
 
 def observations(blocks: Iterable[Mapping[str, Any]]) -> list[Observation]:

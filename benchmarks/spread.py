@@ -5,9 +5,8 @@
 Side by side: so many processes of one cell take turns in rounds of blocks, as in `xbench time`; `process` is the
 standard deviation of their medians, less what the rounds explain. One after the other: each cell is opened again in
 every session; `session` is the standard deviation of the medians of those. Both in per cent. The last lines are what
-xbench assumes of machines it knows nothing about (`PROCESS`, `SESSION`, `FREEDOM` in bench/ratio.py): the root mean
-square of the column, and the degrees of freedom at which a scaled inverse chi-squared spreads as the column does (Smyth
-2004).
+xbench assumes of machines it knows nothing about (`PROCESS`, `SESSION`, `FREEDOM` in bench/ratio.py): the standard
+deviation and the degrees of freedom under which the column is likeliest (Smyth 2004).
 """
 
 import argparse
@@ -65,17 +64,19 @@ def between(logs: np.ndarray) -> tuple[float, float]:
     return float(np.var(np.median(logs, axis=1), ddof=1)) - noise, noise
 
 
-def assumed(variances: list[float], freedom: int) -> tuple[float, float]:
-    """The root mean square, and the degrees of freedom of the scaled inverse chi-squared that spreads alike."""
-    from scipy.special import polygamma
+def assumed(found: list[float], noise: list[float], freedom: int) -> tuple[float, int]:
+    """The standard deviation and the degrees of freedom that make these variances likeliest: over what is expected,
+    with what the rounds explain in it, they are distributed as F."""
+    from scipy.stats import f
 
-    positive = [max(variance, 1e-6) for variance in variances]
-    spread = float(np.var(np.log(positive), ddof=1)) - float(polygamma(1, freedom / 2))
-    low, high = 0.1, 1000.0
-    while high / low > 1.001:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if float(polygamma(1, middle / 2)) > spread else (low, middle)
-    return math.sqrt(float(np.mean(positive))), low
+    some, explained = np.array(found), np.array(noise)
+
+    def likelihood(sigma: float, worth: int) -> float:
+        expected = sigma**2 + explained
+        return float(np.sum(f.logpdf(some / expected, freedom, worth) - np.log(expected)))
+
+    pairs = [(sigma, worth) for sigma in np.arange(0.002, 0.3, 0.0005) for worth in (1, 2, 3, 4, 6, 8, 12, 20, 50)]
+    return max(pairs, key=lambda pair: likelihood(*pair))
 
 
 def main() -> None:
@@ -108,21 +109,21 @@ def main() -> None:
 
 def report(rows: dict[str, dict[str, Any]]) -> None:
     print(f"{'':34} process %  rounds explain %  session %")
-    between_processes, between_sessions = [], []
+    processes, explained, sessions = [], [], []
     for name, row in rows.items():
         variance, noise = between(np.array(row["processes"]))
-        sessions = float(np.var(row["sessions"], ddof=1))
-        between_processes.append(variance)
-        between_sessions.append(sessions)
-        shown = [100 * math.sqrt(max(value, 0)) for value in (variance, noise, sessions)]
+        processes.append(variance + noise)
+        explained.append(noise)
+        sessions.append(float(np.var(row["sessions"], ddof=1)))
+        shown = [100 * math.sqrt(max(value, 0)) for value in (variance, noise, sessions[-1])]
         print(f"{name:34} {shown[0]:9.2f} {shown[1]:17.2f} {shown[2]:10.2f}")
     first = next(iter(rows.values()))
-    for word, values, count in (
-        ("process", between_processes, len(first["processes"])),
-        ("session", between_sessions, len(first["sessions"])),
+    for word, found, noise, count in (
+        ("process", processes, explained, len(first["processes"])),
+        ("session", sessions, [0.0] * len(sessions), len(first["sessions"])),
     ):
-        sigma, freedom = assumed(values, count - 1)
-        print(f"{word}: {100 * sigma:.2f} %, worth {freedom:.1f} degrees of freedom")
+        sigma, worth = assumed(found, noise, count - 1)
+        print(f"{word}: {100 * sigma:.2f} %, worth {worth} degrees of freedom")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,9 @@ def convert(
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
     optimizer: choose.OptimizerWord = None,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="Compute in float64, too, what `time` proves forward and step against.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
 ) -> None:
     """Export each model once and convert it for each runtime; what is missing is named, all at once.
@@ -56,14 +59,20 @@ def convert(
     broken: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs, Bar(len(names) * len(targets), "convert") as bar:
         where = {"device": device, "layout": layout, "batch": batch, "output": output, "logs": Path(logs)}
-        rows = list(_rows(names, targets, forms, where, bar, broken))
+        rows = list(_rows(names, targets, forms, oracle, where, bar, broken))
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     raise typer.Exit(2 if broken else int(any(row["status"] in ("CRASH", "TIMEOUT", "OOM") for row in rows)))
 
 
 def _rows(
-    names: list[str], targets: list[str], forms: list[str], where: dict[str, Any], bar: Any, broken: set[str]
+    names: list[str],
+    targets: list[str],
+    forms: list[str],
+    oracle: bool,
+    where: dict[str, Any],
+    bar: Any,
+    broken: set[str],
 ) -> Iterator[dict[str, Any]]:
     """One row a model and runtime; `forms` are the runtimes in whose own form it is written too."""
     from xbench.bench.prepare import Exporter
@@ -75,6 +84,9 @@ def _rows(
             artifact = choose.exported(exporter, name, broken)
             if artifact is None:
                 continue
+            if oracle:
+                bar.say(f"{name}: float64")
+                _compute_references(exporter, artifact, name, broken)
             for target in targets:
                 bar.say(f"{name}: {target}")
                 row = _convert(artifact, target, where["device"], where["logs"])
@@ -85,6 +97,21 @@ def _rows(
                 yield row
     finally:
         exporter.close()
+
+
+def _compute_references(exporter: Any, artifact: Any, name: str, broken: set[str]) -> None:
+    """What a cell of the batch that `time` takes is proved against."""
+    from xbench.bench import STEPS, SYNTHETIC, XBenchError
+    from xbench.bench.proof import SEEDS
+
+    trained = artifact.info["classes"] and artifact.parameters
+    try:
+        for mode in ("forward", "step") if trained else ("forward",):
+            for seed in SEEDS[:2]:
+                exporter.reference(artifact, mode, choose.batch_of(name, 1), seed, SYNTHETIC, STEPS)
+    except XBenchError as error:
+        typer.echo(f"xbench: {error}", err=True)
+        broken.add(name)
 
 
 def _convert(artifact: Any, runtime: str, device: str, logs: Path) -> dict[str, Any]:

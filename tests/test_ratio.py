@@ -49,14 +49,14 @@ def test_the_interval_of_the_ratio_covers_the_true_ratio(processes, same_session
 
 
 def test_processes_that_differ_more_than_was_known_widen_the_interval():
-    """Where processes differ by three times the prior, one a side calls every second pair different."""
+    """Where processes differ by twelve times the prior, one a side calls most pairs different."""
     generator, wrong = rng(1), {1: 0, 8: 0}
     for processes in (1, 8):
         for _ in range(200):
-            a, b = (several(generator, processes, 12, 3 * PROCESS) for _ in range(2))
+            a, b = (several(generator, processes, 30, 12 * PROCESS) for _ in range(2))
             found = paired_ratio(a, b, generator)
             wrong[processes] += not found.low <= 1 <= found.high
-    assert wrong[8] <= 20 < 40 < wrong[1]
+    assert wrong[8] <= 20 < 80 < wrong[1]
 
 
 def test_more_processes_give_a_narrower_interval_and_more_rounds_of_one_do_not():
@@ -66,7 +66,7 @@ def test_more_processes_give_a_narrower_interval_and_more_rounds_of_one_do_not()
 
     assert width(4, 6) < width(1, 6) / 2
     least = 2 * students_t(FREEDOM) * math.sqrt(2) * PROCESS
-    assert width(1, 400) == pytest.approx(least, rel=0.02)
+    assert width(1, 2000) == pytest.approx(least, rel=0.05)
 
 
 def test_the_moderated_variance_is_smyths():
@@ -76,9 +76,15 @@ def test_the_moderated_variance_is_smyths():
     assert found == pytest.approx((0.15, math.sqrt(variance * 1.5), FREEDOM + 1))
 
 
+def test_what_the_rounds_show_is_known_better_than_what_processes_differ_by():
+    """Welch's and Satterthwaite's degrees of freedom: two where the prior is all there is, many where rounds are."""
+    freedoms = [moderated([[(0.0, noise)], [(0.0, noise)]], 0.005).freedom for noise in (0.0, 0.005**2, 1.0)]
+    assert freedoms == [FREEDOM, 4 * FREEDOM, 10000 * FREEDOM]
+
+
 def test_the_median_of_one_process_is_its_own_and_of_several_holds_how_they_differ():
     alone = median_over_processes(several(rng(1), 1, 100, 0), rng())
-    assert alone.high / alone.low < math.exp(2 * PROCESS), "one process cannot show what others do"
+    assert alone.high / alone.low < math.exp(4 * PROCESS), "one process cannot show what others do"
     apart = median_over_processes(several(rng(2), 4, 8, 0.1), rng())
     assert apart.low < apart.median < apart.high and apart.high / apart.low > 1.1
     again = median_over_processes(several(rng(2), 4, 8, 0.1), rng())

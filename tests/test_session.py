@@ -253,3 +253,15 @@ def test_ctrl_c_leaves_a_valid_store_and_no_worker(shell, lenet):
     assert line == "xbench: interrupted; what was measured is kept"
     assert [record["case"]["runtime"] for record in records(shell.folder / "xbench-results")] == ["fault_killed"]
     assert not shell.survivors()
+
+
+def test_what_convert_computed_of_the_oracle_time_does_not_compute_again(shell, own_cache):
+    (folder,) = own_cache.glob("models/lenet-*")
+    for reference in folder.glob("reference-*"):
+        reference.unlink()
+    assert shell.run("convert", "lenet", "--to", "null", "--oracle", XBENCH_CACHE=str(own_cache)).returncode == 0
+    before = {path.name: path.stat().st_mtime_ns for path in folder.glob("reference-*")}
+    assert len(before) == 4, "forward and step, two seeds each"
+    words = ("--budget", "0.1", "--mode", "forward")
+    assert time(shell, FAST, options=words, XBENCH_CACHE=str(own_cache)).returncode == 0
+    assert {path.name: path.stat().st_mtime_ns for path in folder.glob("reference-*")} == before
