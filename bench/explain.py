@@ -6,7 +6,7 @@ from typing import Any
 
 from xbench.bench import AUTO, Case, XBenchError
 from xbench.bench.prepare import Exporter
-from xbench.bench.worker import Worker, WorkerFailure
+from xbench.bench.worker import WorkerFailure, worker_of
 from xbench.converters.artifact import Artifact
 from xbench.parity.verdict import REFERENCE
 
@@ -67,7 +67,7 @@ def _answer(
     case: Case, artifact: Path, mode: str, timeout: float, logs: Path, reference: Path, path: Path
 ) -> str | None:
     """Writes what the runtime computes, and returns the first wrong tensor."""
-    worker = Worker(logs / "explain.log", case.device, case.threads)
+    worker = worker_of(case, logs / "explain.log")
     try:
         told = {"runtime": case.runtime, "device": case.device, "threads": case.threads, "mode": mode}
         told["layout"] = "nchw" if case.layout == AUTO else case.layout

@@ -6,7 +6,7 @@ from xbench.bench import Case, XBenchError, contracts, digest
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import located, outcome, prove
 from xbench.bench.record import Record, impossible
-from xbench.bench.worker import Worker, WorkerFailure
+from xbench.bench.worker import Worker, WorkerFailure, worker_of
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import parse, table
 
@@ -19,7 +19,7 @@ def opened(
     times of its opening."""
     if reason := impossible(case, artifact):
         return record | {"status": "UNSUPPORTED", "message": reason}, None
-    worker = Worker(logs / f"{digest(case.runtime, case.mode)}.log", case.device, case.threads)
+    worker = worker_of(case, logs / f"{digest(case.runtime, case.mode)}.log")
     try:
         batches = [case.batch, case.batch]
         record, opening = prove(record, case, artifact, exporter, worker, timeout, batches)

@@ -11,7 +11,7 @@ from xbench.bench import AUTO, Case, XBenchError, digest, machine
 from xbench.bench.bisection import first_wrong
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record, base, impossible
-from xbench.bench.worker import Worker, WorkerFailure, kill_all
+from xbench.bench.worker import Worker, WorkerFailure, kill_all, worker_of
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import layouts
 
@@ -82,7 +82,7 @@ def race_layouts(
     opened to be timed finds nothing loaded and nothing compiled."""
     if case.layout != AUTO or len(layouts(case.runtime, artifact)) < 2:
         return None
-    worker = Worker(log, case.device, case.threads)
+    worker = worker_of(case, log)
     try:
         found: dict[str, Any] = worker.call("race_layouts", timeout, **_arguments(case, artifact, references))
         return found
@@ -100,7 +100,7 @@ def verify(case: Case, artifact: Artifact, exporter: Exporter, timeout: float, l
     record = base(case, artifact, "check")
     if reason := impossible(case, artifact):
         return record | {"status": "UNSUPPORTED", "message": reason}
-    worker = Worker(logs / f"{digest(case.model, case.runtime, case.mode)}.log", case.device, case.threads)
+    worker = worker_of(case, logs / f"{digest(case.model, case.runtime, case.mode)}.log")
     batches = [case.batch, case.batch + (case.mode == "forward")]
     try:
         record, _ = prove(record, case, artifact, exporter, worker, timeout, batches)

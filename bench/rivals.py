@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xbench.bench import Case, XBenchError
-from xbench.bench.worker import Worker, WorkerFailure
+from xbench.bench.worker import Worker, WorkerFailure, worker_of
 from xbench.parity import verdict
 
 LETTERS = "ab"
@@ -89,7 +89,7 @@ class Rivals:
         told = {"runtime": case.runtime, "device": case.device, "threads": case.threads, "layout": case.layout}
         if index not in self._workers:
             log = self.logs / f"bisect-{LETTERS[index]}.log"
-            self._workers[index] = Worker(log, case.device, case.threads)
+            self._workers[index] = worker_of(case, log)
         # Who hung once is waited for no longer than what does not hang may take.
         limit = min(self.timeout, 30 + 10 * self._longest) if self._hung else self.timeout
         start = time.monotonic()

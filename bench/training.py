@@ -16,7 +16,7 @@ from xbench.bench import Case, XBenchError, digest, samples
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import cut_short, outcome
 from xbench.bench.record import Record, base, impossible
-from xbench.bench.worker import Worker, WorkerFailure
+from xbench.bench.worker import WorkerFailure, worker_of
 from xbench.converters.artifact import Artifact
 from xbench.parity import verdict
 
@@ -78,7 +78,7 @@ def run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, timeout:
     record["training"] = found = _nothing(plan)
     if reason := impossible(case, artifact):
         return record | {"status": "UNSUPPORTED", "message": reason}
-    worker = Worker(logs / f"{digest(case.model, case.runtime)}.log", case.device, case.threads)
+    worker = worker_of(case, logs / f"{digest(case.model, case.runtime)}.log")
 
     def call(job: str, **arguments: Any) -> Any:
         return worker.call(job, timeout, **arguments)

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import XBenchError
+from xbench.bench import Case, XBenchError
 
 JOB_FILES = ("jobs", "audit_jobs", "load_jobs", "cost_jobs", "train_jobs", "export_jobs", "bisect_jobs")
 PR_SET_PDEATHSIG = 1
@@ -49,12 +49,12 @@ def kill_all() -> None:
 class Worker:
     """One worker process. Any failed call ends it."""
 
-    def __init__(self, log: Path, device: str = "cpu", threads: int = 1) -> None:
+    def __init__(self, log: Path, device: str = "cpu", threads: int = 1, python: str = sys.executable) -> None:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         self.log, self._buffer, self._stopped = log, b"", False
         numbers = map(str, (requests, answers, threads, os.getpid()))
-        command = [sys.executable, "-P", "-m", "xbench.bench.worker", *numbers]
+        command = [python, "-P", "-m", "xbench.bench.worker", *numbers]
         with log.open("wb") as chatter:
             self.process = subprocess.Popen(
                 command,
@@ -159,6 +159,13 @@ class Worker:
 
 
 OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "Out of memory", "Cannot allocate memory", "OutOfMemory")
+
+
+def worker_of(case: Case, log: Path) -> Worker:
+    """The worker of a cell: on its device, with its threads, of the Python that its runtime's word names."""
+    from xbench.runtimes import parse
+
+    return Worker(log, case.device, case.threads, parse(case.runtime)[1].get("python", sys.executable))
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -1,6 +1,8 @@
 """What the words on the command line mean: models, runtimes, modes, devices. An unknown word gets the nearest known."""
 
 import difflib
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
@@ -21,7 +23,8 @@ RuntimeWords = Annotated[
     list[str] | None,
     typer.Option(
         "--runtime",
-        help="Runtime, with options after a colon (tensorflow:xla); may be repeated. Default: all installed.",
+        help="Runtime, with options after a colon (tensorflow:xla, torch:python=old/bin/python); may be repeated. "
+        "Default: all installed.",
         autocompletion=lambda incomplete: complete_runtime(incomplete),
     ),
 ]
@@ -133,7 +136,9 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
             raise XBenchError("no runtime is installed: pip install 'xbench[cpu]'")
         return installed
     for word in split(words):
-        name, _ = runtimes.parse(word)
+        name, options = runtimes.parse(word)
+        if not shutil.which(python := options.get("python", sys.executable)):
+            raise XBenchError(f"{word}: there is no Python at {python}")
         if name not in rows:
             near = difflib.get_close_matches(name, rows, n=1)
             known = ", ".join(known for known, row in rows.items() if not row.hidden)

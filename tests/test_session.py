@@ -265,3 +265,17 @@ def test_what_convert_computed_of_the_oracle_time_does_not_compute_again(shell, 
     words = ("--budget", "0.1", "--mode", "forward")
     assert time(shell, FAST, options=words, XBENCH_CACHE=str(own_cache)).returncode == 0
     assert {path.name: path.stat().st_mtime_ns for path in folder.glob("reference-*")} == before
+
+
+def test_a_runtime_of_another_python_stands_beside_ours(shell, lenet):
+    """Two versions of a runtime are compared round by round: the other environment's Python runs the worker."""
+    other = shell.folder / "other/bin/python"
+    other.parent.mkdir(parents=True)
+    other.write_text(f'#!/bin/sh\ntouch {shell.folder}/used\nexec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    word = f"{FAST},python={other}"
+    assert time(shell, FAST, word).returncode == 0
+    assert (shell.folder / "used").exists()
+    assert {record["status"] for record in by_runtime(shell).values()} == {"PASS"} and word in by_runtime(shell)
+    missing = time(shell, f"{FAST},python=/nowhere/python")
+    assert missing.returncode == 2 and only_line(missing.stderr).endswith("there is no Python at /nowhere/python")
