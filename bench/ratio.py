@@ -18,6 +18,7 @@ from xbench.bench.statistics import (
     RESAMPLES,
     Array,
     Interval,
+    Z,
     median_interval,
     median_of,
     resampled_medians,
@@ -26,9 +27,9 @@ from xbench.bench.statistics import (
 )
 
 # Standard deviations of the logarithm of a time, as benchmarks/spread.py finds them (benchmarks/spread.txt).
-PROCESS = 0.005  # of processes whose rounds ran side by side
-SESSION = 0.03  # of processes at different times, on a machine that others use too
-FREEDOM = 2  # degrees of freedom that both are worth: processes of some programs differ by ten times as much
+PROCESS = 0.015  # of processes whose rounds ran side by side
+SESSION = 0.04  # of processes at different times, on a machine that others use too
+FREEDOM = 6  # degrees of freedom that both are worth
 _TICK = 1e-12  # seconds; shorter than any clock resolves, and it keeps logarithms finite
 
 
@@ -91,17 +92,17 @@ def moderated(sides: Sequence[Sequence[Observation]], prior: float) -> Estimate:
     """Return the mean of one side of processes, or by how much that of the first of two is above the second's.
 
     `prior` is the standard deviation of processes that is known beforehand. What the rounds show of a process is known
-    well, what processes differ by is not: the degrees of freedom are Welch's and Satterthwaite's of the two.
+    well, and weighs as the normal does; what processes differ by is not, and weighs as Student's t.
     """
     values = [np.array([value for value, _ in side]) for side in sides]
     within = float(np.mean([variance for side in sides for _, variance in side]))
     freedom = FREEDOM + sum(len(side) - 1 for side in sides)
     seen = float(sum(np.var(side) * len(side) for side in values))
-    variance = (FREEDOM * (prior**2 + within) + seen) / freedom
-    error = math.sqrt(variance * sum(1 / len(side) for side in sides))
-    share = max(1 - within / variance, 0.01) if variance else 1.0  # of the variance that is the processes'
+    known = FREEDOM * prior**2 / freedom
+    between = max(known + (FREEDOM * within + seen) / freedom - within, known)
+    variance = between + within * (Z / students_t(freedom)) ** 2
     first, *rest = (float(np.mean(side)) for side in values)
-    return Estimate(first - sum(rest), error, int(freedom / share**2))
+    return Estimate(first - sum(rest), math.sqrt(variance * sum(1 / len(side) for side in sides)), freedom)
 
 
 def observations(blocks: Iterable[Mapping[str, Any]]) -> list[Observation]:

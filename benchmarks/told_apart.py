@@ -1,11 +1,12 @@
 """Are equals told apart, is a slowdown of 5 % found, does a drift of 20 % change a ratio? On real runtimes.
 
-    python benchmarks/told_apart.py [--sessions 25] [--runs 5] [--json FILE] [RUNTIME ...]
+    python benchmarks/told_apart.py [--sessions 25] [--processes 7] [--json FILE] [RUNTIME ...]
 
 In every session three cells are timed side by side, as `xbench time` does: a runtime, the same again, and one whose
 forward pass takes 5 % longer (it waits, once it is done). Told apart is what `xbench show` would not mark with a `~`:
-the 95 % interval of the ratio does not hold 1. For `xbench compare` stores are made of the same sessions, each of
-`--runs` of them in turns, so that no session is on both sides; called slower is what it calls slower.
+the 95 % interval of the ratio does not hold 1: of single sessions, and of groups of `--processes` sessions, drawn at
+random, which is what `xbench time --processes` measures. For `xbench compare` stores are made of as many sessions each,
+in turns, so that no session is on both sides.
 
 The drift is planted: two cells that take the time they are told, 2 and 3 ms, which grows by 20 % while they are timed.
 Beside the ratio stands what one gets who times one after the other. Exit code 1 where a bound is missed: 5 of 100
@@ -58,27 +59,42 @@ def hush(_: str) -> None:
     pass
 
 
-def side_by_side(found: list[dict[str, Any]]) -> dict[str, int]:
-    """How many pairs of equals were told apart, and of slow ones, by the ratios of one session each."""
-    apart = {"equals": 0, "slow": 0, "of": len(found)}
-    for records in found:
-        blocks = {name: records[name]["times"]["blocks"] for name in NAMES}
+def side_by_side(found: list[dict[str, Any]], processes: int) -> dict[str, int]:
+    """How many pairs of equals were told apart, and of slow ones, by the ratios of so many processes a cell."""
+    apart = {"equals": 0, "slow": 0, "of": 0}
+    for group in groups(len(found), processes):
+        blocks = {name: joined([found[place][name] for place in group]) for name in NAMES}
         equal, slow = (paired_ratio(blocks[name], blocks["a"], np.random.default_rng(0)) for name in ("b", "slow"))
-        apart["equals"] += not equal.low <= 1 <= equal.high
-        apart["slow"] += slow.low > 1
+        apart["equals"] += not (equal.low or 0) <= 1 <= (equal.high or math.inf)
+        apart["slow"] += (slow.low or 0) > 1
+        apart["of"] += 1
     return apart
 
 
-def one_after_the_other(found: list[dict[str, Any]], runs: int, draws: int) -> dict[str, int]:
-    """The same of `xbench compare`, on stores of so many sessions each, drawn at random."""
-    apart, draw = {"equals": 0, "slow": 0, "of": 0}, random.Random(1)
-    if len(found) < 2 * runs:
-        return apart
-    for _ in range(draws):
-        drawn = draw.sample(range(len(found)), 2 * runs)
-        old = [alike(found[place]["a"]) for place in drawn[::2]]
+def joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The blocks of several sessions as those of one with as many processes: each was proved, warmed and timed anew."""
+    return [
+        {**block, "process": place, "round": 1000 * place + block["round"]}
+        for place, record in enumerate(records)
+        for block in record["times"]["blocks"]
+    ]
+
+
+def groups(number: int, size: int) -> list[list[int]]:
+    """As many groups as there are sessions: each by itself, or drawn at random."""
+    draw = random.Random(1)
+    return [
+        [place] if size == 1 else draw.sample(range(number), size) for place in range(number if number >= size else 0)
+    ]
+
+
+def one_after_the_other(found: list[dict[str, Any]], runs: int) -> dict[str, int]:
+    """The same of `xbench compare`, on stores of so many sessions each, drawn at random, in turns."""
+    apart = {"equals": 0, "slow": 0, "of": 0}
+    for group in groups(len(found), 2 * runs):
+        old = [alike(found[place]["a"]) for place in group[::2]]
         for name, key in (("b", "equals"), ("slow", "slow")):
-            (change,) = compare(old, [alike(found[place][name]) for place in drawn[1::2]])
+            (change,) = compare(old, [alike(found[place][name]) for place in group[1::2]])
             apart[key] += change.verdict != "same" if key == "equals" else change.verdict == "slower"
         apart["of"] += 1
     return apart
@@ -113,7 +129,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runtimes", nargs="*", metavar="RUNTIME", default=[*RUNTIMES])
     parser.add_argument("--sessions", type=int, default=25)
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--processes", type=int, default=7)
     parser.add_argument(
         "--json", type=Path, help="Keep the records here; those that are there already are not measured."
     )
@@ -133,24 +149,25 @@ def main() -> int:
                         options.json.write_text(json.dumps(kept))
         finally:
             exporter.close()
-    return report({name: kept[name] for name in options.runtimes}, options.runs, ratio)
+    return report({name: kept[name] for name in options.runtimes}, options.processes, ratio)
 
 
-def report(kept: dict[str, list[dict[str, Any]]], runs: int, ratio: float) -> int:
-    print(f"{'':14} side by side: equals told apart, 5 % found   compare of {runs} + {runs} runs: equals, 5 %")
-    total = {"side": {"equals": 0, "slow": 0, "of": 0}, "compare": {"equals": 0, "slow": 0, "of": 0}}
-    for runtime, found in kept.items():
-        rows = {"side": side_by_side(found), "compare": one_after_the_other(found, runs, 25)}
-        line = "".join(
-            f"{row['equals']:20} of {row['of']:<3} {row['slow']:8} of {row['of']:<3}" for row in rows.values()
-        )
-        print(f"{runtime:14}{line}")
-        for name, row in rows.items():
-            total[name] = {key: total[name][key] + row[key] for key in row}
-    line = "".join(f"{row['equals']:20} of {row['of']:<3} {row['slow']:8} of {row['of']:<3}" for row in total.values())
-    print(f"{'all':14}{line}")
-    good = all(row["equals"] <= 0.05 * row["of"] and row["slow"] >= 0.95 * row["of"] for row in total.values())
-    good = good and abs(math.log(ratio / 1.5)) < 0.01
+def report(kept: dict[str, list[dict[str, Any]]], processes: int, ratio: float) -> int:
+    ways = {
+        "ratio, 1 process": lambda found: side_by_side(found, 1),
+        f"ratio, {processes} processes": lambda found: side_by_side(found, processes),
+        f"compare, {processes} + {processes} runs": lambda found: one_after_the_other(found, processes),
+    }
+    print(f"{'':24} " + "".join(f"{name:>14}" for name in kept) + f"{'all':>14}")
+    good = abs(math.log(ratio / 1.5)) < 0.01
+    for way, count in ways.items():
+        rows = [count(found) for found in kept.values()]
+        rows.append({key: sum(row[key] for row in rows) for key in rows[0]})
+        for key, words in (("equals", "equals apart"), ("slow", "5 % found")):
+            shown = "".join(f"{row[key]:>7} of {row['of']:<3}" for row in rows)
+            print(f"{way if key == 'equals' else '':24}{words:>14} {shown}")
+        few = rows[-1]["equals"] <= 0.05 * rows[-1]["of"]
+        good = good and few and (way.startswith("ratio, 1 ") or rows[-1]["slow"] >= 0.95 * rows[-1]["of"])
     print("within the bounds" if good else "outside of the bounds")
     return int(not good)
 

@@ -77,9 +77,15 @@ def test_the_moderated_variance_is_smyths():
 
 
 def test_what_the_rounds_show_is_known_better_than_what_processes_differ_by():
-    """Welch's and Satterthwaite's degrees of freedom: two where the prior is all there is, many where rounds are."""
-    freedoms = [moderated([[(0.0, noise)], [(0.0, noise)]], 0.005).freedom for noise in (0.0, 0.005**2, 1.0)]
-    assert freedoms == [FREEDOM, 4 * FREEDOM, 10000 * FREEDOM]
+    """One weighs as the normal does, the other as Student's t; together they never weigh less than one of them."""
+
+    def half(prior: float, noise: float) -> float:
+        found = moderated([[(0.0, noise**2)], [(0.0, 0.0)]], prior)
+        return students_t(found.freedom) * found.error
+
+    assert half(0.01, 0.0) == pytest.approx(students_t(FREEDOM) * math.sqrt(2) * 0.01)
+    assert half(0.0, 0.01) == pytest.approx(1.96 * 0.01, rel=1e-3)
+    assert half(0.01, 0.01) == pytest.approx(math.hypot(half(0.01, 0.0), half(0.0, 0.01)))
 
 
 def test_the_median_of_one_process_is_its_own_and_of_several_holds_how_they_differ():
