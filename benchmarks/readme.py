@@ -26,8 +26,10 @@ def machine() -> str:
 
 def main(xbench: str) -> None:
     facts = machine()
-    suite = f"# The default suite\n\nPrinted by `make run` and `make readme`. {facts}\n\n{shown(xbench).strip()}\n"
-    (ROOT / "docs" / "default-suite.md").write_text(suite)
+    parts = [f"# The default suite\n\nPrinted by `make run` and `make readme`. {facts}\n\n{shown(xbench).strip()}\n"]
+    for title, option in (("What a cell costs beside time", "--cost"), ("Under the machine's roofline", "--roofline")):
+        parts.append(f"## {title}\n\n`xbench show {option}`\n\n{shown(xbench, option).strip()}\n")
+    (ROOT / "docs" / "default-suite.md").write_text("\n".join(parts))
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text().partition(START)
     _, _, after = rest.partition(END)
