@@ -75,8 +75,20 @@ def benchmark_app(artifact: Artifact, arrays: list[np.ndarray], seconds: float) 
         f"{item['name']}[{','.join(map(str, array.shape))}]"
         for item, array in zip(artifact.info["inputs"], arrays, strict=True)
     ]
-    words = ["-m", str(artifact.onnx), "-shape", ",".join(shapes), "-t", f"{seconds:.0f}", "-hint", "none", "-nstreams", "1"]
-    words += ["-api", "sync", "-nthreads", "1", "-infer_precision", "CPU:f32", "-inference_only"]
+    words = ["-m", str(artifact.onnx), "-shape", ",".join(shapes), "-t", f"{seconds:.0f}"]
+    words += [
+        "-hint",
+        "none",
+        "-nstreams",
+        "1",
+        "-nthreads",
+        "1",
+        "-api",
+        "sync",
+        "-infer_precision",
+        "CPU:f32",
+        "-inference_only",
+    ]
     if arrays[0].dtype == np.float32:
         words += ["-ip", "f32"]  # else it feeds images as bytes
     tool = Path(sys.executable).with_name("benchmark_app")
