@@ -36,7 +36,8 @@ def audit(plane: str, rounds: int, seconds: float, cpus: list[int]) -> dict[str,
     short = whole < seconds  # more steps of a long one would cost more than its timing
     facts |= {"same": _repeats(cell) if short else None, "stale": _is_stale(cell) if short else None}
     _idle()  # what computes our own sums has threads, too
-    facts |= _cpu_use(cell, seconds, 1 + int(seconds / whole), cpus) | {"idle_cpus": _idle()}
+    limit = 1 + int(4 * seconds / whole)  # of what it may have begun when the time is over
+    facts |= _cpu_use(cell, seconds, limit, cpus) | {"idle_cpus": _idle()}
     return facts | {"placed": cell.runtime.placed(), "gpu_open": _gpu_is_open()}
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from xbench.bench import MODES, Case, XBenchError, contracts, probes
 from xbench.bench.explain import explain
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome, prove
-from xbench.bench.ratio import paired_ratio
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
@@ -224,7 +222,7 @@ def _resident(times: dict[str, float], copy: float) -> Finding:
 def _steady(bench: Bench) -> Finding:
     """Whether a process that has stepped for a while is as fast as a new one; both take turns."""
     case, artifact, workers = bench.case("forward"), bench.artifact("work"), [bench.worker("aged"), bench.worker("new")]
-    blocks: list[list[dict[str, Any]]] = [[], []]
+    blocks: list[list[float]] = [[], []]
     try:
         for worker in workers:
             prove(base(case, artifact, "kit"), case, artifact, bench.exporter, worker, bench.timeout, [case.batch] * 2)
@@ -233,18 +231,19 @@ def _steady(bench: Bench) -> Finding:
             if worker is workers[0]:
                 worker.call("block", bench.timeout, seconds=AGE, limit=10**6)
             worker.pause()
-        for number in range(ROUNDS):
+        for _ in range(ROUNDS):
             for worker, kept in zip(workers, blocks, strict=True):
                 worker.resume()
                 found = worker.call("block", bench.timeout, seconds=BLOCK, limit=10**6)
                 worker.pause()
-                kept.append({"round": number, "samples": found["samples"]})
+                kept.append(float(np.median(found["samples"])))
     except WorkerFailure as failure:
         return Finding("steady", "forward", False, "changes", failure.message)
     finally:
         for worker in workers:
             worker.stop()
-    ratio = paired_ratio(blocks[0], blocks[1], np.random.default_rng(0))
-    if ratio.value < SLOWER or (ratio.low or 0) < 1:
+    ratios = [aged / new for aged, new in zip(*blocks, strict=True)]
+    if np.median(ratios) < SLOWER or np.quantile(ratios, 0.25) < 1:
         return Finding("steady", "forward", True)
-    return Finding("steady", "forward", False, "slows_down", f"{ratio.value:.2f} times as slow as in a new process")
+    words = f"{np.median(ratios):.2f} times as slow as in a new process"
+    return Finding("steady", "forward", False, "slows_down", words)

@@ -13,6 +13,7 @@ from fault_kit import Shell, only_line
 
 from xbench.bench import load
 from xbench.bench.prepare import ORACLE
+from xbench.bench.results import VERSION
 from xbench.bench.worker import Worker
 from xbench.reports.load import cells, header, rows, to_markdown
 
@@ -174,7 +175,7 @@ def test_records_hold_what_the_documentation_says(loaded):
     for record in loaded[1]:
         assert set(record["load"]) == fields
         assert all(set(trial) == trials for trial in record["load"]["trials"])
-        assert record["schema"] == 2
+        assert record["schema"] == VERSION
         assert "mlcommons-loadgen" in record["versions"]
     assert len({record["key"] for record in loaded[1]}) == len(loaded[1])
 
