@@ -26,7 +26,7 @@ from xbench.bench.statistics import (
     students_t,
 )
 
-# Standard deviations of the logarithm of a time, as benchmarks/spread.py finds them (benchmarks/spread.txt).
+# Standard deviations of the logarithm of a time, such as benchmarks/spread.py and told_apart.py find (their .txt).
 PROCESS = 0.015  # of processes whose rounds ran side by side
 SESSION = 0.04  # of processes at different times, on a machine that others use too
 FREEDOM = 6  # degrees of freedom that both are worth
