@@ -24,7 +24,7 @@ from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome
 from xbench.bench.ratio import median_over_processes
 from xbench.bench.record import Record, base
-from xbench.bench.series import drift, resemblance, steady_from
+from xbench.bench.series import WINDOW, drift, resemblance, steady_from
 from xbench.bench.statistics import median_interval, relative_half_width
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
@@ -230,7 +230,8 @@ def _final(cell: Open, protocol: Protocol) -> Record:
 
 def _remarks(times: dict[str, Any], protocol: Protocol) -> Iterator[str]:
     """What a reader of a time must know of how it came about."""
-    if any(each["steady_from"] is None for each in times["processes"]):
+    told = [each for each in times["processes"] if len(each["warmup"]) >= 2 * WINDOW]  # of fewer steps nothing is known
+    if any(each["steady_from"] is None for each in told):
         yield "was not steady when its warm-up ended"
     if abs(times["drift"]) > protocol.target:
         yield f"{'rose' if times['drift'] > 0 else 'fell'} by {abs(times['drift']):.0%} while it was timed"
