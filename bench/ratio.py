@@ -1,8 +1,8 @@
 """How many times as long one takes as another, and how sure that is. Pure functions; NumPy only.
 
 Rounds tell how much a process differs from itself. Two processes of the same program differ as well, for as long as
-they live, so an interval from the rounds of two processes alone is too narrow: it tells every third pair of equals
-apart. A process is therefore one observation. How much processes differ is estimated from those at hand together with
+they live, so an interval from the rounds of two processes alone is too narrow: it tells equals apart. A process is
+therefore one observation. How much processes differ is estimated from those at hand together with
 what was measured beforehand, which counts as `FREEDOM` more of them: the moderated variance of Smyth (2004, doi
 10.2202/1544-6115.1027). A single process a side has that prior alone.
 """
