@@ -12,6 +12,7 @@ from fault_kit import only_line, records, write_two_outputs
 
 from xbench import models
 from xbench.bench import machine
+from xbench.bench.prepare import converted
 from xbench.converters.reader import InvalidModel, read
 
 ROW = {
@@ -246,7 +247,8 @@ def test_a_conversion_is_kept_and_a_crash_is_not(shell, lenet):
     first, second = (json.loads(shell.run(*words).stdout) for _ in range(2))
     assert [row["status"] for row in first] == ["CONVERTED", "CRASH"]
     assert first[0] == second[0]
-    assert first[1]["seconds"] != second[1]["seconds"]
+    assert [converted(lenet, runtime).is_file() for runtime in ("null", "fault_unloadable")] == [True, False]
+    assert second[1]["status"] == "CRASH"
     assert Path(first[0]["folder"], "model.onnx").is_file()
 
 
