@@ -11,6 +11,9 @@ PLANES = ("resident", "host")
 DEVICES = ("cpu", "cuda")
 AUTO = "auto"
 LAYOUTS = ("nchw", "nhwc", AUTO)
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "int8")
+TUNES = ("off", "default", "max")
+TUNE_BUDGET = 120.0  # seconds
 SYNTHETIC = "synthetic"
 STEPS = 2  # momentum and bias correction show at the second
 
@@ -24,8 +27,10 @@ class Case:
     where the clock starts and stops: `resident` (inputs already on the device, results complete on the device) or
     `host` (NumPy arrays in, NumPy arrays out). `layout` is the order of an image's axes that the runtime computes in,
     or `auto`, the faster one of those it has; arrays go in and out in ONNX's, nchw, always. `threads` is the number of
-    CPU threads every runtime is told to use. `steps` is how many training steps are compared in mode `step`: what is
-    timed is one.
+    CPU threads every runtime is told to use. `precision` is what it may compute in, float32 or less by its own means.
+    `tune` is the effort it makes for speed: `off`, its makers' `default`, or `max`, the fastest of what its makers
+    have, searched for in `tune_budget` seconds (0 where nothing is searched for). `steps` is how many training steps
+    are compared in mode `step`: what is timed is one.
     """
 
     model: str
@@ -39,6 +44,8 @@ class Case:
     plane: str = "resident"
     data: str = SYNTHETIC
     steps: int = STEPS
+    tune: str = "default"
+    tune_budget: float = 0.0
 
     @property
     def group(self) -> tuple[Any, ...]:

@@ -1,5 +1,5 @@
-"""What a worker can be asked to do, beside the jobs of `audit_jobs.py`, `load_jobs.py`, `cost_jobs.py`,
-`export_jobs.py`, `train_jobs.py` and `bisect_jobs.py`.
+"""What a worker can be asked to do, beside the jobs of `tuning_jobs.py`, `audit_jobs.py`, `load_jobs.py`,
+`cost_jobs.py`, `export_jobs.py`, `train_jobs.py` and `bisect_jobs.py`.
 
 Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`_CELL`): a
 runtime made ready, the references it is proved on, the steps to time.
@@ -20,7 +20,7 @@ from xbench.bench import XBenchError, health, machine, timing, usage
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
-from xbench.runtimes import Options, Runtime, Trainer, layouts, load, parse, table
+from xbench.runtimes import Options, Runtime, Trainer, load, parse, table
 
 
 @dataclass
@@ -31,6 +31,7 @@ class Cell:
     runtime: Runtime
     mode: str
     references: list[dict[str, np.ndarray]]
+    precision: str = "fp32"
     steps: list[Callable[[], object]] = field(default_factory=list)
     last: Any = None
     turn: int = 0
@@ -44,7 +45,7 @@ def answer(
     artifact: str, runtime: str, mode: str, device: str, threads: int, layout: str, reference: str, path: str
 ) -> str | None:
     """Writes every tensor that a runtime computes of those a reference holds; returns the first wrong one."""
-    model, expected = Artifact.read(artifact), _expected(reference)
+    model, expected = Artifact.read(artifact), expected_of(reference)
     ready = load(runtime, model, Options(mode, device, threads, layout=layout))
     ready.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
     given = candidate.run(ready, model, mode, expected)
@@ -61,17 +62,24 @@ def convertible(artifact: str, runtime: str, device: str) -> dict[str, Any]:
 
 
 def open_cell(
-    artifact: str, runtime: str, mode: str, device: str, threads: int, layout: str, references: list[str]
+    artifact: str,
+    runtime: str,
+    mode: str,
+    device: str,
+    threads: int,
+    layout: str,
+    precision: str,
+    references: list[str],
 ) -> dict[str, Any]:
     """Loads, compiles and makes the first call, each timed by itself."""
     packages = table()[parse(runtime)[0]].packages
-    options, arrays = Options(mode, device, threads, layout=layout), [_expected(path) for path in references]
-    cell, times = _opened(Artifact.read(artifact), runtime, options, arrays)
+    options = Options(mode, device, threads, layout=layout, precision=precision)
+    cell, times = made_ready(Artifact.read(artifact), runtime, options, [expected_of(path) for path in references])
     _CELL[:] = [cell]
-    return {"times": times, "versions": versions((*packages, "numpy"))}
+    return {"times": times, "versions": versions((*packages, "numpy")), "tuned": cell.runtime.tuned()}
 
 
-def _opened(
+def made_ready(
     model: Artifact, runtime: str, options: Options, arrays: list[dict[str, np.ndarray]]
 ) -> tuple[Cell, dict[str, float | None]]:
     if not table()[parse(runtime)[0]].operators:
@@ -81,31 +89,13 @@ def _opened(
     loaded = time.perf_counter()
     compiled = ready.prepare(candidate.inputs_of(arrays[0]), arrays[0]["labels"], dropout=False)
     prepared = time.perf_counter()
-    cell = Cell(model, ready, options.mode, arrays)
+    cell = Cell(model, ready, options.mode, arrays, options.precision)
     cell.steps = _steps(cell, "resident")
     before = time.perf_counter()
     cell.steps[0]()
     first = time.perf_counter() - before
     compile_s = prepared - loaded if compiled else None
     return cell, {"load_s": loaded - start, "compile_s": compile_s, "first_s": first}
-
-
-def race_layouts(
-    artifact: str, runtime: str, mode: str, device: str, threads: int, references: list[str]
-) -> dict[str, Any]:
-    """The layout whose step is fastest, and the median step of each; null for one that cannot be opened."""
-    model, arrays = Artifact.read(artifact), [_expected(path) for path in references]
-    known = layouts(runtime, model)
-    opened = {}
-    for layout in known:
-        try:
-            opened[layout], _ = _opened(model, runtime, Options(mode, device, threads, layout=layout), arrays)
-        except Exception:  # such as a module that calls `view` on what is channels last in memory
-            if layout == known[-1] and not opened:
-                raise
-    medians = dict(zip(opened, timing.race([cell.steps for cell in opened.values()]), strict=True))
-    chosen = min(medians, key=lambda layout: medians[layout])
-    return {"chosen": chosen, "median_s": dict.fromkeys(known) | medians}
 
 
 def certify() -> dict[str, Any]:
@@ -129,7 +119,7 @@ def save(artifact: str, runtime: str, device: str, layout: str, batch: int, fold
     }
 
 
-def _expected(path: str) -> dict[str, np.ndarray]:
+def expected_of(path: str) -> dict[str, np.ndarray]:
     """The arrays of a reference.
 
     Raises:
@@ -148,14 +138,18 @@ def check(index: int) -> dict[str, Any]:
     inputs = candidate.inputs_of(expected)
     if [a.shape for a in inputs] != [a.shape for a in candidate.inputs_of(first)]:
         cell.runtime.prepare(inputs, expected["labels"], dropout=False)  # another batch size
-    return verdict.judge(candidate.run(cell.runtime, cell.artifact, cell.mode, expected), expected).as_dict()
+    return _judged(cell, expected)
+
+
+def _judged(cell: Cell, expected: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    given = candidate.run(cell.runtime, cell.artifact, cell.mode, expected)
+    return verdict.judge(given, expected, cell.precision).as_dict()
 
 
 def check_more(path: str) -> dict[str, Any]:
     """The verdict on one more reference, which is not kept."""
     (cell,) = _CELL
-    expected = _expected(path)
-    return verdict.judge(candidate.run(cell.runtime, cell.artifact, cell.mode, expected), expected).as_dict()
+    return _judged(cell, expected_of(path))
 
 
 def arm(plane: str) -> None:
@@ -202,8 +196,9 @@ def verify(cell: Cell) -> None:
     """
     index = (cell.turn - 1) % len(cell.steps)
     if cell.mode == "forward":
-        found = verdict.judge(candidate.named(cell.artifact, cell.runtime.get(cell.last)), cell.references[index])
-        if found.precision != "fp32":
+        given = candidate.named(cell.artifact, cell.runtime.get(cell.last))
+        found = verdict.judge(given, cell.references[index], cell.precision)
+        if found.status == "FAIL":
             raise verdict.Changed(f"while it was timed {found.message}")
     else:
         loss = float(np.asarray(cell.runtime.get(cell.last[:1])[0]))
@@ -217,7 +212,8 @@ def _steps(cell: Cell, plane: str) -> list[Callable[[], object]]:
 
 
 def step_of(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
-    """What is timed: one step on the inputs and labels of a reference."""
+    """What is timed: one step on the inputs and labels of a reference. It begins by letting go of the last one's
+    result: two at once would cost page faults, in some processes and not in others."""
     make = {"forward": _forward_step, "gradient": _gradient_step, "step": _training_step}[cell.mode]
     return make(cell, reference, plane)
 
@@ -227,6 +223,7 @@ def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -
     if plane == "host":
 
         def host() -> None:
+            cell.last = None
             cell.last = result = runtime.forward(*runtime.put(arrays))
             runtime.get(result)
 
@@ -234,6 +231,7 @@ def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -
     inputs, forward, wait = runtime.put(arrays), runtime.forward, runtime.wait
 
     def resident() -> None:
+        cell.last = None
         cell.last = result = forward(*inputs)
         wait(result)
 
@@ -246,6 +244,7 @@ def _gradient_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) 
     if plane == "host":
 
         def host() -> None:
+            cell.last = None
             cell.last = result = runtime.gradients(runtime.put(arrays), runtime.put([labels])[0])
             runtime.fetch(result)
 
@@ -253,6 +252,7 @@ def _gradient_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) 
     inputs, (target,) = runtime.put(arrays), runtime.put([labels])
 
     def resident() -> None:
+        cell.last = None
         cell.last = result = runtime.gradients(inputs, target)
         runtime.wait(result)
 
@@ -278,4 +278,4 @@ def _training_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) 
     return resident
 
 
-JOBS = (answer, convertible, race_layouts, open_cell, check, check_more, certify, save, arm, warm, block)
+JOBS = (answer, convertible, open_cell, check, check_more, certify, save, arm, warm, block)

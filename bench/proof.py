@@ -7,13 +7,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_c
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import AUTO, Case, XBenchError, digest, machine
+from xbench.bench import Case, XBenchError, digest, machine
 from xbench.bench.bisection import first_wrong
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record, base, impossible
+from xbench.bench.tuning import settings, settled
 from xbench.bench.worker import Worker, WorkerFailure, kill_all, worker_of
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import layouts
 
 SEEDS = (0, 1, 2)  # the third decides where the first two disagree
 MEMORY = 3 * 2**30  # bytes that a cell may take
@@ -42,9 +42,8 @@ def prove(
         str(exporter.reference(artifact, case.mode, batch, seed, case.data, case.steps))
         for seed, batch in zip(SEEDS[:2], batches, strict=True)
     ]
-    raced = race_layouts(case, artifact, paths, worker.log.with_suffix(".layouts.log"), timeout)
-    layout = chosen_layout(case, raced)
-    opening = worker.call("open_cell", timeout, layout=layout, **_arguments(case, artifact, paths))
+    told, choice = settled(case, artifact, paths, worker.log.with_suffix(".race.log"), timeout)
+    opening = worker.call("open_cell", timeout, **_arguments(told, artifact, paths))
     verdicts = [worker.call("check", timeout, index=index) for index in range(len(paths))]
     ratios = [v["ratio"] for v in verdicts]
     passed = [v for v in verdicts if v["status"] == "PASS"]
@@ -57,9 +56,9 @@ def prove(
     worst = max(verdicts, key=lambda v: (v["status"] != "PASS", v["ratio"] is None, v["ratio"] or 0.0))
     message = worst["message"] or cut_short(worst, case.steps)
     found = {"status": worst["status"], "message": message, "parity": worst | {"seeds": ratios}}
-    if raced:  # shown beside the runtime's name
-        found["note"] = ", ".join(filter(None, (record["note"], layout)))
-    found |= {"layout": raced, "versions": record["versions"] | opening["versions"]}
+    notes = (opening["tuned"] or record["note"], *choice.pop("notes"))
+    found |= {"note": ", ".join(filter(None, notes)) or None, **choice}
+    found |= {"versions": record["versions"] | opening["versions"]}
     return record | found, opening["times"]
 
 
@@ -71,28 +70,9 @@ def cut_short(judged: dict[str, Any], steps: int) -> str | None:
 
 
 def _arguments(case: Case, artifact: Artifact, references: Sequence[str]) -> dict[str, Any]:
+    told = ("runtime", "mode", "device", "threads", "layout", "precision")
     where = {"artifact": str(artifact.folder), "references": list(references)}
-    return where | {"runtime": case.runtime, "mode": case.mode, "device": case.device, "threads": case.threads}
-
-
-def race_layouts(
-    case: Case, artifact: Artifact, references: Sequence[str], log: Path, timeout: float
-) -> dict[str, Any] | None:
-    """What was measured of each layout where the case leaves a choice; in a worker of its own, so that the one that is
-    opened to be timed finds nothing loaded and nothing compiled."""
-    if case.layout != AUTO or len(layouts(case.runtime, artifact)) < 2:
-        return None
-    worker = worker_of(case, log)
-    try:
-        found: dict[str, Any] = worker.call("race_layouts", timeout, **_arguments(case, artifact, references))
-        return found
-    finally:
-        worker.stop()
-
-
-def chosen_layout(case: Case, raced: dict[str, Any] | None) -> str:
-    """The layout to open a case in, after the race where there was one."""
-    return raced["chosen"] if raced else "nchw" if case.layout == AUTO else case.layout
+    return where | {name: getattr(case, name) for name in told}
 
 
 def verify(case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path) -> Record:
@@ -124,9 +104,13 @@ def outcome(failure: WorkerFailure) -> Record:
 
 
 def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
-    """Adds the first wrong ONNX tensor, and says it in the message."""
+    """Adds the first wrong ONNX tensor, and says it in the message. Of less than float32 all tensors are off."""
+    if case.precision != "fp32":
+        return record
     try:
-        told = dataclasses.replace(case, layout=chosen_layout(case, record["layout"]))
+        told = dataclasses.replace(
+            case, layout=(record["layout"] or {}).get("chosen", settings(case, artifact)[0].layout)
+        )
         tensor = first_wrong(exporter, artifact, told, timeout)
     except (WorkerFailure, XBenchError):
         tensor = None

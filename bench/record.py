@@ -1,11 +1,12 @@
 """What a record of the store is made of before anything has run: docs/results.md in code."""
 
+import dataclasses
 import shlex
 import time
 from dataclasses import asdict
 from typing import Any
 
-from xbench.bench import AUTO, Case, digest, machine
+from xbench.bench import AUTO, TUNE_BUDGET, Case, digest, machine
 from xbench.bench.results import VERSION as SCHEMA
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import parse, table, version
@@ -35,6 +36,7 @@ def base(case: Case, artifact: Artifact, session: str) -> Record:
         "autodiff": row.autodiff if case.mode != "forward" else None,
         "dropout": artifact.has_dropout and case.mode != "forward",
         "layout": None,
+        "tuning": None,
         "parity": None,
         "contracts": None,
         "audit": None,
@@ -58,6 +60,9 @@ def command(case: Case) -> str:
         for name, value, usual in (
             ("device", case.device, "cpu"),
             ("layout", case.layout, "nchw"),
+            ("precision", case.precision, "fp32"),
+            ("tune", case.tune, "default"),
+            ("tune-budget", f"{case.tune_budget:g}", f"{TUNE_BUDGET if case.tune == 'max' else 0:g}"),
             ("plane", case.plane, "resident"),
             ("data", case.data, "synthetic"),
         )
@@ -73,10 +78,21 @@ def no_layout(runtime: str, layout: str) -> str | None:
     return f"{runtime} cannot be told {layout}: it takes ONNX's order, nchw, and computes in the one it likes"
 
 
+def no_precision(case: Case) -> str | None:
+    """Why a runtime cannot compute in the precision of a case, as far as that is known before it is asked."""
+    lower = table()[parse(case.runtime)[0]].lower
+    known = lower.get(case.precision)
+    if case.precision == "fp32" or (known and case.device in known.devices and case.mode in known.modes):
+        return None
+    has = [name for name, each in lower.items() if case.device in each.devices and case.mode in each.modes]
+    words = f"beside fp32 it has {', '.join(has)}" if has else "it has fp32"
+    return f"{case.runtime} has no switch for {case.precision} on {case.device} in mode {case.mode}: {words}"
+
+
 def expected(case: Case, artifact: Artifact) -> bool:
     """Whether a cell is measured where nobody asked for its mode: one that can exist and is not slow to prepare. A
-    file is there to be run: it is trained where that is asked for."""
-    row = table()[parse(case.runtime)[0]]
+    file is there to be run: it is trained where that is asked for. Who lacks a precision that was asked for says so."""
+    row, case = table()[parse(case.runtime)[0]], dataclasses.replace(case, precision="fp32")
     trained = case.mode != "forward" and artifact.info["origin"] == "onnx"
     return not (trained or case.mode in row.on_request or impossible(case, artifact))
 
@@ -84,7 +100,7 @@ def expected(case: Case, artifact: Artifact) -> bool:
 def impossible(case: Case, artifact: Artifact) -> str | None:
     """Why a cell cannot exist, known before anything is started."""
     row = table()[parse(case.runtime)[0]]
-    if reason := no_layout(case.runtime, case.layout):
+    if reason := no_layout(case.runtime, case.layout) or no_precision(case):
         return reason
     if case.mode != "forward" and row.autodiff is None:
         return f"{case.runtime} cannot train: it has no {case.mode}"

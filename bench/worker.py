@@ -10,6 +10,8 @@ import ctypes
 import importlib
 import json
 import os
+import platform
+import re
 import resource
 import select
 import signal
@@ -21,8 +23,13 @@ from typing import Any
 
 from xbench.bench import Case, XBenchError
 
-JOB_FILES = ("jobs", "audit_jobs", "load_jobs", "cost_jobs", "train_jobs", "export_jobs", "bisect_jobs")
+JOB_FILES = ("jobs", "tuning_jobs", "audit_jobs", "load_jobs", "cost_jobs", "train_jobs", "export_jobs", "bisect_jobs")
 PR_SET_PDEATHSIG = 1
+# What a step frees stays with the process. By glibc's own rule it is a matter of luck, process by process, whether it
+# is given back, and its pages faulted in again by the next step: PyTorch takes 36 or 47 ms for one of lstm_ptb
+# (benchmarks/allocator.py). Before 2.35 glibc takes no larger number for the first.
+NEW = tuple(map(int, re.findall(r"\d+", platform.libc_ver()[1]))) >= (2, 35)
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30 if NEW else 2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 TAIL = 400  # bytes of a worker's log that may become a message
 
 
@@ -49,7 +56,9 @@ def kill_all() -> None:
 class Worker:
     """One worker process. Any failed call ends it."""
 
-    def __init__(self, log: Path, device: str = "cpu", threads: int = 1, python: str = sys.executable) -> None:
+    def __init__(
+        self, log: Path, device: str = "cpu", threads: int = 1, python: str = sys.executable, tf32: bool = False
+    ) -> None:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         self.log, self._buffer, self._stopped = log, b"", False
@@ -62,7 +71,7 @@ class Worker:
                 stdout=chatter,
                 stderr=chatter,
                 pass_fds=(requests, answers),
-                env=environment(device, threads),
+                env=environment(device, threads) | ({"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}),
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends the worker
             )
         os.close(requests)
@@ -165,7 +174,8 @@ def worker_of(case: Case, log: Path) -> Worker:
     """The worker of a cell: on its device, with its threads, of the Python that its runtime's word names."""
     from xbench.runtimes import parse
 
-    return Worker(log, case.device, case.threads, parse(case.runtime)[1].get("python", sys.executable))
+    python = parse(case.runtime)[1].get("python", sys.executable)
+    return Worker(log, case.device, case.threads, python, case.precision == "tf32")
 
 
 def _write_all(file: int, data: bytes) -> None:
@@ -179,6 +189,7 @@ def environment(device: str, threads: int) -> dict[str, str]:
     for name in ("OMP", "MKL", "OPENBLAS", "TVM", "VECLIB_MAXIMUM", "NUMEXPR"):
         settings[f"{name}_NUM_THREADS"] = str(threads)
     settings.pop("ONEDNN_DEFAULT_FPMATH_MODE", None)  # would let oneDNN compute in bfloat16
+    settings = MEMORY | settings
     settings |= {
         "NVIDIA_TF32_OVERRIDE": "0",
         "TF_CPP_MIN_LOG_LEVEL": "2",

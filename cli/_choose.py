@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench import LAYOUTS, MODES, XBenchError
+from xbench.bench import LAYOUTS, MODES, PRECISIONS, XBenchError
 
 ALL = "all"
 # Options that several commands have.
@@ -49,6 +49,13 @@ LayoutWord = Annotated[
     typer.Option(
         "--layout",
         help="Order of an image's axes inside the runtime: nchw, nhwc, or auto, the faster one in each mode, measured.",
+    ),
+]
+PrecisionWord = Annotated[
+    str,
+    typer.Option(
+        "--precision",
+        help="fp32, or less by the runtime's own means, judged by its own tolerance: tf32, bf16, fp16, int8.",
     ),
 ]
 DeviceWord = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
@@ -177,6 +184,14 @@ def choose_device(word: str) -> str:
 def choose_layout(word: str) -> str:
     if word not in LAYOUTS:
         raise XBenchError(f"unknown layout {word!r}: the layouts are {', '.join(LAYOUTS)}")
+    return word
+
+
+def choose_precision(word: str, explain: bool = False) -> str:
+    if word not in PRECISIONS:
+        raise XBenchError(f"unknown precision {word!r}: it is one of {', '.join(PRECISIONS)}")
+    if explain and word != "fp32":
+        raise XBenchError("--explain needs --precision fp32: of less every tensor is off")
     return word
 
 

@@ -21,14 +21,13 @@ def check(
     runtime: choose.RuntimeWords = None,
     mode: Annotated[
         list[str] | None,
-        typer.Option(
-            help="forward, gradient or step; may be repeated. Default: forward, and gradient on all runtimes but TVM."
-        ),
+        typer.Option(help="forward, gradient or step; may be repeated. Default: forward, and gradient but on TVM."),
     ] = None,
     batch: Annotated[int, typer.Option(help="Batch size; forward is also checked on one more.", min=1)] = 2,
     threads: Annotated[int | None, typer.Option(help="CPU threads. Default: all.")] = None,
     device: choose.DeviceWord = "cpu",
     layout: choose.LayoutWord = "nchw",
+    precision: choose.PrecisionWord = "fp32",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
     optimizer: choose.OptimizerWord = None,
@@ -54,6 +53,7 @@ def check(
     modes = choose.choose_modes(mode, ("forward", "gradient"))
     cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
     cell |= {"layout": choose.choose_layout(layout), "steps": steps}
+    cell["precision"] = choose.choose_precision(precision, explain)
     choose.need_torch()
     broken: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:

@@ -169,8 +169,8 @@ def _save(
 ) -> dict[str, Any]:
     """Writes a model in a runtime's own form, in one piece; returns what changes in its row."""
     from xbench.bench import AUTO, Case, XBenchError
-    from xbench.bench.proof import chosen_layout, race_layouts
     from xbench.bench.record import no_layout
+    from xbench.bench.tuning import settled
     from xbench.bench.worker import Worker, WorkerFailure
 
     if reason := no_layout(runtime, layout):
@@ -186,8 +186,8 @@ def _save(
     try:
         case = Case(model, runtime, "forward", batch, device, layout=layout)
         paths = [str(exporter.reference(artifact, "forward", batch, 0, "synthetic"))] if layout == AUTO else []
-        layout = chosen_layout(case, race_layouts(case, artifact, paths, logs / "layouts.log", 600))
-        where = {"artifact": str(artifact.folder), "runtime": runtime, "device": device, "layout": layout}
+        told, _ = settled(case, artifact, paths, logs / "layouts.log", 600)
+        where = {"artifact": str(artifact.folder), "runtime": runtime, "device": device, "layout": told.layout}
         found = worker.call("save", 1800, batch=batch, folder=place, name=name, **where)
         if not found["files"]:
             return {"message": f"{runtime} has no form of its own", "files": []}

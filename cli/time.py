@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from xbench.bench import TUNE_BUDGET
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
 
@@ -20,6 +21,16 @@ Modes = Annotated[
 Batches = Annotated[list[str] | None, typer.Option(help="Batch size; may be repeated. Default: the model's.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
 Plane = Annotated[str, typer.Option(help="resident: inputs on the device already; host: NumPy arrays in and out.")]
+Tune = Annotated[
+    str,
+    typer.Option(
+        help="Effort for speed: off, default (as its makers deliver it), or max: the fastest of its own settings."
+    ),
+]
+TuneBudget = Annotated[
+    float,
+    typer.Option(help="Seconds that a search with --tune max may take for each cell (TVM's MetaSchedule).", min=1),
+]
 Data = Annotated[str, typer.Option(help="synthetic, or digits: real images and labels for lenet.")]
 Budget = Annotated[
     float, typer.Option(help="Seconds of sampling for each cell, and at most as many of warm-up.", min=0.01)
@@ -49,6 +60,9 @@ def time(
     inputs: choose.InputWords = None,
     optimizer: choose.OptimizerWord = None,
     plane: Plane = "resident",
+    precision: choose.PrecisionWord = "fp32",
+    tune: Tune = "default",
+    tune_budget: TuneBudget = TUNE_BUDGET,
     data: Data = "synthetic",
     budget: Budget = 2.0,
     target_ci: Target = 0.02,
@@ -65,7 +79,6 @@ def time(
     blocks. A cell that is recorded already is not timed again. Exit code 1 when a cell failed.
     """
     from xbench import models
-    from xbench.bench import PLANES, SYNTHETIC, XBenchError
     from xbench.bench.results import open_store
     from xbench.bench.session import Protocol
 
@@ -73,11 +86,9 @@ def time(
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "step"))
     batches = choose.choose_batches(batch)
-    for word, known, option in ((plane, PLANES, "--plane"), (data, (SYNTHETIC, "digits"), "--data")):
-        if word not in known:
-            raise XBenchError(f"{option} must be one of {', '.join(known)}, not {word!r}")
-    cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads), "plane": plane}
-    cell |= {"layout": choose.choose_layout(layout), "data": data}
+    cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
+    cell |= {"layout": choose.choose_layout(layout), "precision": choose.choose_precision(precision)}
+    cell |= _words(plane, data, tune) | {"tune_budget": tune_budget if tune == "max" else 0.0}
     choose.need_torch()
     store = open_store(out)
     cases = _cells(names, targets, modes, batches, cell)
@@ -87,6 +98,21 @@ def time(
     if rows or not broken:
         _report(rows, out, as_json)
     raise typer.Exit(2 if broken else int(any(row["status"] in FAILED for row in rows)))
+
+
+def _words(plane: str, data: str, tune: str) -> dict[str, str]:
+    """What is said by one word of a few.
+
+    Raises:
+        XBenchError: it is none of them.
+    """
+    from xbench.bench import PLANES, SYNTHETIC, TUNES, XBenchError
+
+    known = {"plane": (plane, PLANES), "data": (data, (SYNTHETIC, "digits")), "tune": (tune, TUNES)}
+    for option, (word, words) in known.items():
+        if word not in words:
+            raise XBenchError(f"--{option} must be one of {', '.join(words)}, not {word!r}")
+    return {option: word for option, (word, _) in known.items()}
 
 
 def _cells(

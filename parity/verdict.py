@@ -18,6 +18,10 @@ from typing import Any
 import numpy as np
 
 LIMITS = {"fp32": 64.0, "tf32": 3000.0, "half": 2.0**17}
+# What a case may be off that is told to compute in less than float32; int8 by the share of a tensor, because its error
+# is one of the tensors' range.
+ALLOWED = {"fp32": LIMITS["fp32"], "tf32": LIMITS["tf32"], "fp16": LIMITS["half"], "bf16": LIMITS["half"]}
+INT8 = 0.1
 OPTIMIZER = "optimizer/"
 LOSS = "loss/"  # of one training step: each is a tensor of its own, because floors grow from step to step
 HALF_ULP = 2.0**-24
@@ -125,8 +129,12 @@ def errors(
     return found
 
 
-def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> Verdict:
-    """Compares all tensors of a reference (see `oracle`) with the candidate's of the same names."""
+def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray], asked: str = "fp32") -> Verdict:
+    """Compares all tensors of a reference (see `oracle`) with the candidate's of the same names.
+
+    Where less than float32 was asked for, its tolerance holds; and one that is as near as float32 took no notice:
+    UNSUPPORTED.
+    """
     names, steps = compared(reference, candidate), steps_of(reference)
     if missing := [name for name in names if name not in candidate]:
         what = f"{missing[0]} is missing"
@@ -135,12 +143,17 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
     for name in names:
         expected, floor = reference[name], reference[f"floor/{name}"]
         ratios[name] = floors_off(candidate[name], expected, floor)
-    wrong = [name for name in names if classify(ratios[name]) != "fp32"]
+    far = {name: _share(candidate[name], reference[name]) for name in names} if asked == "int8" else {}
+    wrong = [n for n in names if (far[n] or 0.0) > INT8] if far else [n for n in names if ratios[n] > ALLOWED[asked]]
     worst = max(ratios, key=lambda name: ratios[name])
-    norm = size_of(reference[worst])[0]
-    rel_l2 = distance(candidate[worst], reference[worst])[0] / norm if norm else None
+    rel_l2 = _share(candidate[worst], reference[worst])
     ratio, precision = ratios[worst], classify(ratios[worst])
-    status, message = ("PASS", None) if precision == "fp32" else ("FAIL", f"{worst} is {_words(ratio)}")
+    precision = "int8" if far and not wrong and precision != "fp32" else precision
+    status, message = ("FAIL", f"{worst} is {_words(ratio)}") if wrong else ("PASS", None)
+    if far and wrong:
+        message = f"{wrong[0]} is off by {far[wrong[0]]:.0%}"
+    if asked != "fp32" and precision == "fp32":
+        status, message = "UNSUPPORTED", f"was told {asked}, and computes in float32"
     if status == "PASS" and (unclear := blind(reference, names)):
         status, message = "UNVERIFIED", f"float32 itself loses more than {BLIND:.1%} of {unclear}"
     # A wrong gradient is found walking back from the loss, everything else in the order of the graph.
@@ -176,6 +189,12 @@ def _cancels(size: float, names: Iterable[str], reference: Mapping[str, np.ndarr
 def floors_off(candidate: np.ndarray, expected: np.ndarray, floor: Sequence[float] | np.ndarray) -> float:
     """The error of one tensor in units of its noise floor (L2, largest element)."""
     return max(map(_quotient, distance(candidate, expected), bounds(expected, floor)))
+
+
+def _share(candidate: np.ndarray, reference: np.ndarray) -> float | None:
+    """The error of a tensor over its size, by the L2 norm; None where the reference is zero."""
+    norm = size_of(reference)[0]
+    return distance(candidate, reference)[0] / norm if norm else None
 
 
 def _kind(name: str) -> str:

@@ -56,6 +56,8 @@ def title(row: Row) -> str:
     parts = [f"{row['model']} {row['mode']}", f"batch {row['batch']}", row["device"], threads]
     plain = Case(model="", runtime="")
     parts += [row[name] for name in ("precision", "layout", "plane", "data") if row[name] != getattr(plain, name)]
+    parts += [f"tune {row['tune']}"] if row["tune"] != plain.tune else []
+    parts += [f"{row['tune_budget']:g} s"] if row["tune_budget"] else []
     return printable(", ".join(str(part) for part in parts))
 
 

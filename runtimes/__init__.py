@@ -2,7 +2,8 @@
 
 A runtime makes one converted model ready on one device. The life of an object: construct (load), `prepare` (compile),
 then any number of `forward`, `gradients` or `step`. Every other file of the folder is one runtime, named by the word
-you type. Third parties add rows through the entry-point group `xbench.runtimes` (see CONTRIBUTING.md).
+you type; `_rows.py` is the table. Third parties add rows through the entry-point group `xbench.runtimes` (see
+CONTRIBUTING.md).
 """
 
 import dataclasses
@@ -17,7 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from xbench.converters.artifact import TEXTS, Artifact
+from xbench.converters.artifact import Artifact
+from xbench.runtimes._rows import LAYOUTS, RUNTIMES, Lower, Row
+
+__all__ = ["LAYOUTS", "RUNTIMES", "Lower", "Options", "Row", "Runtime", "Trainer", "Unavailable"]
 
 
 class Unavailable(Exception):
@@ -27,13 +31,15 @@ class Unavailable(Exception):
 @dataclass(frozen=True)
 class Options:
     """How a runtime is to run: `mode` forward, gradient or step; `device` cpu or cuda; `extra` is what followed the
-    colon of the runtime's name (`tensorflow:xla` gives {"xla": "1"}); `layout` is one of the row's."""
+    colon of the runtime's name (`tensorflow:xla` gives {"xla": "1"}); `layout` is one of the row's, `precision` fp32 or
+    one of the row's lower ones."""
 
     mode: str = "forward"
     device: str = "cpu"
     threads: int = 1
     extra: Mapping[str, str] = field(default_factory=dict)
     layout: str = "nchw"
+    precision: str = "fp32"
 
     @property
     def trains(self) -> bool:
@@ -95,6 +101,13 @@ class Runtime(ABC):
         device has no memory of its own, or the runtime does not tell."""
         return None
 
+    def tuned(self) -> str | None:
+        """What a search for speed took that was made for this model, in words; None where there was none.
+
+        Called after `prepare`.
+        """
+        return None
+
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """Writes the model in the runtime's own form, to be used without xbench, and returns the names of the files.
 
@@ -133,62 +146,6 @@ class Trainer(Runtime):
     @abstractmethod
     def reset(self) -> None:
         """Puts back the initial parameters, statistics and optimizer memory."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One runtime of the table: where its class is, what it needs installed, what it can do.
-
-    `operators` names the operator table (a file of `converters/`) that the runtime runs our text in, if any; `layouts`
-    are the orders of an image's axes that it can be told to compute in. Arrays go in and out in ONNX's order, nchw, in
-    all of them. A `hidden` row is a fake for tests: it is not listed, and may compute before the clock. Modes
-    `on_request` take minutes to prepare, and are left out where no mode is asked for.
-    """
-
-    entry: str
-    packages: tuple[str, ...]
-    extra: str
-    autodiff: str | None = None
-    note: str | None = None
-    operators: str | None = None
-    layouts: tuple[str, ...] = ("nchw",)
-    hidden: bool = False
-    on_request: tuple[str, ...] = ()
-
-
-LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
-
-RUNTIMES: dict[str, Row] = {
-    "torch": Row("xbench.runtimes.torch:Torch", ("torch",), "torch", "native", operators="torch", layouts=LAYOUTS),
-    "torch_compile": Row(
-        "xbench.runtimes.torch_compile:torch_compile",
-        ("torch",),
-        "torch",
-        "native",
-        operators="torch",
-        layouts=LAYOUTS,
-    ),
-    "onnxruntime": Row("xbench.runtimes.onnxruntime:make", ("onnxruntime", "onnxruntime-gpu"), "onnxruntime", "graph"),
-    "openvino": Row("xbench.runtimes.openvino:make", ("openvino",), "openvino", "graph"),
-    "tensorflow": Row(
-        "xbench.runtimes.tensorflow:TensorFlow",
-        ("tensorflow", "tensorflow-cpu"),
-        "tensorflow",
-        "native",
-        operators="tensorflow",
-        layouts=LAYOUTS,
-    ),
-    "jax": Row("xbench.runtimes.jax:Jax", ("jax",), "jax", "native", operators="jax", layouts=LAYOUTS),
-    "tvm": Row(
-        "xbench.runtimes.tvm:make",
-        ("apache-tvm",),
-        "tvm",
-        "graph",
-        note="untuned",
-        on_request=("gradient", "step"),
-    ),
-    "null": Row("xbench.runtimes.null:Null", ("onnx",), "torch", note="test", hidden=True),
-}
 
 
 def table() -> dict[str, Row]:

@@ -23,6 +23,8 @@ def _pick(numbers, count):
 
 
 FUNCTIONS = Functions(jnp.sum, jnp.minimum, jnp.expm1, _pick)
+# Of the products, whose default is TF32 or bfloat16 where there is one.
+PRECISION = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32", "fp16": "F16_F16_F32"}
 
 
 def _device(kind: str) -> Any:
@@ -34,9 +36,9 @@ def _device(kind: str) -> Any:
 
 class Jax(Trainer):
     def __init__(self, artifact: Artifact, options: Options) -> None:
-        jax.config.update(
-            "jax_default_matmul_precision", "highest"
-        )  # the default is TF32 or bfloat16 where there is one
+        jax.config.update("jax_default_matmul_precision", PRECISION[options.precision])
+        if options.extra.get("optimize") == "off":
+            jax.config.update("jax_disable_most_optimizations", True)
         self.device = _device("cuda" if options.device == "cuda" else "cpu")
         self.options, self.rule = options, artifact.info["optimizer"]
         self.program = artifact.program(options.layout)

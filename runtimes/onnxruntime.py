@@ -1,6 +1,7 @@
 """ONNX Runtime: its CPU or CUDA provider, all graph optimisations, intra-op threads as told."""
 
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,14 @@ from onnx import numpy_helper
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime, Unavailable
 from xbench.runtimes._graph import Arrays, Call, GraphTrainer
+from xbench.runtimes._onnxruntime_narrow import narrowed
+
+LEVELS = {
+    "disable": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
 
 
 def make(artifact: Artifact, options: Options) -> Runtime:
@@ -24,16 +33,20 @@ def _session(model: str | bytes, options: Options) -> onnxruntime.InferenceSessi
     """A session on the device that was asked for.
 
     Raises:
-        Unavailable: there is none; ONNX Runtime itself would take the CPU instead.
+        Unavailable: there is none; ONNX Runtime itself would take the CPU instead. Or no such level.
     """
+    if (level := options.extra.get("level", "all")) not in LEVELS:
+        raise Unavailable(f"onnxruntime:level={level}: its levels are {', '.join(LEVELS)}")
     providers: list[Any] = ["CPUExecutionProvider"]
     if options.device == "cuda":
         if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
             raise Unavailable("this onnxruntime has no CUDA provider: pip install 'xbench[onnxruntime-gpu]'")
-        providers = [("CUDAExecutionProvider", {"use_tf32": "0"})]  # its default is TF32
+        tf32 = int(options.precision == "tf32")
+        providers = [("CUDAExecutionProvider", {"use_tf32": str(tf32)})]  # its default is TF32
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = options.threads
     settings.inter_op_num_threads = 1
+    settings.graph_optimization_level = LEVELS[level]
     settings.log_severity_level = 3
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     session = onnxruntime.InferenceSession(model, settings, providers=providers)
@@ -61,7 +74,12 @@ class Inference(Runtime):
         self.names = [item["name"] for item in artifact.info["inputs"]]
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        self.session = _session(self.path, self.options)
+        if self.options.precision in ("fp16", "int8"):
+            with tempfile.TemporaryDirectory(prefix="xbench-narrow-") as folder:
+                arrays = dict(zip(self.names, inputs, strict=True))
+                self.session = _session(narrowed(self.path, self.options.precision, arrays, folder), self.options)
+        else:
+            self.session = _session(self.path, self.options)
         return True
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:

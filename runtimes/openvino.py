@@ -12,6 +12,8 @@ from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime, Unavailable
 from xbench.runtimes._graph import Arrays, Call, GraphTrainer
 
+TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
+
 
 def make(artifact: Artifact, options: Options) -> Runtime:
     if options.device != "cpu":
@@ -19,8 +21,12 @@ def make(artifact: Artifact, options: Options) -> Runtime:
     return Training(artifact, options) if options.trains else Inference(artifact, options)
 
 
-def _settings(threads: int) -> dict[str, Any]:
-    return {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads}
+def _settings(options: Options) -> dict[str, Any]:
+    return {
+        "INFERENCE_PRECISION_HINT": TYPES[options.precision],
+        "PERFORMANCE_HINT": options.extra.get("hint", "latency").upper(),
+        "INFERENCE_NUM_THREADS": options.threads,
+    }
 
 
 def _placed(compiled: openvino.CompiledModel) -> dict[str, int]:
@@ -31,14 +37,14 @@ def _placed(compiled: openvino.CompiledModel) -> dict[str, int]:
 
 class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
-        self.core, self.threads = openvino.Core(), options.threads
+        self.core, self.options = openvino.Core(), options
         self.model = self.core.read_model(artifact.onnx)
         self.names = [item["name"] for item in artifact.info["inputs"]]
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         model = self.model.clone()  # the weights are not copied
         model.reshape({name: list(array.shape) for name, array in zip(self.names, inputs, strict=True)})
-        self.compiled = self.core.compile_model(model, "CPU", _settings(self.threads))
+        self.compiled = self.core.compile_model(model, "CPU", _settings(self.options))
         self.request = self.compiled.create_infer_request()
         return True
 
@@ -48,7 +54,7 @@ class Inference(Runtime):
     def forward(self, *inputs: Any) -> Any:
         for name, tensor in zip(self.names, inputs, strict=True):
             self.request.set_tensor(name, tensor)
-        self.request.infer()
+        self.request.infer(share_outputs=True)  # else it copies them all into new arrays
         return self.request.output_tensors
 
     def wait(self, result: Any) -> None:
@@ -72,7 +78,7 @@ class Inference(Runtime):
 
 class Training(GraphTrainer):
     def compile(self, model: onnx.ModelProto) -> openvino.CompiledModel:
-        core, settings = openvino.Core(), _settings(self.options.threads)
+        core, settings = openvino.Core(), _settings(self.options)
         self.compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", settings)
         return self.compiled
 
@@ -96,7 +102,7 @@ class Training(GraphTrainer):
         def call(inputs: Mapping[str, Any]) -> None:
             for name, tensor in inputs.items():
                 request.set_tensor(name, tensor)
-            request.infer()  # returns when the outputs are computed
+            request.infer(share_outputs=True)  # else it copies the weights; returns when the outputs are computed
 
         return call
 

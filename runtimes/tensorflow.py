@@ -23,11 +23,23 @@ def _pick(numbers, count):
 FUNCTIONS = Functions(tf.reduce_sum, tf.minimum, tf.math.expm1, _pick)
 
 
+def _rewrites(options: Options) -> dict[str, bool]:
+    """What TensorFlow's own graph optimizer is told."""
+    on_cpu = options.device == "cpu"
+    names = {
+        "bf16": "auto_mixed_precision_onednn_bfloat16",
+        "fp16": "auto_mixed_precision_cpu" if on_cpu else "auto_mixed_precision",
+    }
+    told = {names[options.precision]: True} if options.precision in names else {}
+    return told | ({"disable_meta_optimizer": True} if options.extra.get("grappler") == "off" else {})
+
+
 class TensorFlow(Trainer):
     def __init__(self, artifact: Artifact, options: Options) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(options.threads)
         tf.config.threading.set_inter_op_parallelism_threads(options.threads)
-        tf.config.experimental.enable_tensor_float_32_execution(False)  # the default is TF32 on GPUs
+        tf.config.experimental.enable_tensor_float_32_execution(options.precision == "tf32")  # the default on GPUs
+        tf.config.optimizer.set_experimental_options(_rewrites(options))
         if options.device == "cuda" and not tf.config.list_physical_devices("GPU"):
             raise Unavailable("this tensorflow sees no GPU: pip install 'tensorflow[and-cuda]'")
         for gpu in tf.config.list_physical_devices("GPU"):

@@ -20,6 +20,7 @@ from xbench.converters.torch_dropout import switch
 from xbench.runtimes import Options, Trainer, Unavailable
 
 MODULES = ("zoo", "module")  # origins of artifacts that were exported from a module
+HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class ProgramModule(nn.Module):
@@ -152,8 +153,11 @@ class Torch(Trainer):
         if options.device == "cuda" and not torch.cuda.is_available():
             raise Unavailable("this torch sees no CUDA device: install a CUDA build of torch")
         torch.set_num_threads(options.threads)
-        torch.backends.cudnn.allow_tf32 = False  # cuDNN's default is TF32, which is not float32
-        torch.backends.cuda.matmul.allow_tf32 = False
+        tf32 = options.precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = tf32  # cuDNN's default is TF32, which is not float32
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cudnn.benchmark = "benchmark" in options.extra
+        self.half = HALVES.get(options.precision)
         self.device, self.options = torch.device(options.device), options
         self.transform, self.rule = transform or (lambda function: function), artifact.info["optimizer"]
         self.compiled = transform is not None
@@ -183,7 +187,8 @@ class Torch(Trainer):
         exported = self.compiled and isinstance(self.module, ProgramModule) and not self.options.trains
         if exported:
             self.traced = torch.export.export(self.module, self.put(inputs), strict=False).module()
-        self.answer = self.transform(self._outputs)
+        self.outputs = self._lowered if self.half else self._outputs
+        self.answer = self.transform(self.outputs)
         self.call = self.transform(self._loss)
         return exported
 
@@ -193,8 +198,14 @@ class Torch(Trainer):
         outputs = self.traced(*inputs)
         return outputs if isinstance(outputs, tuple) else (outputs,)
 
+    def _lowered(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """By autocast, which rounds what it multiplies; outputs are float32, so that the loss is computed in it."""
+        with torch.autocast(self.device.type, self.half):
+            outputs = self._outputs(*inputs)
+        return tuple(value.float() if value.dtype == self.half else value for value in outputs)
+
     def _loss(self, inputs: Sequence[torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
-        return ops.cross_entropy(self._outputs(*inputs)[0], labels)
+        return ops.cross_entropy(self.outputs(*inputs)[0], labels)
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         return tuple(torch.from_numpy(array).to(self.device) for array in arrays)

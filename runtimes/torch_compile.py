@@ -8,5 +8,5 @@ from xbench.runtimes.torch import Torch
 
 
 def torch_compile(artifact: Artifact, options: Options) -> Torch:
-    mode = options.extra.get("mode")
-    return Torch(artifact, options, lambda function: torch.compile(function, dynamic=False, mode=mode))
+    mode, backend = options.extra.get("mode"), options.extra.get("backend", "inductor")
+    return Torch(artifact, options, lambda function: torch.compile(function, dynamic=False, mode=mode, backend=backend))

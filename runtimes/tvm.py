@@ -1,5 +1,8 @@
-"""TVM (Relax) by its own ONNX importer, compiled for this machine's CPU or GPU; untuned, and labelled so."""
+"""TVM (Relax) by its own ONNX importer, compiled for this machine's CPU or GPU: untuned, and labelled so, or with
+`tvm:tune=120` after so many seconds of its own tuner."""
 
+import hashlib
+import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
@@ -43,9 +46,28 @@ def _kind(device: Any) -> str:
     return "cuda" if device.dlpack_device_type() == 2 else "cpu"
 
 
-def _compiled(module: Any, device: Any) -> Any:
-    target = tvm.target.Target.from_device(device) if device.dlpack_device_type() == 2 else "llvm"
-    return tvm.compile(relax.transform.DecomposeOpsForInference()(module), target=target)
+def _compiled(
+    module: Any, device: Any, artifact: Artifact, options: Options, shapes: Mapping[str, Sequence[int]]
+) -> tuple[Any, str | None]:
+    """The library, and what the search for its schedules took, where there was one, in words.
+
+    Raises:
+        Unavailable: the seconds of the search are no number.
+    """
+    if "tune" not in options.extra:
+        target = tvm.target.Target.from_device(device) if _kind(device) == "cuda" else "llvm"
+        return tvm.compile(relax.transform.DecomposeOpsForInference()(module), target=target), None
+    try:
+        seconds = float(options.extra["tune"])
+    except ValueError as error:
+        raise Unavailable(f"tvm:tune={options.extra['tune']}: tune is a number of seconds") from error
+    from xbench.runtimes._tvm_tuner import target_of, tuned
+
+    target = target_of(device, options.threads)
+    told = (options.mode, dict(options.extra), {name: list(shape) for name, shape in shapes.items()}, str(target))
+    name = hashlib.sha256(json.dumps((*told, tvm.__version__)).encode()).hexdigest()[:16]
+    module, words = tuned(module, target, artifact.folder / "tuned" / name, seconds)
+    return tvm.compile(module, target=target), words
 
 
 def _demand(operators: Mapping[str, int]) -> None:
@@ -61,17 +83,18 @@ def _demand(operators: Mapping[str, int]) -> None:
 
 class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
-        self.device = _device(options)
+        self.device, self.artifact, self.options = _device(options), artifact, options
         _demand({name: n for name, n in artifact.info["operators"].items() if name != "Dropout"})
         self.model = onnx.load(artifact.onnx)
         self.names, self.parameters = [item["name"] for item in artifact.info["inputs"]], set(artifact.parameters)
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        model = fixed(self.model, dict(zip(self.names, (array.shape for array in inputs), strict=True)))
+        shapes = {name: array.shape for name, array in zip(self.names, inputs, strict=True)}
+        model = fixed(self.model, shapes)
         module = from_onnx(_folded(model, self.parameters), keep_params_in_input=True)
         names = [variable.name for variable in module["main"].params][len(self.names) :]
         module, params = detach_params(module)
-        self.library = _compiled(module, self.device)
+        self.library, self.search = _compiled(module, self.device, self.artifact, self.options, shapes)
         self.vm = relax.VirtualMachine(self.library, self.device)
         self.params = [tvm.runtime.tensor(p.numpy(), self.device) for p in params.get("main", ())]
         self.params_by_name = dict(zip(names, self.params, strict=True))
@@ -90,6 +113,9 @@ class Inference(Runtime):
     def get(self, outputs: Any) -> list[np.ndarray]:
         single = isinstance(outputs, tvm.runtime.Tensor)
         return [value.numpy() for value in ([outputs] if single else outputs)]
+
+    def tuned(self) -> str | None:
+        return self.search
 
     def placed(self) -> dict[str, int]:
         return dict(Counter(_kind(tensor.device) for tensor in self.params))
@@ -126,7 +152,9 @@ class Training(GraphTrainer):
 
     def compile(self, model: onnx.ModelProto) -> tuple[Any, list[str], list[str]]:
         """The function, and the names of what it takes and gives."""
-        main = relax.VirtualMachine(_compiled(from_onnx(_folded(model)), self.device), self.device)["main"]
+        told = (self.device, self.artifact, self.options, self.shapes)
+        library, self.search = _compiled(from_onnx(_folded(model)), *told)
+        main = relax.VirtualMachine(library, self.device)["main"]
         return main, [value.name for value in model.graph.input], [value.name for value in model.graph.output]
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
@@ -153,6 +181,9 @@ class Training(GraphTrainer):
 
     def host(self, buffer: Any) -> np.ndarray:
         return buffer.numpy()
+
+    def tuned(self) -> str | None:
+        return self.search
 
     def placed(self) -> dict[str, int]:
         return dict(Counter(_kind(tensor.device) for tensor in self.sides[self.side].values()))

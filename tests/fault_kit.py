@@ -72,7 +72,7 @@ class Shell:
             errors="replace",
             cwd=self.folder,
             env=self.environment(**more),
-            timeout=120,
+            timeout=300,
         )
 
     def start(self, *words: object) -> subprocess.Popen[bytes]:

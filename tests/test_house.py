@@ -89,7 +89,7 @@ def imports_at_start(path: Path) -> Iterator[str]:
 def frameworks_of(path: Path) -> set[str]:
     allowed = {framework for pattern, framework in BRIDGES.items() if path.match(pattern)}
     if path.parent.name in {"converters", "runtimes", "arrays"}:
-        allowed |= {framework for framework in FRAMEWORKS if path.stem.split("_")[0] == framework}
+        allowed |= {framework for framework in FRAMEWORKS if path.stem.lstrip("_").split("_")[0] == framework}
     return allowed
 
 

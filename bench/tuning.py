@@ -1,0 +1,113 @@
+"""What a runtime is told beside the case: `--tune` in its makers' words, and the layout where a case leaves the choice.
+
+Every setting of `--tune max` is opened in a worker of its own and proved nowhere: they take turns, and the one whose
+step is fastest is what is opened, proved and timed. What was found is kept beside the model, by all it depends on.
+"""
+
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from xbench.bench import AUTO, Case, digest, machine
+from xbench.bench.worker import worker_of
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import layouts, parse, table, version
+
+TUNED = "tuned"  # the folder beside a model
+
+
+def settings(case: Case, artifact: Artifact) -> list[Case]:
+    """The case as it may be opened: once for each setting and layout that is to be tried, one where there is no choice.
+    What the user's own word says is left as it is."""
+    row = table()[parse(case.runtime)[0]]
+    tries = row.effort.get(f"{case.tune} {case.device}", row.effort.get(case.tune, ())) or ("",)
+    words = dict.fromkeys(_with(case.runtime, each.format(seconds=case.tune_budget)) for each in tries)
+    orders = (layouts(case.runtime, artifact) if case.layout == AUTO else [case.layout]) or ["nchw"]
+    return [dataclasses.replace(case, runtime=word, layout=order) for word in words for order in orders]
+
+
+def _with(word: str, option: str) -> str:
+    """A runtime's word with one more option, unless it has that option."""
+    if not option or option.partition("=")[0] in parse(word)[1]:
+        return word
+    return f"{word}{',' if ':' in word else ':'}{option}"
+
+
+def settled(
+    case: Case, artifact: Artifact, references: Sequence[str], log: Path, timeout: float
+) -> tuple[Case, dict[str, Any]]:
+    """The case as it is opened, and what its record says of the choice.
+
+    Raises:
+        WorkerFailure: none of the settings can be opened.
+    """
+    tried = settings(case, artifact)
+    if len(tried) == 1 and (case.tune != "max" or tried[0].runtime == case.runtime):
+        return tried[0], _told(case, tried[0], None)
+    kept = artifact.folder / TUNED / f"{_key(case)}.json"
+    found = _read(kept) if case.tune == "max" else None
+    if found is None:
+        found = _raced(case, tried, artifact, references, log, timeout)
+        if case.tune == "max":
+            kept.parent.mkdir(exist_ok=True)
+            kept.write_text(json.dumps(found))
+    best = min((each for each in found["medians"] if each[2] is not None), key=lambda each: each[2])
+    chosen = next(each for each in tried if [each.runtime, each.layout] == best[:2])
+    return chosen, _told(case, chosen, found)
+
+
+def _raced(
+    case: Case, tried: Sequence[Case], artifact: Artifact, references: Sequence[str], log: Path, timeout: float
+) -> dict[str, Any]:
+    """The median step of each setting (runtime, layout, seconds), null for one that cannot be opened, and the seconds
+    that it took to know."""
+    worker, start = worker_of(case, log), time.monotonic()
+    sides = [[each.runtime, each.layout] for each in tried]
+    told = {name: asdict(case)[name] for name in ("mode", "device", "threads", "precision")}
+    arguments = {"artifact": str(artifact.folder), "references": list(references), "sides": sides, **told}
+    try:
+        medians = worker.call("race", timeout + 2 * case.tune_budget, **arguments)
+    finally:
+        worker.stop()
+    return {
+        "medians": [[*side, median] for side, median in zip(sides, medians, strict=True)],
+        "seconds": time.monotonic() - start,
+    }
+
+
+def _told(case: Case, opened: Case, found: dict[str, Any] | None) -> dict[str, Any]:
+    """The fields `layout` and `tuning` of a record, and in `notes` what is to be shown beside the runtime's name."""
+    told: dict[str, Any] = {"layout": None, "tuning": None, "notes": []}
+    if found and len(orders := {layout for _, layout, _ in found["medians"]}) > 1:
+        told["layout"] = {"chosen": opened.layout, "median_s": {each: _fastest(found, 1, each) for each in orders}}
+        told["notes"].append(opened.layout)
+    if case.tune != "default":
+        option = opened.runtime.removeprefix(case.runtime).lstrip(":,")
+        words = dict.fromkeys(word for word, _, _ in (found or {"medians": []})["medians"])
+        tried = {word.removeprefix(case.runtime).lstrip(":,"): _fastest(found or {}, 0, word) for word in words}
+        told["tuning"] = {"chosen": option, "tried": tried, "seconds": found["seconds"] if found else None}
+        told["notes"].append(option or ("as it is" if tried else f"has nothing for --tune {case.tune}"))
+    return told
+
+
+def _fastest(found: dict[str, Any], place: int, value: str) -> float | None:
+    """The lowest median of the settings with a runtime's word (place 0) or a layout (place 1)."""
+    return min((each[2] for each in found["medians"] if each[place] == value and each[2] is not None), default=None)
+
+
+def _key(case: Case) -> str:
+    """What the choice depends on, beside the model."""
+    row = table()[parse(case.runtime)[0]]
+    return digest(asdict(case) | {"model": None}, version(row), machine.describe()["cpu"])
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.get("medians") else None

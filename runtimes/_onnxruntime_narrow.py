@@ -1,0 +1,35 @@
+"""An ONNX file in float16 or int8, made by the tools that ONNX Runtime ships for it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnxruntime import quantization
+from onnxruntime.transformers.float16 import convert_float_to_float16
+
+
+def narrowed(path: str, precision: str, inputs: Mapping[str, np.ndarray], folder: str) -> str:
+    """Writes the file in `folder`, and returns its path. Inputs and outputs stay float32.
+
+    In int8 weights and activations are quantised ahead (`QDQ`, per channel), with ranges as they are on `inputs`.
+    """
+    target = str(Path(folder) / "model.onnx")
+    if precision == "fp16":
+        model = convert_float_to_float16(onnx.load(path), keep_io_types=True)
+        onnx.save(model, target, save_as_external_data=True, location="weights")
+        return target
+    ready = str(Path(folder) / "ready.onnx")
+    quantization.quant_pre_process(path, ready, skip_symbolic_shape=True)
+    quantization.quantize_static(ready, target, _Once(inputs), per_channel=True)
+    return target
+
+
+class _Once(quantization.CalibrationDataReader):  # type: ignore[misc]
+    """One batch to see ranges on."""
+
+    def __init__(self, inputs: Mapping[str, np.ndarray]) -> None:
+        self.batches = iter([dict(inputs)])
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self.batches, None)

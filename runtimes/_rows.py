@@ -1,0 +1,131 @@
+"""The table of all runtimes of ours: where each is, what it needs, what it can be told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xbench.converters.artifact import TEXTS
+
+
+@dataclass(frozen=True)
+class Lower:
+    """A precision below float32 that a runtime has: the switch its makers have for it, and where it works."""
+
+    switch: str
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    modes: tuple[str, ...] = ("forward", "gradient", "step")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One runtime of the table: where its class is, what it needs installed, what it can do.
+
+    `operators` names the operator table (a file of `converters/`) that the runtime runs our text in, if any; `layouts`
+    are the orders of an image's axes that it can be told to compute in. Arrays go in and out in ONNX's order, nchw, in
+    all of them. A `hidden` row is a fake for tests: it is not listed, and may compute before the clock. Modes
+    `on_request` take minutes to prepare, and are left out where no mode is asked for. `lower` are the precisions below
+    float32 that it can be told. `effort` says what is added to its name for `--tune off`, and what is tried for `--tune
+    max`; `{seconds}` is what a search may take.
+    """
+
+    entry: str
+    packages: tuple[str, ...]
+    extra: str
+    autodiff: str | None = None
+    note: str | None = None
+    operators: str | None = None
+    layouts: tuple[str, ...] = ("nchw",)
+    hidden: bool = False
+    on_request: tuple[str, ...] = ()
+    lower: Mapping[str, Lower] = field(default_factory=dict)
+    effort: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
+CPU, CUDA, FORWARD = ("cpu",), ("cuda",), ("forward",)
+# In float16 a gradient needs its loss scaled, which every framework does in another way.
+AUTOCAST = {
+    "tf32": Lower("torch.backends.cudnn.allow_tf32", CUDA),
+    "bf16": Lower("torch.autocast"),
+    "fp16": Lower("torch.autocast", modes=FORWARD),
+}
+
+RUNTIMES: dict[str, Row] = {
+    "torch": Row(
+        "xbench.runtimes.torch:Torch",
+        ("torch",),
+        "torch",
+        "native",
+        operators="torch",
+        layouts=LAYOUTS,
+        lower=AUTOCAST,
+        effort={"max cuda": ("benchmark",)},
+    ),
+    "torch_compile": Row(
+        "xbench.runtimes.torch_compile:torch_compile",
+        ("torch",),
+        "torch",
+        "native",
+        operators="torch",
+        layouts=LAYOUTS,
+        lower=AUTOCAST,
+        effort={"off": ("backend=aot_eager",), "max": ("mode=default", "mode=max-autotune")},
+    ),
+    "onnxruntime": Row(
+        "xbench.runtimes.onnxruntime:make",
+        ("onnxruntime", "onnxruntime-gpu"),
+        "onnxruntime",
+        "graph",
+        lower={
+            "tf32": Lower("use_tf32 of its CUDA provider", CUDA),
+            "fp16": Lower("onnxruntime.transformers.float16", modes=FORWARD),
+            "int8": Lower("onnxruntime.quantization", CPU, FORWARD),
+        },
+        effort={"off": ("level=disable",), "max": ("level=all", "level=extended", "level=basic")},
+    ),
+    "openvino": Row(
+        "xbench.runtimes.openvino:make",
+        ("openvino",),
+        "openvino",
+        "graph",
+        lower=dict.fromkeys(("bf16", "fp16"), Lower("INFERENCE_PRECISION_HINT", CPU)),
+        effort={"max": ("hint=latency", "hint=throughput")},
+    ),
+    "tensorflow": Row(
+        "xbench.runtimes.tensorflow:TensorFlow",
+        ("tensorflow", "tensorflow-cpu"),
+        "tensorflow",
+        "native",
+        operators="tensorflow",
+        layouts=LAYOUTS,
+        lower={
+            "tf32": Lower("enable_tensor_float_32_execution", CUDA),
+            "bf16": Lower("auto_mixed_precision_onednn_bfloat16", CPU),
+            "fp16": Lower("auto_mixed_precision", modes=FORWARD),
+        },
+        effort={"off": ("grappler=off",), "max": ("", "xla")},
+    ),
+    "jax": Row(
+        "xbench.runtimes.jax:Jax",
+        ("jax",),
+        "jax",
+        "native",
+        operators="jax",
+        layouts=LAYOUTS,
+        lower={
+            "tf32": Lower("jax_default_matmul_precision", CUDA),  # on a CPU it is told in vain
+            "bf16": Lower("jax_default_matmul_precision", CUDA),
+            "fp16": Lower("jax_default_matmul_precision", CUDA, FORWARD),
+        },
+        effort={"off": ("optimize=off",)},
+    ),
+    "tvm": Row(
+        "xbench.runtimes.tvm:make",
+        ("apache-tvm",),
+        "tvm",
+        "graph",
+        note="untuned",
+        on_request=("gradient", "step"),
+        effort={"max": ("tune={seconds:g}",)},
+    ),
+    "null": Row("xbench.runtimes.null:Null", ("onnx",), "torch", note="test", hidden=True),
+}

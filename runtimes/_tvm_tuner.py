@@ -1,0 +1,140 @@
+"""TVM's own tuner, MetaSchedule: schedules of a module's loop nests are tried on this machine, and the fastest kept.
+
+What its makers' task schedulers are told is a number of trials, which on one machine are seconds and on another hours.
+Here it is a time, so the loop over tasks is ours; space, search, cost model, runner and database are TVM's. Its builder
+starts a new process for every round, which parses the intrinsics of all GPUs for half a minute: ours does not.
+Its records lie in a folder beside the model: a search that was made is not made again, one that was interrupted goes on
+from what it has recorded.
+"""
+
+import json
+import os
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.s_tir import meta_schedule
+from tvm.s_tir.meta_schedule.builder.local_builder import default_build, default_export
+from tvm.s_tir.meta_schedule.database import TuningRecord
+from tvm.s_tir.meta_schedule.relax_integration import extract_tasks, extracted_tasks_to_tune_contexts
+from tvm.s_tir.meta_schedule.runner import LocalRunner, RunnerInput, RunnerResult
+
+from xbench.runtimes import Unavailable
+
+DONE = "xbench.json"  # in the folder: what the search took
+ROUND = 16  # schedules of one loop nest that are measured before another nest is looked at
+ENDLESS = 10**6
+
+
+def target_of(device: Any, threads: int) -> Any:
+    """The machine that is tuned for: this CPU with as many threads as are told, or the GPU."""
+    if device.dlpack_device_type() != tvm.cpu().dlpack_device_type():
+        return tvm.target.Target.from_device(device)
+    return tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu(), "num-cores": threads})
+
+
+def tuned(module: Any, target: Any, folder: Path, seconds: float) -> tuple[Any, str]:
+    """The module with the fastest schedules that are found in so many seconds, and what that took, in words.
+
+    `module` is one of Relax whose operators TVM is still to lower.
+
+    Raises:
+        Unavailable: xgboost is missing, which the search learns with.
+    """
+    steps = (relax.transform.DecomposeOpsForInference(), relax.transform.CanonicalizeBindings(), relax.get_pipeline())
+    with target:
+        module = tvm.transform.Sequential([*steps])(module)
+        done = folder / DONE
+        if not done.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            done.write_text(json.dumps(_search(module, target, folder, seconds)))
+        found = json.loads(done.read_text())
+        module = relax.transform.MetaScheduleApplyDatabase(str(folder))(module)
+    return module, f"{found['trials']} trials in {found['seconds']:.0f} s"
+
+
+@dataclass
+class _Task:
+    """One loop nest of the module. `weight` is how often it is run, `best` the seconds of its fastest schedule so far,
+    `idle` the rounds in a row that found none faster."""
+
+    context: Any
+    weight: float
+    best: float = float("inf")
+    idle: int = 0
+
+    @property
+    def promise(self) -> float:
+        """How much there may be to gain: one that was never measured comes first."""
+        return self.weight * self.best / (1 + self.idle)
+
+
+def _search(module: Any, target: Any, folder: Path, seconds: float) -> dict[str, float]:
+    cpus = len(os.sched_getaffinity(0))  # TVM would count those of the machine
+    database = meta_schedule.Database.create("json", work_dir=str(folder))
+    try:
+        model = meta_schedule.CostModel.create("xgb", num_tuning_cores=cpus)
+    except ImportError as error:
+        raise Unavailable("tvm:tune needs xgboost: pip install 'xbench[tvm]'") from error
+    found = extracted_tasks_to_tune_contexts(extract_tasks(module, target, {}), str(folder), num_threads=cpus, seed=0)
+    tasks = [_Task(context, weight) for context, weight in zip(*found, strict=True)]
+    for task in tasks:
+        task.context.pre_tuning(ENDLESS, ROUND, database=database, cost_model=model)
+    runner, trials, start = LocalRunner(), 0, time.monotonic()
+    while tasks and time.monotonic() - start < seconds:
+        task = max(tasks, key=lambda each: each.promise)
+        candidates = task.context.generate_measure_candidates()
+        if not candidates:  # all that there are were tried
+            tasks.remove(task)
+            continue
+        results = _measured(candidates, task.context.target, runner, cpus)
+        _keep(task, candidates, results, database)
+        task.context.notify_runner_results(candidates, results)
+        model.update(task.context, candidates, results)
+        trials += len(candidates)
+    if not len(database):
+        raise RuntimeError(f"none of {trials} schedules could be measured in {seconds:g} s")
+    return {"trials": trials, "seconds": time.monotonic() - start}
+
+
+def _measured(candidates: list[Any], target: Any, runner: Any, cpus: int) -> list[Any]:
+    """What became of each schedule: its seconds, or why there are none."""
+    with ThreadPoolExecutor(cpus) as pool:
+        built = list(pool.map(lambda each: _built(each.sch.mod, target), candidates))
+    given = [
+        RunnerInput(str(file), "cuda" if target.kind.name == "cuda" else "cpu", each.args_info)
+        for each, (file, _) in zip(candidates, built, strict=True)
+        if file
+    ]
+    futures = iter(runner.run(given))
+    results = [RunnerResult(None, error) if error else next(futures).result() for _, error in built]
+    for file, _ in built:
+        if file:
+            shutil.rmtree(file.parent, ignore_errors=True)
+    return results
+
+
+def _built(module: Any, target: Any) -> tuple[Path | None, str | None]:
+    """The file of a compiled schedule, in a folder of its own; or why it cannot be compiled."""
+    try:
+        return Path(default_export(default_build(module, target, None))), None
+    except Exception as error:  # many a schedule is none that can be compiled
+        return None, str(error) or type(error).__name__
+
+
+def _keep(task: _Task, candidates: list[Any], results: list[Any], database: Any) -> None:
+    """Writes what was measured to the database."""
+    workload, before = database.commit_workload(task.context.mod), task.best
+    for candidate, result in zip(candidates, results, strict=True):
+        if result.error_msg:
+            continue
+        seconds = [float(each) for each in result.run_secs]
+        record = TuningRecord(candidate.sch.trace, workload, seconds, task.context.target, candidate.args_info)
+        database.commit_tuning_record(record)
+        task.best = min(task.best, sum(seconds) / len(seconds))
+    task.idle = 0 if task.best < before else task.idle + 1

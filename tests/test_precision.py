@@ -1,0 +1,104 @@
+"""Less than float32 by each runtime's own means: proved by its own tolerance, and refused where it is in vain."""
+
+import json
+
+import numpy as np
+import pytest
+from fault_kit import only_line, records
+
+from xbench.bench import Case
+from xbench.bench.record import no_precision
+from xbench.parity import verdict
+from xbench.runtimes import RUNTIMES, parse
+
+rng = np.random.default_rng(0)
+EXACT = rng.standard_normal((8, 1000))
+REFERENCE = {"output/y": EXACT, "floor/output/y": np.array([3e-8, 1e-7]) * np.linalg.norm(EXACT)}
+
+
+def off(share: float) -> dict[str, np.ndarray]:
+    return {"output/y": EXACT * (1 + share * rng.uniform(-1, 1, EXACT.shape))}
+
+
+@pytest.mark.parametrize(
+    ("asked", "share", "status"),
+    [
+        ("fp32", 2.0**-24, "PASS"),
+        ("fp32", 2.0**-11, "FAIL"),
+        ("tf32", 2.0**-13, "PASS"),
+        ("tf32", 2.0**-8, "FAIL"),
+        ("bf16", 2.0**-8, "PASS"),
+        ("fp16", 2.0**-11, "PASS"),
+        ("bf16", 0.2, "FAIL"),
+        ("int8", 0.05, "PASS"),
+        ("int8", 0.3, "FAIL"),
+        *((asked, 2.0**-24, "UNSUPPORTED") for asked in ("tf32", "bf16", "fp16", "int8")),
+    ],
+)
+def test_every_precision_has_its_tolerance_and_none_may_be_float32_in_disguise(asked, share, status):
+    found = verdict.judge(off(share), REFERENCE, asked)
+    assert found.status == status
+    if status == "UNSUPPORTED":
+        assert found.message == f"was told {asked}, and computes in float32"
+
+
+@pytest.mark.parametrize("asked", ["tf32", "bf16", "fp16", "int8"])
+def test_what_is_not_finite_is_wrong_in_any_precision(asked):
+    given = off(0.001)
+    given["output/y"][0, 0] = np.nan
+    assert verdict.judge(given, REFERENCE, asked).status == "FAIL"
+
+
+def test_int8_is_named_as_the_class_of_what_it_computes():
+    assert verdict.judge(off(0.05), REFERENCE, "int8").precision == "int8"
+
+
+def test_who_has_no_switch_says_what_it_has():
+    assert no_precision(Case("lenet", "onnxruntime", precision="bf16")) == (
+        "onnxruntime has no switch for bf16 on cpu in mode forward: beside fp32 it has fp16, int8"
+    )
+    assert "mode step" in str(no_precision(Case("lenet", "torch", "step", precision="fp16")))
+    assert no_precision(Case("lenet", "torch:python=python3", "step", precision="bf16")) is None
+    assert no_precision(Case("lenet", "tvm")) is None
+
+
+def test_every_runtime_computes_in_what_it_has_and_the_others_say_so(shell, lenet):
+    """On a CPU: each switch of each row either changes what is computed, within its tolerance, or is told in vain."""
+    for precision in ("bf16", "fp16", "int8", "tf32"):
+        rows = json.loads(shell.run("check", "lenet", "--mode", "forward", "--precision", precision, "--json").stdout)
+        for row in rows:
+            lower = RUNTIMES[parse(row["runtime"])[0]].lower.get(precision)
+            if lower is None or "cpu" not in lower.devices:
+                assert (row["status"], row["class"]) == ("UNSUPPORTED", None), row
+                assert f"no switch for {precision}" in row["message"]
+            elif row["status"] == "PASS":
+                assert row["class"] in ("int8",) if precision == "int8" else row["class"] in ("tf32", "half"), row
+            else:
+                assert row["message"] == f"was told {precision}, and computes in float32", row
+        sure = {"bf16": {"torch", "torch_compile"}, "fp16": {"torch", "onnxruntime"}, "int8": {"onnxruntime"}}
+        assert {row["runtime"] for row in rows if row["status"] == "PASS"} >= sure.get(precision, set())
+
+
+def test_a_training_step_in_bfloat16_is_proved_and_timed_as_such(shell, lenet):
+    quick = ("--budget", "0.1", "--mode", "step", "--precision", "bf16")
+    assert shell.run("time", "lenet", "--runtime", "torch", *quick).returncode == 0
+    (record,) = records(shell.folder / "xbench-results")
+    assert (record["case"]["precision"], record["status"]) == ("bf16", "PASS")
+    assert record["parity"]["class"] == "half"
+    assert "--precision bf16" in record["command"]
+    assert "bf16" in shell.run("show").stdout
+
+
+def test_one_that_takes_no_notice_gets_no_time(shell, lenet):
+    words = ("time", "lenet", "--runtime", "cheat_honest", "--mode", "forward", "--precision", "bf16")
+    assert shell.run(*words).returncode == 0
+    (record,) = records(shell.folder / "xbench-results")
+    assert (record["status"], record["times"]) == ("UNSUPPORTED", None)
+    assert record["message"] == "was told bf16, and computes in float32"
+
+
+def test_a_wrong_word_is_one_line(shell):
+    for words in (("check", "lenet", "--precision", "fp8"), ("check", "lenet", "--precision", "bf16", "--explain")):
+        answer = shell.run(*words)
+        assert answer.returncode == 2
+        assert only_line(answer.stderr).startswith("xbench: ")

@@ -1,0 +1,93 @@
+"""`--tune`: the same effort for all, in each runtime's own words; what was searched for is kept."""
+
+import json
+
+import pytest
+from fault_kit import only_line, records
+
+from xbench.bench import Case
+from xbench.bench.tuning import settings
+
+QUICK = ("--mode", "forward", "--budget", "0.1", "--batch", "2")
+
+
+def words_of(artifact, runtime, **told):
+    return [(each.runtime, each.layout) for each in settings(Case("lenet", runtime, **told), artifact)]
+
+
+def test_a_tune_is_said_in_the_words_of_the_runtime(lenet):
+    assert words_of(lenet, "onnxruntime") == [("onnxruntime", "nchw")]
+    assert words_of(lenet, "onnxruntime", tune="off") == [("onnxruntime:level=disable", "nchw")]
+    levels = ["onnxruntime:level=all", "onnxruntime:level=extended", "onnxruntime:level=basic"]
+    assert [word for word, _ in words_of(lenet, "onnxruntime", tune="max")] == levels
+    assert words_of(lenet, "tvm", tune="max", tune_budget=90.0) == [("tvm:tune=90", "nchw")]
+
+
+def test_what_the_user_says_is_left_as_it_is(lenet):
+    assert words_of(lenet, "onnxruntime:level=basic", tune="max") == [("onnxruntime:level=basic", "nchw")]
+    assert words_of(lenet, "torch:python=python3", tune="max") == [("torch:python=python3", "nchw")]
+    assert words_of(lenet, "torch:python=python3", tune="max", device="cuda") == [
+        ("torch:python=python3,benchmark", "nchw")
+    ]
+
+
+def test_settings_and_layouts_are_tried_together(lenet):
+    assert words_of(lenet, "tensorflow", tune="max", layout="auto") == [
+        (word, layout) for word in ("tensorflow", "tensorflow:xla") for layout in ("nchw", "nhwc")
+    ]
+
+
+def test_the_fastest_setting_is_timed_and_the_search_is_kept(shell, lenet):
+    pytest.importorskip("onnxruntime")
+    found, words = [], ("time", "lenet", "--runtime", "onnxruntime", *QUICK, "--tune", "max", "--rerun")
+    for _ in range(2):
+        assert shell.run(*words).returncode == 0
+        found.append(records(shell.folder / "xbench-results")[-1])
+    first, second = found
+    assert first["tuning"] == second["tuning"]
+    tried = first["tuning"]["tried"]
+    assert set(tried) == {"level=all", "level=extended", "level=basic"}
+    assert first["tuning"]["chosen"] == min(tried, key=lambda name: tried[name])
+    assert first["tuning"]["seconds"] > 0
+    assert first["note"] == first["tuning"]["chosen"]
+    assert "--tune max --tune-budget" not in first["command"]
+    assert "--tune max" in first["command"]
+
+
+def test_off_is_told_and_who_has_nothing_says_so(shell, lenet):
+    runtimes = ("--runtime", "onnxruntime", "--runtime", "openvino", "--runtime", "jax", "--runtime", "tensorflow")
+    assert shell.run("time", "lenet", *runtimes, *QUICK, "--tune", "off").returncode == 0
+    notes = {each["case"]["runtime"]: each["note"] for each in records(shell.folder / "xbench-results")}
+    assert notes == {
+        "onnxruntime": "level=disable",
+        "openvino": "has nothing for --tune off",
+        "jax": "optimize=off",
+        "tensorflow": "grappler=off",
+    }
+    rows = json.loads(shell.run("show", "--json").stdout)
+    assert {row["tune"] for row in rows} == {"off"}
+
+
+def test_tvm_is_tuned_by_its_own_tuner_and_still_the_same_network(shell, lenet):
+    pytest.importorskip("tvm")
+    words = ("time", "lenet", "--runtime", "tvm", *QUICK, "--tune", "max", "--tune-budget", "5")
+    answer = shell.run(*words)
+    assert answer.returncode == 0, answer.stderr
+    (record,) = records(shell.folder / "xbench-results")
+    assert (record["status"], record["parity"]["class"]) == ("PASS", "fp32")
+    assert "trials in" in record["note"]
+    assert "untuned" not in record["note"]
+    assert record["tuning"]["seconds"] >= 5
+    assert record["command"].endswith("--tune max --tune-budget 5 --rerun")
+
+
+def test_a_wrong_word_is_one_line(shell, lenet):
+    for words in (("--tune", "most"), ("--tune", "max", "--tune-budget", "0")):
+        assert shell.run("time", "lenet", *words).returncode == 2
+    for runtime, says in (
+        ("onnxruntime:level=most", "onnxruntime:level=most: its levels are disable, basic, extended, all"),
+        ("tvm:tune=long", "tvm:tune=long: tune is a number of seconds"),
+    ):
+        (row,) = json.loads(shell.run("time", "lenet", "--runtime", runtime, *QUICK, "--json").stdout)
+        assert (row["status"], row["message"]) == ("UNSUPPORTED", says)
+    assert only_line(shell.run("time", "lenet", "--tune", "most").stderr).startswith("xbench: ")
