@@ -16,7 +16,7 @@ PYTHON := $(BIN)/python
 XBENCH := $(BIN)/xbench
 
 .DEFAULT_GOAL := help
-.PHONY: help env run readme docs node-suite parity test check types clean
+.PHONY: help env run readme docs node-suite parity tuning gpu test check types clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,12 @@ node-suite: env ## ONNX's own operator tests on our tables and on the runtimes: 
 parity: env ## every network on every runtime against the float64 oracle (half an hour): docs/parity.md
 	$(XBENCH) check all --json > parity.json
 	$(PYTHON) benchmarks/parity.py parity.json > docs/parity.md
+
+gpu: env ## the fault kit, parity and times of all installed runtimes on a GPU, within 8 minutes: docs/gpu.md
+	$(PYTHON) benchmarks/gpu.py > docs/gpu.md
+
+tuning: env ## lenet and cifar_vgg, tuned and untuned (a quarter of an hour): docs/tuning.md
+	$(PYTHON) benchmarks/tuning.py > docs/tuning.md
 
 docs: env ## docs/commands.md, from the commands' own help
 	$(PYTHON) -P -m typer xbench.cli utils docs --name xbench > docs/commands.md

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MODES = ("forward", "gradient", "step")
-PLANES = ("resident", "host")
+PLANES = ("resident", "host", "device")
 DEVICES = ("cpu", "cuda")
 AUTO = "auto"
 LAYOUTS = ("nchw", "nhwc", AUTO)
@@ -24,13 +24,13 @@ class Case:
 
     `runtime` is the word the user typed, with its options (`tensorflow:xla`). `mode` is `forward`, `gradient` (forward,
     loss and all parameter gradients, no update) or `step` (gradient, optimizer update and new statistics). `plane` says
-    where the clock starts and stops: `resident` (inputs already on the device, results complete on the device) or
-    `host` (NumPy arrays in, NumPy arrays out). `layout` is the order of an image's axes that the runtime computes in,
-    or `auto`, the faster one of those it has; arrays go in and out in ONNX's, nchw, always. `threads` is the number of
-    CPU threads every runtime is told to use. `precision` is what it may compute in, float32 or less by its own means.
-    `tune` is the effort it makes for speed: `off`, its makers' `default`, or `max`, the fastest of what its makers
-    have, searched for in `tune_budget` seconds (0 where nothing is searched for). `steps` is how many training steps
-    are compared in mode `step`: what is timed is one.
+    where the clock starts and stops: `resident` (inputs already on the device, results complete on the device), `host`
+    (NumPy arrays in, NumPy arrays out) or `device` (as resident, between two events of the device). `layout` is the
+    order of an image's axes that the runtime computes in, or `auto`, the faster one of those it has; arrays go in and
+    out in ONNX's, nchw, always. `threads` is the number of CPU threads every runtime is told to use. `precision` is
+    what it may compute in, float32 or less by its own means. `tune` is the effort it makes for speed: `off`, its
+    makers' `default`, or `max`, the fastest of what its makers have, searched for in `tune_budget` seconds (0 where
+    nothing is searched for). `steps` is how many training steps are compared in mode `step`: what is timed is one.
     """
 
     model: str

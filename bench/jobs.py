@@ -68,8 +68,8 @@ def open_cell(
     device: str,
     threads: int,
     layout: str,
-    precision: str,
     references: list[str],
+    precision: str = "fp32",
 ) -> dict[str, Any]:
     """Loads, compiles and makes the first call, each timed by itself."""
     packages = table()[parse(runtime)[0]].packages
@@ -215,7 +215,8 @@ def step_of(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Call
     """What is timed: one step on the inputs and labels of a reference. It begins by letting go of the last one's
     result: two at once would cost page faults, in some processes and not in others."""
     make = {"forward": _forward_step, "gradient": _gradient_step, "step": _training_step}[cell.mode]
-    return make(cell, reference, plane)
+    step = make(cell, reference, plane)
+    return (lambda: cell.runtime.by_events(step)) if plane == "device" else step
 
 
 def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:

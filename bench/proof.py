@@ -1,6 +1,5 @@
 """Proofs: a cell is opened in a worker and compared with the float64 oracle, before it is timed or instead."""
 
-import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
@@ -11,7 +10,7 @@ from xbench.bench import Case, XBenchError, digest, machine
 from xbench.bench.bisection import first_wrong
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record, base, impossible
-from xbench.bench.tuning import settings, settled
+from xbench.bench.tuning import as_opened, settled
 from xbench.bench.worker import Worker, WorkerFailure, kill_all, worker_of
 from xbench.converters.artifact import Artifact
 
@@ -108,10 +107,7 @@ def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, 
     if case.precision != "fp32":
         return record
     try:
-        told = dataclasses.replace(
-            case, layout=(record["layout"] or {}).get("chosen", settings(case, artifact)[0].layout)
-        )
-        tensor = first_wrong(exporter, artifact, told, timeout)
+        tensor = first_wrong(exporter, artifact, as_opened(case, artifact, record), timeout)
     except (WorkerFailure, XBenchError):
         tensor = None
     parity = dict(record["parity"] or {})

@@ -102,6 +102,8 @@ def impossible(case: Case, artifact: Artifact) -> str | None:
     row = table()[parse(case.runtime)[0]]
     if reason := no_layout(case.runtime, case.layout) or no_precision(case):
         return reason
+    if case.plane == "device" and case.device not in row.events:
+        return f"{case.runtime} cannot read the clock of {case.device}: it has the planes resident and host"
     if case.mode != "forward" and row.autodiff is None:
         return f"{case.runtime} cannot train: it has no {case.mode}"
     if case.mode != "forward" and not artifact.info["classes"]:

@@ -7,7 +7,7 @@ step is fastest is what is opened, proved and timed. What was found is kept besi
 import dataclasses
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from xbench.converters.artifact import Artifact
 from xbench.runtimes import layouts, parse, table, version
 
 TUNED = "tuned"  # the folder beside a model
+Median = tuple[str, str, float | None]  # a runtime's word, a layout, seconds
 
 
 def settings(case: Case, artifact: Artifact) -> list[Case]:
@@ -47,7 +48,7 @@ def settled(
     """
     tried = settings(case, artifact)
     if len(tried) == 1 and (case.tune != "max" or tried[0].runtime == case.runtime):
-        return tried[0], _told(case, tried[0], None)
+        return tried[0], _told(case, tried[0], (), None)
     kept = artifact.folder / TUNED / f"{_key(case)}.json"
     found = _read(kept) if case.tune == "max" else None
     if found is None:
@@ -57,7 +58,7 @@ def settled(
             kept.write_text(json.dumps(found))
     best = min((each for each in found["medians"] if each[2] is not None), key=lambda each: each[2])
     chosen = next(each for each in tried if [each.runtime, each.layout] == best[:2])
-    return chosen, _told(case, chosen, found)
+    return chosen, _told(case, chosen, found["medians"], found["seconds"])
 
 
 def _raced(
@@ -79,24 +80,41 @@ def _raced(
     }
 
 
-def _told(case: Case, opened: Case, found: dict[str, Any] | None) -> dict[str, Any]:
+def as_opened(case: Case, artifact: Artifact, record: Mapping[str, Any]) -> Case:
+    """The case as its record says that it was opened; as it would be where the record does not say."""
+    option = (record["tuning"] or {}).get("chosen") or ""
+    layout = (record["layout"] or {}).get("chosen") or settings(case, artifact)[0].layout
+    return dataclasses.replace(case, runtime=_with(case.runtime, option), layout=layout)
+
+
+def _told(case: Case, opened: Case, medians: Sequence[Median], seconds: float | None) -> dict[str, Any]:
     """The fields `layout` and `tuning` of a record, and in `notes` what is to be shown beside the runtime's name."""
     told: dict[str, Any] = {"layout": None, "tuning": None, "notes": []}
-    if found and len(orders := {layout for _, layout, _ in found["medians"]}) > 1:
-        told["layout"] = {"chosen": opened.layout, "median_s": {each: _fastest(found, 1, each) for each in orders}}
+    layouts = _fastest((layout, median) for _, layout, median in medians)
+    if len(layouts) > 1:
+        told["layout"] = {"chosen": opened.layout, "median_s": layouts}
         told["notes"].append(opened.layout)
     if case.tune != "default":
-        option = opened.runtime.removeprefix(case.runtime).lstrip(":,")
-        words = dict.fromkeys(word for word, _, _ in (found or {"medians": []})["medians"])
-        tried = {word.removeprefix(case.runtime).lstrip(":,"): _fastest(found or {}, 0, word) for word in words}
-        told["tuning"] = {"chosen": option, "tried": tried, "seconds": found["seconds"] if found else None}
+        tried = _fastest((_option(case, word), median) for word, _, median in medians)
+        option = _option(case, opened.runtime)
+        told["tuning"] = {"chosen": option, "tried": tried, "seconds": seconds}
         told["notes"].append(option or ("as it is" if tried else f"has nothing for --tune {case.tune}"))
     return told
 
 
-def _fastest(found: dict[str, Any], place: int, value: str) -> float | None:
-    """The lowest median of the settings with a runtime's word (place 0) or a layout (place 1)."""
-    return min((each[2] for each in found["medians"] if each[place] == value and each[2] is not None), default=None)
+def _option(case: Case, word: str) -> str:
+    """What was added to the runtime's word."""
+    return word.removeprefix(case.runtime).lstrip(":,")
+
+
+def _fastest(named: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
+    """The lowest median by name; None where none of the name could be opened."""
+    found: dict[str, float | None] = {}
+    for name, median in named:
+        best = found.setdefault(name, median)
+        if best is None or (median is not None and median < best):
+            found[name] = median
+    return found
 
 
 def _key(case: Case) -> str:

@@ -20,7 +20,10 @@ Modes = Annotated[
 ]
 Batches = Annotated[list[str] | None, typer.Option(help="Batch size; may be repeated. Default: the model's.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
-Plane = Annotated[str, typer.Option(help="resident: inputs on the device already; host: NumPy arrays in and out.")]
+Plane = Annotated[
+    str,
+    typer.Option(help="resident: inputs on the device already; host: NumPy arrays in and out; device: by its events."),
+]
 Tune = Annotated[
     str,
     typer.Option(

@@ -10,7 +10,7 @@ import dataclasses
 import importlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -107,6 +107,11 @@ class Runtime(ABC):
         Called after `prepare`.
         """
         return None
+
+    def by_events(self, step: Callable[[], object]) -> float:
+        """Runs a step between two events of the device, and returns the seconds between them by its own clock. Asked of
+        a runtime only on devices that its row names in `events`."""
+        raise NotImplementedError
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """Writes the model in the runtime's own form, to be used without xbench, and returns the names of the files.

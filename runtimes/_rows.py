@@ -24,7 +24,7 @@ class Row:
     all of them. A `hidden` row is a fake for tests: it is not listed, and may compute before the clock. Modes
     `on_request` take minutes to prepare, and are left out where no mode is asked for. `lower` are the precisions below
     float32 that it can be told. `effort` says what is added to its name for `--tune off`, and what is tried for `--tune
-    max`; `{seconds}` is what a search may take.
+    max`; `{seconds}` is what a search may take. `events` are the devices whose own clock it can read around a step.
     """
 
     entry: str
@@ -38,6 +38,7 @@ class Row:
     on_request: tuple[str, ...] = ()
     lower: Mapping[str, Lower] = field(default_factory=dict)
     effort: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    events: tuple[str, ...] = ()
 
 
 LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
@@ -59,6 +60,7 @@ RUNTIMES: dict[str, Row] = {
         layouts=LAYOUTS,
         lower=AUTOCAST,
         effort={"max cuda": ("benchmark",)},
+        events=CUDA,
     ),
     "torch_compile": Row(
         "xbench.runtimes.torch_compile:torch_compile",
@@ -69,6 +71,7 @@ RUNTIMES: dict[str, Row] = {
         layouts=LAYOUTS,
         lower=AUTOCAST,
         effort={"off": ("backend=aot_eager",), "max": ("mode=default", "mode=max-autotune")},
+        events=CUDA,
     ),
     "onnxruntime": Row(
         "xbench.runtimes.onnxruntime:make",

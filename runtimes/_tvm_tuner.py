@@ -52,7 +52,9 @@ def tuned(module: Any, target: Any, folder: Path, seconds: float) -> tuple[Any, 
         done = folder / DONE
         if not done.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            done.write_text(json.dumps(_search(module, target, folder, seconds)))
+            took = json.dumps(_search(module, target, folder, seconds))
+            (folder / "new").write_text(took)
+            (folder / "new").rename(done)
         found = json.loads(done.read_text())
         module = relax.transform.MetaScheduleApplyDatabase(str(folder))(module)
     return module, f"{found['trials']} trials in {found['seconds']:.0f} s"

@@ -254,6 +254,14 @@ class Torch(Trainer):
     def placed(self) -> dict[str, int]:
         return dict(Counter(value.device.type for value in named_tensors(self.module).values()))
 
+    def by_events(self, step: Callable[[], object]) -> float:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        step()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3  # it is told in milliseconds
+
     def device_memory(self) -> int | None:
         return torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None
 

@@ -6,7 +6,7 @@ import pytest
 from fault_kit import only_line, records
 
 from xbench.bench import Case
-from xbench.bench.tuning import settings
+from xbench.bench.tuning import as_opened, settings
 
 QUICK = ("--mode", "forward", "--budget", "0.1", "--batch", "2")
 
@@ -91,3 +91,12 @@ def test_a_wrong_word_is_one_line(shell, lenet):
         (row,) = json.loads(shell.run("time", "lenet", "--runtime", runtime, *QUICK, "--json").stdout)
         assert (row["status"], row["message"]) == ("UNSUPPORTED", says)
     assert only_line(shell.run("time", "lenet", "--tune", "most").stderr).startswith("xbench: ")
+
+
+def test_a_failure_is_looked_for_in_what_was_opened(lenet):
+    case = Case("lenet", "tensorflow", tune="max", layout="auto")
+    record = {"tuning": {"chosen": "xla"}, "layout": {"chosen": "nhwc"}}
+    found = as_opened(case, lenet, record)
+    assert (found.runtime, found.layout) == ("tensorflow:xla", "nhwc")
+    found = as_opened(case, lenet, {"tuning": None, "layout": None})
+    assert (found.runtime, found.layout) == ("tensorflow", "nchw")

@@ -9,10 +9,13 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
+import numpy as np
 import pytest
 from fault_kit import cpu_seconds, is_alive
 
+from xbench.bench import jobs
 from xbench.bench.prepare import ORACLE
 from xbench.bench.worker import OUT_OF_MEMORY, Worker, WorkerFailure, environment
 
@@ -35,7 +38,7 @@ def start(tmp_path, faults):
 def cell(artifact, runtime):
     """The arguments of the job `open_cell`."""
     paths = [str(artifact.folder / f"reference-forward-synthetic-b2-s{seed}-v{ORACLE}.npz") for seed in (0, 1)]
-    options = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw"}
+    options = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw", "precision": "fp32"}
     return {"artifact": str(artifact.folder), "runtime": runtime, "references": paths, **options}
 
 
@@ -261,3 +264,51 @@ def test_a_killed_worker_is_not_blamed_for_what_it_said_last(start):
     worker.log.write_text("epoch 1\n")
     worker.process.kill()
     assert worker._death().message == "out of memory: the system killed the worker"
+
+
+def test_what_a_step_frees_stays_with_its_process_unless_the_user_says_otherwise(monkeypatch):
+    assert int(environment("cpu", 1)["MALLOC_TRIM_THRESHOLD_"]) >= 2**30
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    assert environment("cpu", 1)["MALLOC_TRIM_THRESHOLD_"] == "131072"
+
+
+class Remembering:
+    """A runtime that says whether the result of the last step was still there when the next began."""
+
+    last, held = None, False
+
+    def put(self, arrays):
+        return tuple(arrays)
+
+    def forward(self, *inputs):
+        self.held = self.held or bool(self.last and self.last())
+        result = Result()
+        self.last = weakref.ref(result)
+        return result
+
+    def gradients(self, inputs, labels):
+        return self.forward()
+
+    def wait(self, result):
+        pass
+
+    def get(self, outputs):
+        return []
+
+    fetch = get
+
+
+class Result:
+    """Something that can be referred to weakly."""
+
+
+@pytest.mark.parametrize("plane", ["resident", "host"])
+@pytest.mark.parametrize("mode", ["forward", "gradient"])
+def test_a_step_lets_go_of_the_result_of_the_one_before(plane, mode, monkeypatch):
+    monkeypatch.setattr(jobs, "Trainer", Remembering)
+    runtime, reference = Remembering(), {"input/0": np.zeros(1, np.float32), "labels": np.zeros(1, np.int64)}
+    step = jobs.step_of(jobs.Cell(None, runtime, mode, [reference]), reference, plane)
+    for _ in range(3):
+        step()
+    assert runtime.last is not None
+    assert not runtime.held
