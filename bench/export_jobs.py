@@ -59,11 +59,13 @@ def import_tensorflow(path: str, file: str) -> None:
         raise XBenchError(str(error)) from error
 
 
-def reference(artifact: str, mode: str, batch: int, seed: int, data: str, steps: int, path: str) -> None:
+def reference(
+    artifact: str, mode: str, batch: int, seed: int, data: str, steps: int, path: str, precision: str = "fp32"
+) -> None:
     model = Artifact.read(artifact)
     synthetic = data == SYNTHETIC
     drawn = candidate.sample(model, batch, seed) if synthetic else samples.draw(data, model.info, batch, seed)
-    _write(model, Path(path), mode, [drawn] * steps)
+    _write(model, Path(path), mode, [drawn] * steps, precision)
 
 
 def training_reference(artifact: str, data: str, batch: int, seed: int, steps: int, path: str) -> None:
@@ -73,11 +75,17 @@ def training_reference(artifact: str, data: str, batch: int, seed: int, steps: i
     _write(Artifact.read(artifact), Path(path), "step", batches)
 
 
-def _write(artifact: Artifact, path: Path, mode: str, batches: Sequence[tuple[Sequence[np.ndarray], Any]]) -> None:
+def _write(
+    artifact: Artifact,
+    path: Path,
+    mode: str,
+    batches: Sequence[tuple[Sequence[np.ndarray], Any]],
+    precision: str = "fp32",
+) -> None:
     from xbench.parity import oracle
 
     try:
-        oracle.write(artifact, path, mode, batches)
+        oracle.write(artifact, path, mode, batches, precision)
     except oracle.NotExported as error:
         raise XBenchError(f"{artifact.name} was not exported as it is: {error}") from error
 

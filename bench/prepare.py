@@ -100,17 +100,22 @@ class Exporter:
             os.rename(folder / f"{source.stem}-made-{os.getpid()}", name)
         return _read(name)
 
-    def reference(self, artifact: Artifact, mode: str, batch: int, seed: int, data: str, steps: int = 1) -> Path:
+    def reference(
+        self, artifact: Artifact, mode: str, batch: int, seed: int, data: str, steps: int = 1, precision: str = "fp32"
+    ) -> Path:
         """The oracle's results for one batch, from the cache or computed now; of so many training steps on it where the
-        mode is step."""
+        mode is step; with the floors of a lower precision, too, where it has some."""
         steps, kind = (steps, f"step{steps}") if mode == "step" else (1, mode)
+        kind += f"-{precision}" if precision in FLOATS else ""
         path = artifact.folder / f"reference-{kind}-{data}-b{batch}-s{seed}-v{ORACLE}.npz"
         if path.exists():  # without waiting for what the exporter is at
             return path
         with self._turn, _clear(f"cannot compute the float64 reference of {artifact.name}"):
             if not path.exists():
                 where = {"artifact": str(artifact.folder), "path": str(path)}
-                self.call("reference", mode=mode, batch=batch, seed=seed, data=data, steps=steps, **where)
+                self.call(
+                    "reference", mode=mode, batch=batch, seed=seed, data=data, steps=steps, precision=precision, **where
+                )
                 if path.stat().st_size > LARGE:
                     self.close()
         return path
@@ -146,6 +151,7 @@ def _clear(what: str) -> Iterator[None]:
 
 
 ORACLE = 6  # version of the reference files
+FLOATS = ("tf32", "bf16", "fp16")  # below float32: rounding to them can be imitated, and has floors
 
 
 def converted(artifact: Artifact, runtime: str) -> Path:

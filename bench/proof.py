@@ -38,7 +38,7 @@ def prove(
     wrong on all. The ratios of all seeds are in the verdict.
     """
     paths = [
-        str(exporter.reference(artifact, case.mode, batch, seed, case.data, case.steps))
+        str(exporter.reference(artifact, case.mode, batch, seed, case.data, case.steps, case.precision))
         for seed, batch in zip(SEEDS[:2], batches, strict=True)
     ]
     told, choice = settled(case, artifact, paths, worker.log.with_suffix(".race.log"), timeout)
@@ -47,7 +47,7 @@ def prove(
     ratios = [v["ratio"] for v in verdicts]
     passed = [v for v in verdicts if v["status"] == "PASS"]
     if case.mode != "forward" and len(passed) == 1 and all(v["ratio"] is not None for v in verdicts):
-        path = str(exporter.reference(artifact, case.mode, batches[0], SEEDS[2], case.data, case.steps))
+        path = str(exporter.reference(artifact, case.mode, batches[0], SEEDS[2], case.data, case.steps, case.precision))
         verdicts.append(worker.call("check_more", timeout, path=path))
         passed = [v for v in verdicts if v["status"] == "PASS"]
         ratios.append(verdicts[-1]["ratio"])

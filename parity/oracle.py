@@ -12,6 +12,9 @@ did: 11,669 floors off. So in training two more runs move every weight by about 
 all the kinks that rounding may meet. Errors made by kinks grow with the square root of the noise (they add up with
 random signs; MobileNetV2: 3.6e-3 with float32's noise, 3.3e-2 with 256 times as much), so a sixteenth of their error is
 a floor too. The verdict allows 64 floors: 4 times what noise of 2^-16 does. TF32 is noise of 2^-11.
+
+What is told to compute in less has a floor of that precision, too (`lower/`): the largest error of three float32 runs
+whose weights are moved by as much as rounding them to it may move them.
 """
 
 import contextlib
@@ -28,7 +31,7 @@ from xbench.converters import Program
 from xbench.converters.artifact import Artifact
 from xbench.converters.torch import cross_entropy
 from xbench.converters.torch_dropout import dropping
-from xbench.parity.verdict import BLIND, LOSS, blind, distance, join, judge, loss_by_step, size_of
+from xbench.parity.verdict import BLIND, LOSS, LOWER, blind, distance, join, judge, loss_by_step, size_of
 from xbench.runtimes.torch import (
     MODULES,
     ProgramModule,
@@ -58,9 +61,10 @@ RUNS = (  # batch reversed, oneDNN, subnormal numbers kept, seed of the moved we
     (False, True, True, 0),
     (False, True, True, 1),
 )
+ROUNDED = {"tf32": 2.0**-12, "fp16": 2.0**-12, "bf16": 2.0**-9}  # half a unit in the last place
 
 
-def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch]) -> None:
+def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch], precision: str = "fp32") -> None:
     """Computes a reference and writes it in one piece: nobody ever sees half a file. Mode step does one training step a
     batch; the inputs in the file are those of the first.
 
@@ -79,7 +83,17 @@ def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch]) -
         batches = batches[: len(batches) // 2]
     if artifact.info["origin"] in MODULES:
         _compare_export(artifact, mode, batches, reference)
-    join(path, {**given, **reference})
+    lower = _lowered(artifact, mode, batches, oracle, ROUNDED[precision]) if precision in ROUNDED else {}
+    join(path, {**given, **reference, **lower})
+
+
+def _lowered(
+    artifact: Artifact, mode: str, batches: Sequence[Batch], oracle: Tensors, share: float
+) -> dict[str, np.ndarray]:
+    """The floors of a precision whose rounding moves a weight by this share of it at most."""
+    runs = [_run(artifact, mode, batches, torch.float32, seed, share=share) for seed in range(3)]
+    errors = {name: [distance(made[name], expected) for made in runs] for name, expected in oracle.items()}
+    return {f"{LOWER}{name}": np.max(found, axis=0) for name, found in errors.items()}
 
 
 def _compare_export(artifact: Artifact, mode: str, batches: Sequence[Batch], reference: Tensors) -> None:
@@ -147,15 +161,16 @@ def _run(
     dtype: torch.dtype,
     moved: int | None = None,
     exported: bool = False,
+    share: float = MOVED_ULPS * 2.0**-24,
 ) -> Tensors:
-    """Every tensor to compare, computed in one floating type; `moved` is the seed of a small change of all weights;
-    `exported` takes the graph of a module instead of the module."""
+    """Every tensor to compare, computed in one floating type; `moved` is the seed of a change of all weights by a
+    `share` of them; `exported` takes the graph of a module instead of the module."""
     with default_type(dtype), dropping(False):
         made = ProgramModule(artifact.program()) if exported else module_of(artifact)
         module = made.to(dtype).train(mode != "forward")
         set_dropout(module, active=False)
         if moved is not None:
-            _move(module, moved)
+            _move(module, moved, share)
         if mode == "forward":
             with torch.no_grad():
                 outputs = _outputs(module, arrays(batches[0][0], dtype))
@@ -179,11 +194,11 @@ def arrays(inputs: Sequence[np.ndarray], dtype: torch.dtype) -> list[torch.Tenso
     return [torch.from_numpy(a).to(dtype) if a.dtype == np.float32 else torch.from_numpy(a) for a in inputs]
 
 
-def _move(module: nn.Module, seed: int) -> None:
+def _move(module: nn.Module, seed: int, share: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in module.parameters():
-            p.mul_(1 + MOVED_ULPS * 2.0**-24 * (2 * torch.rand(p.shape, generator=generator) - 1))
+            p.mul_(1 + share * (2 * torch.rand(p.shape, generator=generator) - 1))
 
 
 def _outputs(module: nn.Module, given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:

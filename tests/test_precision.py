@@ -79,6 +79,27 @@ def test_every_runtime_computes_in_what_it_has_and_the_others_say_so(shell, lene
         assert {row["runtime"] for row in rows if row["status"] == "PASS"} >= sure.get(precision, set())
 
 
+def test_gradients_lose_what_their_precision_loses_and_no_more(shell, lenet):
+    """Behind LeNet's pooling bfloat16 costs some gradients 8 % of themselves, on every runtime that has it."""
+    words = ("--mode", "gradient", "--precision", "bf16", "--json")
+    rows = json.loads(shell.run("check", "lenet", "--runtime", "torch", "--runtime", "tensorflow", *words).stdout)
+    assert [(row["status"], row["class"]) for row in rows] in ([("PASS", "bf16")] * 2, [("PASS", "half")] * 2), rows
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.01, "PASS"), (0.02, "FAIL")])
+def test_what_rounding_explains_is_eight_times_its_floor(share, status):
+    lower = {"lower/output/y": np.array([np.linalg.norm(EXACT), np.abs(EXACT).max()]) * 0.001}
+    given = {"output/y": EXACT * (1 + 0.75 * share)}
+    assert verdict.judge(given, {**REFERENCE, **lower}, "tf32").status == status
+    assert verdict.judge(given, REFERENCE, "tf32").status == "FAIL"
+
+
+def test_no_floor_excuses_a_quarter_of_a_tensor():
+    lower = {"lower/output/y": np.array([np.linalg.norm(EXACT), np.abs(EXACT).max()])}
+    assert verdict.judge({"output/y": EXACT * 1.2}, {**REFERENCE, **lower}, "bf16").status == "PASS"
+    assert verdict.judge({"output/y": EXACT * 1.3}, {**REFERENCE, **lower}, "bf16").status == "FAIL"
+
+
 def test_a_training_step_in_bfloat16_is_proved_and_timed_as_such(shell, lenet):
     quick = ("--budget", "0.1", "--mode", "step", "--precision", "bf16")
     assert shell.run("time", "lenet", "--runtime", "torch", *quick).returncode == 0
