@@ -41,7 +41,7 @@ def refused(shell, *words, **more):
         (("check", "lenet", "--mode", "forwrad"), "unknown mode 'forwrad': did you mean forward?"),
         (("check", "lenet", "--mode", "xyz"), "unknown mode 'xyz': the modes are forward, gradient, step"),
         (("time", "lenet", "--device", "gpu"), "unknown device 'gpu': the devices are cpu, cuda"),
-        (("time", "lenet", "--plane", "x"), "--plane must be one of resident, host, not 'x'"),
+        (("time", "lenet", "--plane", "x"), "--plane must be one of resident, host, device, not 'x'"),
         (("time", "lenet", "--data", "x"), "--data must be one of"),
         (("time", "lenet", "--batch", "0"), "--batch must be a whole number of at least 1, not 0"),
         (("time", "lenet", "--batch", "-1"), "--batch must be a whole number of at least 1, not -1"),
