@@ -38,12 +38,13 @@ def tried(record: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=240)
+    parser.add_argument("--model", action="append", help=f"default: {' and '.join(MODELS)}")
     parser.add_argument("--runtime", action="append", default=[], help="default: all that are installed")
     options = parser.parse_args()
     chosen = [word for runtime in options.runtime for word in ("--runtime", runtime)]
     with tempfile.TemporaryDirectory() as out:
         for tune in (("--tune", "max", "--tune-budget", str(options.seconds)), ("--tune", "default")):
-            xbench("time", *MODELS, "--mode", "forward", *chosen, *tune, "--out", out)
+            xbench("time", *(options.model or MODELS), "--mode", "forward", *chosen, *tune, "--out", out)
         records = [json.loads(line) for line in (Path(out) / "results.jsonl").read_text().splitlines()]
         table = xbench("show", "--out", out, "--markdown")
     about = records[-1]["machine"]
