@@ -84,6 +84,7 @@ def open_cell(
 def made_ready(
     model: Artifact, runtime: str, options: Options, arrays: list[dict[str, np.ndarray]]
 ) -> tuple[Cell, dict[str, float | None]]:
+    """A cell that has made its first step, and the seconds of loading, compiling and that step."""
     if not table()[parse(runtime)[0]].operators:
         importlib.import_module("onnx_ir")  # what edits the graph for it is ours: no part of the runtime's loading
     start = time.perf_counter()
@@ -175,8 +176,8 @@ def warm(seconds: float) -> list[float]:
 def block(seconds: float, limit: int) -> dict[str, Any]:
     """A few steps that do not count, as the caches are cold, then timed ones; then looks at what the last one computed.
 
-    Behind one such step the next was still 10 % slower than the tenth (of 2 to 8 ms), behind four 2 %. Of long steps
-    there is no time for four in half a block.
+    Behind a single one the first that is timed is still slower than the others, most where a step takes some
+    milliseconds. Of long steps there is no time for four in half a block.
     """
     (cell,) = _CELL
     if isinstance(cell.runtime, Trainer) and cell.mode == "step":
@@ -221,7 +222,12 @@ def step_of(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Call
     result: two at once would cost page faults, in some processes and not in others."""
     make = {"forward": _forward_step, "gradient": _gradient_step, "step": _training_step}[cell.mode]
     step = make(cell, reference, plane)
-    return (lambda: cell.runtime.by_events(step)) if plane == "device" else step
+
+    def alone() -> None:
+        cell.last = None
+        step()
+
+    return (lambda: cell.runtime.by_events(alone)) if plane == "device" else alone
 
 
 def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
@@ -229,7 +235,6 @@ def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -
     if plane == "host":
 
         def host() -> None:
-            cell.last = None
             cell.last = result = runtime.forward(*runtime.put(arrays))
             runtime.get(result)
 
@@ -237,7 +242,6 @@ def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -
     inputs, forward, wait = runtime.put(arrays), runtime.forward, runtime.wait
 
     def resident() -> None:
-        cell.last = None
         cell.last = result = forward(*inputs)
         wait(result)
 
@@ -250,7 +254,6 @@ def _gradient_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) 
     if plane == "host":
 
         def host() -> None:
-            cell.last = None
             cell.last = result = runtime.gradients(runtime.put(arrays), runtime.put([labels])[0])
             runtime.fetch(result)
 
@@ -258,7 +261,6 @@ def _gradient_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) 
     inputs, (target,) = runtime.put(arrays), runtime.put([labels])
 
     def resident() -> None:
-        cell.last = None
         cell.last = result = runtime.gradients(inputs, target)
         runtime.wait(result)
 

@@ -26,8 +26,8 @@ from xbench.bench import Case, XBenchError
 JOB_FILES = ("jobs", "tuning_jobs", "audit_jobs", "load_jobs", "cost_jobs", "train_jobs", "export_jobs", "bisect_jobs")
 PR_SET_PDEATHSIG = 1
 # What a step frees stays with the process. By glibc's own rule it is a matter of luck, process by process, whether it
-# is given back, and its pages faulted in again by the next step: PyTorch takes 31 or 41 ms for one of lstm_ptb, JAX 37
-# or 47 (benchmarks/allocator.py). One arena, because those of other threads are given back whatever the thresholds.
+# is given back, and its pages faulted in again by the next step: PyTorch takes 29 or 39 ms for one of lstm_ptb, JAX 34
+# to 49 (benchmarks/allocator.txt). One arena, because those of other threads are given back whatever the thresholds.
 # Before 2.35 glibc takes no larger number for the first.
 NEW = tuple(map(int, re.findall(r"\d+", platform.libc_ver()[1]))) >= (2, 35)
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30 if NEW else 2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}

@@ -1,7 +1,7 @@
 """The table of all runtimes of ours: where each is, what it needs, what it can be told."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xbench.converters.artifact import TEXTS
 
@@ -50,28 +50,24 @@ AUTOCAST = {
     "fp16": Lower("torch.autocast", modes=FORWARD),
 }
 
+TORCH = Row(
+    "xbench.runtimes.torch:Torch",
+    ("torch",),
+    "torch",
+    "native",
+    operators="torch",
+    layouts=LAYOUTS,
+    lower=AUTOCAST,
+    effort={"max cuda": ("benchmark",)},
+    events=CUDA,
+)
+
 RUNTIMES: dict[str, Row] = {
-    "torch": Row(
-        "xbench.runtimes.torch:Torch",
-        ("torch",),
-        "torch",
-        "native",
-        operators="torch",
-        layouts=LAYOUTS,
-        lower=AUTOCAST,
-        effort={"max cuda": ("benchmark",)},
-        events=CUDA,
-    ),
-    "torch_compile": Row(
-        "xbench.runtimes.torch_compile:torch_compile",
-        ("torch",),
-        "torch",
-        "native",
-        operators="torch",
-        layouts=LAYOUTS,
-        lower=AUTOCAST,
+    "torch": TORCH,
+    "torch_compile": replace(
+        TORCH,
+        entry="xbench.runtimes.torch_compile:torch_compile",
         effort={"off": ("backend=aot_eager",), "max": ("mode=default", "mode=max-autotune")},
-        events=CUDA,
     ),
     "onnxruntime": Row(
         "xbench.runtimes.onnxruntime:make",

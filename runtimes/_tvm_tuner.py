@@ -2,7 +2,7 @@
 
 What its makers' task schedulers are told is a number of trials, which on one machine are seconds and on another hours.
 Here it is a time, so the loop over tasks is ours; space, search, cost model, runner and database are TVM's. Its builder
-starts a new process for every round, which parses the intrinsics of all GPUs for half a minute: ours does not.
+starts a new process for every round, which parses the intrinsics of all GPUs again: ours does not.
 Its records lie in a folder beside the model: a search that was made is not made again, one that was interrupted goes on
 from what it has recorded.
 """

@@ -80,10 +80,11 @@ def test_every_runtime_computes_in_what_it_has_and_the_others_say_so(shell, lene
 
 
 def test_gradients_lose_what_their_precision_loses_and_no_more(shell, lenet):
-    """Behind LeNet's pooling bfloat16 costs some gradients 8 % of themselves, on every runtime that has it."""
+    """Behind LeNet's pooling bfloat16 costs some gradients more than floors of float32 explain."""
     words = ("--mode", "gradient", "--precision", "bf16", "--json")
     rows = json.loads(shell.run("check", "lenet", "--runtime", "torch", "--runtime", "tensorflow", *words).stdout)
-    assert [(row["status"], row["class"]) for row in rows] in ([("PASS", "bf16")] * 2, [("PASS", "half")] * 2), rows
+    assert [row["status"] for row in rows] == ["PASS"] * 2, rows
+    assert {row["class"] for row in rows} <= {"bf16", "half"}
 
 
 @pytest.mark.parametrize(("share", "status"), [(0.01, "PASS"), (0.02, "FAIL")])
