@@ -15,7 +15,7 @@ import numpy as np
 
 from xbench import models
 from xbench.bench import timing
-from xbench.bench.jobs import _CELL, Cell, step_of
+from xbench.bench.cell import CELL, Cell, proving, step_of
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, verdict
 from xbench.runtimes import Options, Trainer, load
@@ -30,15 +30,17 @@ LOOK = 0.1  # seconds that it takes at least to tell CPUs: the system counts a t
 def audit(plane: str, rounds: int, seconds: float, cpus: list[int]) -> dict[str, Any]:
     """Steps on inputs it has seen and on others, in so many rounds or as many as `seconds` allow, and what is left to
     be fetched behind them; then the CPUs it uses where all of `cpus` are open to it, and when nothing is asked."""
-    (cell,), seconds = _CELL, max(seconds, LOOK)
+    (cell,), seconds = CELL, max(seconds, LOOK)
     facts = _answers(cell, plane, rounds, seconds)
+    cell.proof += sum(sum(facts[name]) for name in TIMES)
     whole = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
     short = whole < seconds  # more steps of a long one would cost more than its timing
     facts |= {"same": _repeats(cell) if short else None, "stale": _is_stale(cell) if short else None}
     _idle()  # what computes our own sums has threads, too
     limit = 1 + int(4 * seconds / whole)  # of what it may have begun when the time is over
     facts |= _cpu_use(cell, seconds, limit, cpus) | {"idle_cpus": _idle()}
-    return facts | {"placed": cell.runtime.placed(), "gpu_open": _gpu_is_open()}
+    facts |= {"placed": cell.runtime.placed(), "gpu_open": _gpu_is_open()}
+    return facts | {"proof_s": cell.proof}
 
 
 def _answers(cell: Cell, plane: str, rounds: int, seconds: float) -> dict[str, Any]:
@@ -97,7 +99,8 @@ def _repeats(cell: Cell) -> float | None:
         return None
     runs = []
     for _ in range(2):
-        cell.steps[0]()
+        with proving(cell):
+            cell.steps[0]()
         runs.append([np.array(value) for value in _fetched(cell)])
     pairs = [(a, b) for a, b in zip(*runs, strict=True) if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f")]
     far = [verdict.distance(a, b)[0] / (verdict.size_of(b)[0] or 1.0) for a, b in pairs]
@@ -140,7 +143,8 @@ def _cpu_use(cell: Cell, seconds: float, limit: int, cpus: list[int]) -> dict[st
     with _opened(cpus):
         threads, others = _thread_seconds(), _children_seconds()
         cpu, start = time.process_time(), time.perf_counter()
-        timing.sample(cell.steps, seconds, limit)
+        with proving(cell):
+            timing.sample(cell.steps, seconds, limit)
         used, wall = time.process_time() - cpu, time.perf_counter() - start
         used, after = used + _children_seconds() - others, _thread_seconds()
     spent = [[b - a for a, b in zip(threads.get(n, (0, 0)), now, strict=True)] for n, now in after.items()]

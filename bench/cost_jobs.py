@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from xbench.bench import roofline, timing, usage
-from xbench.bench.jobs import _CELL, Cell
+from xbench.bench.cell import CELL, Cell
 from xbench.converters.artifact import WEIGHTS, Artifact, read_weights
 from xbench.converters.optimizer import slots
 from xbench.parity import candidate
@@ -21,7 +21,7 @@ def cost(batch: int) -> dict[str, Any]:
 
     The peak is less what xbench itself holds in the process: the float64 results of the proof.
     """
-    (cell,) = _CELL
+    (cell,) = CELL
     info, found = cell.artifact.info, usage.total(cell.usage)
     held = sum(a.nbytes for each in cell.references for name, a in each.items() if not _is_given(name))
     sizes = {name: array.nbytes for name, array in read_weights(cell.artifact.folder)["params"].items()}

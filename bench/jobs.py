@@ -1,15 +1,14 @@
 """What a worker can be asked to do, beside the jobs of `tuning_jobs.py`, `audit_jobs.py`, `load_jobs.py`,
 `cost_jobs.py`, `export_jobs.py`, `train_jobs.py` and `bisect_jobs.py`.
 
-Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`_CELL`): a
+Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`CELL`): a
 runtime made ready, the references it is proved on, the steps to time.
 """
 
 import importlib
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -17,30 +16,13 @@ from zipfile import BadZipFile
 import numpy as np
 
 from xbench.bench import XBenchError, health, machine, timing, usage
+from xbench.bench.cell import CELL, Cell, proving, steps_of
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
-from xbench.runtimes import Options, Runtime, Trainer, load, parse, table
+from xbench.runtimes import Options, Trainer, load, parse, table
 
 LEAD = 4  # steps at most, of which a block does not count the times
-
-
-@dataclass
-class Cell:
-    """The runtime a worker has made ready."""
-
-    artifact: Artifact
-    runtime: Runtime
-    mode: str
-    references: list[dict[str, np.ndarray]]
-    precision: str = "fp32"
-    steps: list[Callable[[], object]] = field(default_factory=list)
-    last: Any = None
-    turn: int = 0
-    usage: list[dict[str, Any]] = field(default_factory=list)
-
-
-_CELL: list[Cell] = []
 
 
 def answer(
@@ -77,7 +59,7 @@ def open_cell(
     packages = table()[parse(runtime)[0]].packages
     options = Options(mode, device, threads, layout=layout, precision=precision)
     cell, times = made_ready(Artifact.read(artifact), runtime, options, [expected_of(path) for path in references])
-    _CELL[:] = [cell]
+    CELL[:] = [cell]
     return {"times": times, "versions": versions((*packages, "numpy")), "tuned": cell.runtime.tuned()}
 
 
@@ -93,7 +75,7 @@ def made_ready(
     compiled = ready.prepare(candidate.inputs_of(arrays[0]), arrays[0]["labels"], dropout=False)
     prepared = time.perf_counter()
     cell = Cell(model, ready, options.mode, arrays, options.precision)
-    cell.steps = _steps(cell, "resident")
+    cell.steps = steps_of(cell, "resident")
     before = time.perf_counter()
     cell.steps[0]()
     first = time.perf_counter() - before
@@ -103,7 +85,7 @@ def made_ready(
 
 def certify() -> dict[str, Any]:
     """What the runtime holds of the model."""
-    (cell,) = _CELL
+    (cell,) = CELL
     return certificate.certify(cell.artifact, cell.runtime.held())
 
 
@@ -136,40 +118,43 @@ def expected_of(path: str) -> dict[str, np.ndarray]:
 
 def check(index: int) -> dict[str, Any]:
     """The verdict on one reference."""
-    (cell,) = _CELL
+    (cell,) = CELL
     expected, first = cell.references[index], cell.references[0]
     inputs = candidate.inputs_of(expected)
     if [a.shape for a in inputs] != [a.shape for a in candidate.inputs_of(first)]:
-        cell.runtime.prepare(inputs, expected["labels"], dropout=False)  # another batch size
+        with proving(cell):
+            cell.runtime.prepare(inputs, expected["labels"], dropout=False)  # another batch size
     return _judged(cell, expected)
 
 
 def _judged(cell: Cell, expected: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    given = candidate.run(cell.runtime, cell.artifact, cell.mode, expected)
+    with proving(cell):
+        given = candidate.run(cell.runtime, cell.artifact, cell.mode, expected)
     return verdict.judge(given, expected, cell.precision).as_dict()
 
 
 def check_more(path: str) -> dict[str, Any]:
     """The verdict on one more reference, which is not kept."""
-    (cell,) = _CELL
+    (cell,) = CELL
     return _judged(cell, expected_of(path))
 
 
 def arm(plane: str) -> None:
     """Switches dropout on where there is any, and makes the steps that are timed."""
-    (cell,) = _CELL
+    (cell,) = CELL
     dropout = cell.mode != "forward" and cell.artifact.has_dropout
-    if dropout:
-        expected = cell.references[0]
-        cell.runtime.prepare(candidate.inputs_of(expected), expected["labels"], dropout=True)
-    cell.steps = _steps(cell, plane)
-    if dropout:
-        cell.steps[0]()  # who compiles in the first call does so again
+    with proving(cell):
+        if dropout:
+            expected = cell.references[0]
+            cell.runtime.prepare(candidate.inputs_of(expected), expected["labels"], dropout=True)
+        cell.steps = steps_of(cell, plane)
+        if dropout:
+            cell.steps[0]()  # some compile again
 
 
 def warm(seconds: float) -> list[float]:
     """Steps until the times are steady."""
-    (cell,) = _CELL
+    (cell,) = CELL
     return timing.warm(cell.steps, seconds)
 
 
@@ -179,7 +164,7 @@ def block(seconds: float, limit: int) -> dict[str, Any]:
     Behind a single one the first that is timed is still slower than the others, most where a step takes some
     milliseconds. Of long steps there is no time for four in half a block.
     """
-    (cell,) = _CELL
+    (cell,) = CELL
     if isinstance(cell.runtime, Trainer) and cell.mode == "step":
         cell.runtime.reset()  # so that no weight drifts to infinity or to denormals over thousands of steps
     begun, cpus = usage.begin(), machine.allowed()
@@ -210,80 +195,6 @@ def verify(cell: Cell) -> None:
         loss = float(np.asarray(cell.runtime.get(cell.last[:1])[0]))
         if not np.isfinite(loss):
             raise verdict.Changed("the loss became infinite while it was timed")
-
-
-def _steps(cell: Cell, plane: str) -> list[Callable[[], object]]:
-    """One step a reference: inputs rotate, so that a runtime that remembers its last answer is caught."""
-    return [step_of(cell, reference, plane) for reference in cell.references]
-
-
-def step_of(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
-    """What is timed: one step on the inputs and labels of a reference. It begins by letting go of the last one's
-    result: two at once would cost page faults, in some processes and not in others."""
-    make = {"forward": _forward_step, "gradient": _gradient_step, "step": _training_step}[cell.mode]
-    step = make(cell, reference, plane)
-
-    def alone() -> None:
-        cell.last = None
-        step()
-
-    return (lambda: cell.runtime.by_events(alone)) if plane == "device" else alone
-
-
-def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
-    runtime, arrays = cell.runtime, candidate.inputs_of(reference)
-    if plane == "host":
-
-        def host() -> None:
-            cell.last = result = runtime.forward(*runtime.put(arrays))
-            runtime.get(result)
-
-        return host
-    inputs, forward, wait = runtime.put(arrays), runtime.forward, runtime.wait
-
-    def resident() -> None:
-        cell.last = result = forward(*inputs)
-        wait(result)
-
-    return resident
-
-
-def _gradient_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
-    runtime, arrays, labels = cell.runtime, candidate.inputs_of(reference), reference["labels"]
-    assert isinstance(runtime, Trainer)
-    if plane == "host":
-
-        def host() -> None:
-            cell.last = result = runtime.gradients(runtime.put(arrays), runtime.put([labels])[0])
-            runtime.fetch(result)
-
-        return host
-    inputs, (target,) = runtime.put(arrays), runtime.put([labels])
-
-    def resident() -> None:
-        cell.last = result = runtime.gradients(inputs, target)
-        runtime.wait(result)
-
-    return resident
-
-
-def _training_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
-    runtime, arrays, labels = cell.runtime, candidate.inputs_of(reference), reference["labels"]
-    assert isinstance(runtime, Trainer)
-    if plane == "host":
-
-        def host() -> None:
-            cell.last = result = runtime.step(runtime.put(arrays), runtime.put([labels])[0])
-            runtime.get(result[:1])
-
-        return host
-    inputs, (target,) = runtime.put(arrays), runtime.put([labels])
-
-    def resident() -> None:
-        cell.last = result = runtime.step(inputs, target)
-        runtime.wait(result)
-
-    return resident
 
 
 JOBS = (answer, convertible, open_cell, check, check_more, certify, save, arm, warm, block)

@@ -18,7 +18,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from xbench.bench import XBenchError
-from xbench.bench.jobs import _CELL, Cell, verify
+from xbench.bench.cell import CELL, Cell
+from xbench.bench.jobs import verify
 
 LEAST, MOST = 10, 100_000  # queries of a run, or batches of an offline one; all their latencies are kept
 SEEDS = {"qsl_rng_seed": 1, "sample_index_rng_seed": 2, "schedule_rng_seed": 3}
@@ -48,7 +49,7 @@ def load(
     Raises:
         verdict.Changed: the last answer is wrong.
     """
-    (cell,) = _CELL
+    (cell,) = CELL
     loadgen = importlib.import_module("mlperf_loadgen")
     settings = _settings(loadgen, scenario, seconds, step, batches, rate, waiting)
     logs = loadgen.LogSettings()

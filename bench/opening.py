@@ -34,7 +34,7 @@ def opened(
         if reason := contracts.broken(kept, table()[parse(case.runtime)[0]].hidden):
             worker.stop()
             return record | {"status": "FAIL", "message": reason}, None
-        return record | {"times": opening}, worker
+        return record | {"times": {**opening, "proof_s": facts["proof_s"]}}, worker
     except WorkerFailure as failure:
         worker.stop()
         return failed(record, failure, case, artifact, exporter, timeout), None

@@ -185,7 +185,7 @@ def block(cell: Open, number: int, protocol: Protocol) -> None:
         cell.repeated.append(kept)
         return
     cell.blocks.append(kept)
-    cell.spent += sum(result["samples"]) + sum(result["lead"])
+    cell.spent += sum(result["samples"])
     cell.cpu, cell.wall = cell.cpu + result["cpu_s"], cell.wall + result["wall_s"]
 
 

@@ -1,7 +1,8 @@
 """The race between settings of one runtime, inside a worker that is used for nothing else."""
 
 from xbench.bench import timing
-from xbench.bench.jobs import Cell, expected_of, made_ready
+from xbench.bench.cell import Cell
+from xbench.bench.jobs import expected_of, made_ready
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options
 

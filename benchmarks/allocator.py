@@ -21,6 +21,7 @@ from pathlib import Path
 
 from xbench import models
 from xbench.bench import jobs
+from xbench.bench.cell import CELL
 from xbench.bench.prepare import Exporter
 from xbench.bench.worker import MEMORY, environment
 
@@ -29,7 +30,7 @@ STEPS = 20
 
 def stepped(hold: bool) -> tuple[float, int]:
     """The median step in seconds, and the pages faulted in by one."""
-    (cell,) = jobs._CELL
+    (cell,) = CELL
     kept, samples = None, []
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for index in range(STEPS):

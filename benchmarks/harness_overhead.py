@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench.bench import jobs, machine, timing
+from xbench.bench.cell import CELL, Cell
 from xbench.bench.prepare import Exporter
 
 NULL_SECONDS = 0.0002
@@ -34,7 +35,7 @@ def bare(step: Callable[[], Any], seconds: float) -> list[float]:
     return samples
 
 
-def session_step(runtime: str, cell: jobs.Cell, arrays: list[Any]) -> Callable[[], Any]:
+def session_step(runtime: str, cell: Cell, arrays: list[Any]) -> Callable[[], Any]:
     """A step over the framework's own object, without a line of xbench."""
     inner: Any = cell.runtime
     if runtime == "onnxruntime":
@@ -57,13 +58,13 @@ def session_step(runtime: str, cell: jobs.Cell, arrays: list[Any]) -> Callable[[
     return step
 
 
-def open_cell(runtime: str, model: str, batch: int, exporter: Exporter) -> jobs.Cell:
+def open_cell(runtime: str, model: str, batch: int, exporter: Exporter) -> Cell:
     artifact = exporter.artifact(model)
     reference = str(exporter.reference(artifact, "forward", batch, 0, "synthetic"))
     jobs.open_cell(str(artifact.folder), runtime, "forward", "cpu", machine.cpus(), "nchw", [reference])
     jobs.arm("resident")
     jobs.warm(5)
-    return jobs._CELL[0]
+    return CELL[0]
 
 
 def null_overhead(exporter: Exporter, seconds: float) -> dict[str, float]:

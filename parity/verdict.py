@@ -179,9 +179,9 @@ def blind(reference: Mapping[str, np.ndarray], names: Sequence[str] | None = Non
     names, found = names or compared(reference), None
     for name in names:
         size, _ = size_of(reference[name])
-        like = [other for other in names if _kind(other) == _kind(name)]
-        if reference[f"floor/{name}"][0] > BLIND * size and size > 0 and not _cancels(size, like, reference):
-            found = name
+        if reference[f"floor/{name}"][0] > BLIND * size and size > 0:
+            like = [other for other in names if _kind(other) == _kind(name)]
+            found = found if _cancels(size, like, reference) else name
     return found
 
 

@@ -1,6 +1,5 @@
 """JAX: the printed program under `jax.jit`, compiled ahead of the first call."""
 
-import functools
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from xbench.converters import jax as ops
 from xbench.converters import standalone
 from xbench.converters.artifact import Artifact
+from xbench.converters.generic.normalize import Switched
 from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.converters.optimizer import Functions, by_slot, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
@@ -45,6 +45,7 @@ class Jax(Trainer):
         self.apply = self.program.bind(ops.TABLE)
         self.orders = kernel_orders(self.program) | ({} if options.trains else linear_orders(self.program))
         self.undone = inverse(self.orders)
+        self.shapes: list[Any] = []
         self.reset()
 
     def reset(self) -> None:
@@ -60,17 +61,21 @@ class Jax(Trainer):
         self.count, self.key = jax.device_put((np.float32(0), jax.random.key(0)), self.device)
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        given = self.put(inputs)
+        self.rng = Switched(self.key, jax.device_put(np.float32(dropout), self.device))
+        shapes = [array.shape for array in (*inputs, labels)]
+        if shapes == self.shapes:
+            return False
+        self.shapes, given = shapes, self.put(inputs)
         if self.options.mode == "forward":
             self.answer = jax.jit(self._forward).lower(self.params, self.state, *given).compile()
             return True
         self.answer = jax.jit(self._forward)
         if self.options.mode == "gradient":
-            loss = jax.value_and_grad(functools.partial(self._loss, dropout), has_aux=True)
-            self.call = jax.jit(loss).lower(self.params, self.state, self.key, given, self.put([labels])[0]).compile()
+            loss = jax.value_and_grad(self._loss, has_aux=True)
+            self.call = jax.jit(loss).lower(self.params, self.state, self.rng, given, self.put([labels])[0]).compile()
         else:
-            step = jax.jit(functools.partial(self._step, dropout), donate_argnums=(0, 1, 2, 3))
-            arguments = (self.params, self.state, self.memory, self.count, self.key, given, self.put([labels])[0])
+            step = jax.jit(self._step, donate_argnums=(0, 1, 2, 3))
+            arguments = (self.params, self.state, self.memory, self.count, self.rng, given, self.put([labels])[0])
             self.call = step.lower(*arguments).compile()
         return True
 
@@ -81,15 +86,13 @@ class Jax(Trainer):
     def _forward(self, params, state, *inputs):
         return self.apply(self._as_onnx(params), state, *inputs)[0]
 
-    def _loss(self, dropout, params, state, key, inputs, labels):
-        rng = key if dropout else None
+    def _loss(self, params, state, rng, inputs, labels):
         outputs, changed = self.apply(self._as_onnx(params), state, *inputs, training=True, rng=rng)
         return ops.cross_entropy(outputs[0], labels), changed
 
-    def _step(self, dropout, params, state, memory, count, key, inputs, labels):
-        key = jax.random.fold_in(key, count.astype("int32"))
-        loss = jax.value_and_grad(functools.partial(self._loss, dropout), has_aux=True)
-        (value, changed), grads = loss(params, state, key, inputs, labels)
+    def _step(self, params, state, memory, count, rng, inputs, labels):
+        rng = rng._replace(rng=jax.random.fold_in(rng.rng, count.astype("int32")))
+        (value, changed), grads = jax.value_and_grad(self._loss, has_aux=True)(params, state, rng, inputs, labels)
         params, memory = update(self.rule, count + 1, params, grads, memory, FUNCTIONS)
         return value, params, {**state, **changed}, memory, count + 1
 
@@ -101,11 +104,11 @@ class Jax(Trainer):
         return self.answer(self.params, self.state, *inputs)
 
     def gradients(self, inputs: Sequence[Any], labels: Any) -> tuple[Any, Any]:
-        (loss, _), grads = self.call(self.params, self.state, self.key, inputs, labels)
+        (loss, _), grads = self.call(self.params, self.state, self.rng, inputs, labels)
         return loss, grads
 
     def step(self, inputs: Sequence[Any], labels: Any) -> Any:
-        arguments = (self.params, self.state, self.memory, self.count, self.key, inputs, labels)
+        arguments = (self.params, self.state, self.memory, self.count, self.rng, inputs, labels)
         loss, self.params, self.state, self.memory, self.count = self.call(*arguments)
         return loss, self.params, self.state
 

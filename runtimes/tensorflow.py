@@ -11,6 +11,7 @@ import tensorflow as tf
 from xbench.converters import standalone
 from xbench.converters import tensorflow as ops
 from xbench.converters.artifact import Artifact
+from xbench.converters.generic.normalize import Switched
 from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.converters.optimizer import Functions, by_slot, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
@@ -59,6 +60,8 @@ class TensorFlow(Trainer):
                 for slot in (slots(self.rule) if step else ())
             }
             self.count = tf.Variable(0.0, trainable=False)
+            self.active = tf.Variable(0.0, trainable=False)  # dropout
+        self.shapes: list[Any] = []
 
     def _initial(self) -> dict[str, np.ndarray]:
         """The parameters, kernels of convolutions in TensorFlow's order of axes, in which they are kept."""
@@ -73,7 +76,11 @@ class TensorFlow(Trainer):
         self.count.assign(0.0)
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        self.dropout, self.batches = dropout, tuple(array.shape[0] for array in inputs[:1] if array.ndim)
+        self.active.assign(float(dropout))
+        shapes = [array.shape for array in (*inputs, labels)]
+        if shapes == self.shapes:
+            return False
+        self.shapes, self.batches = shapes, tuple(array.shape[0] for array in inputs[:1] if array.ndim)
         body = {"forward": self._forward, "gradient": self._gradients, "step": self._step}[self.options.mode]
         arrays = [*inputs] if self.options.mode == "forward" else [*inputs, labels]
         signature = [tf.TensorSpec(array.shape, array.dtype) for array in arrays]
@@ -108,7 +115,7 @@ class TensorFlow(Trainer):
         *inputs, labels = arrays
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(params)
-            rng = 1 if self.dropout else None
+            rng = Switched(1, tf.convert_to_tensor(self.active))
             outputs, changed = self.apply(self._as_onnx(params), state, *inputs, training=True, rng=rng)
             loss = ops.cross_entropy(outputs[0], labels)
         grads = tape.gradient(loss, params, unconnected_gradients=tf.UnconnectedGradients.ZERO)

@@ -4,7 +4,6 @@ They are not made from `parity/mistakes/`: what finds a mistake must not be what
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,9 +49,8 @@ def updated(rule: Callable[..., Any]) -> Callable[..., Trainer]:
     """JAX with another update: of a rule, the step's number, a parameter, its gradient, the arrays kept for it."""
 
     class Wrong(Jax):
-        def _step(self, dropout, params, state, memory, count, key, inputs, labels):  # type: ignore[no-untyped-def]
-            loss = jax.value_and_grad(functools.partial(self._loss, False), has_aux=True)
-            (value, changed), grads = loss(params, state, key, inputs, labels)
+        def _step(self, params, state, memory, count, rng, inputs, labels):  # type: ignore[no-untyped-def]
+            (value, changed), grads = jax.value_and_grad(self._loss, has_aux=True)(params, state, rng, inputs, labels)
             new, kept = {}, {slot: {} for slot in memory}
             for name, p in params.items():
                 old = {slot: memory[slot][name] for slot in memory}
@@ -68,7 +66,7 @@ def losses(change: Callable[[Any, Any], Any]) -> Callable[..., Trainer]:
     """JAX with another loss, of logits and labels."""
 
     class Wrong(Jax):
-        def _loss(self, dropout, params, state, key, inputs, labels):  # type: ignore[no-untyped-def]
+        def _loss(self, params, state, rng, inputs, labels):  # type: ignore[no-untyped-def]
             outputs, changed = self.apply(self._as_onnx(params), state, *inputs, training=True, rng=None)
             return change(outputs[0], labels), changed
 

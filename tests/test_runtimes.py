@@ -125,7 +125,8 @@ inputs = [np.random.default_rng(0).uniform(-1.7, 1.7, (1, 3, 32, 32)).astype(np.
 labels = np.zeros(1, np.int64)
 alive = {}
 for dropout in (False, True):
-    runtime.prepare(inputs, labels, dropout=dropout)
+    made = runtime.prepare(inputs, labels, dropout=dropout)
+    assert not (made and dropout), "what was proved without dropout is compiled again with it"
     given, (target,) = runtime.put(inputs), runtime.put([labels])
     found = [runtime.fetch(runtime.gradients(given, target))[1] for _ in range(5)]
     signals = [grads["fc2.weight"][0] / grads["fc2.bias"][0] for grads in found]

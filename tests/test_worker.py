@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from fault_kit import cpu_seconds, is_alive
 
-from xbench.bench import jobs
+from xbench.bench.cell import Cell, step_of
 from xbench.bench.prepare import ORACLE
 from xbench.bench.worker import OUT_OF_MEMORY, Worker, WorkerFailure, environment
 
@@ -185,6 +185,7 @@ def test_an_interrupted_call_ends_the_worker(start, lenet):
 ORPHAN = """
 import os, signal, sys
 from pathlib import Path
+from xbench.bench.cell import Cell, step_of
 from xbench.bench.prepare import ORACLE
 from xbench.bench.worker import Worker
 worker = Worker(Path(sys.argv[1]))
@@ -305,9 +306,9 @@ class Result:
 @pytest.mark.parametrize("plane", ["resident", "host"])
 @pytest.mark.parametrize("mode", ["forward", "gradient"])
 def test_a_step_lets_go_of_the_result_of_the_one_before(plane, mode, monkeypatch):
-    monkeypatch.setattr(jobs, "Trainer", Remembering)
+    monkeypatch.setattr("xbench.bench.cell.Trainer", Remembering)
     runtime, reference = Remembering(), {"input/0": np.zeros(1, np.float32), "labels": np.zeros(1, np.int64)}
-    step = jobs.step_of(jobs.Cell(None, runtime, mode, [reference]), reference, plane)
+    step = step_of(Cell(None, runtime, mode, [reference]), reference, plane)
     for _ in range(3):
         step()
     assert runtime.last is not None
