@@ -15,13 +15,16 @@ from xbench.runtimes import Runtime, Trainer
 
 @dataclass
 class Cell:
-    """The runtime a worker has made ready. `proof` are the seconds that it has worked to be proved and audited."""
+    """The runtime a worker has made ready. `references` are what its steps read, and what those of forward are compared
+    with; `paths` where they lie whole. `proof` are the seconds that it has worked to be proved and audited."""
 
     artifact: Artifact
     runtime: Runtime
     mode: str
     references: list[dict[str, np.ndarray]]
     precision: str = "fp32"
+    device: str = "cpu"
+    paths: list[str] = field(default_factory=list)
     steps: list[Callable[[], object]] = field(default_factory=list)
     last: Any = None
     turn: int = 0

@@ -16,7 +16,5 @@ def whole(case: Case, worker: Worker, timeout: float, say: Callable[[str], None]
     except WorkerFailure:
         return None
     worker.stop()
-    if case.device != "cpu":
-        found["energy_j"] = None  # what is counted are processors: a GPU is in none of their counters
     best = peak.measured(case.device, case.threads, worker.log.parent, say) or {}
     return {**found, "peak_flops": best.get("flops"), "bandwidth": best.get("bandwidth")}

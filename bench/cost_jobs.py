@@ -19,7 +19,7 @@ WHILE = 0.15  # seconds of repeating one product or copy
 def cost(batch: int) -> dict[str, Any]:
     """The cost of the cell that has been timed, but for what the machine could do; docs/results.md says what is what.
 
-    The peak is less what xbench itself holds in the process: the float64 results of the proof.
+    The peak is less what xbench itself holds in the process: of forward, the float64 results of the proof.
     """
     (cell,) = CELL
     info, found = cell.artifact.info, usage.total(cell.usage)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xbench.bench import gpu
+
 ROOT = Path("/")
 TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds; the system counts CPU time in these
 LEAST = 5 * TICK  # seconds below which the system's counters tell nothing
@@ -72,7 +74,7 @@ def disturbance(found: dict[str, Any]) -> str | None:
         return f"other processes used {found['others']:.0%} of its CPUs"
     if found["throttled"]:
         return "its CPUs were throttled"
-    return None
+    return gpu.disturbance(found.get("gpu"))
 
 
 def _clock(cpus: Collection[int], root: Path) -> float | None:

@@ -8,20 +8,20 @@ runtime made ready, the references it is proved on, the steps to time.
 import importlib
 import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from xbench.bench import XBenchError, health, machine, timing, usage
+from xbench.bench import XBenchError, gpu, health, machine, memory, timing, usage
 from xbench.bench.cell import CELL, Cell, proving, steps_of
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
 from xbench.runtimes import Options, Trainer, load, parse, table
 
+GIVEN = ("input/", "labels")  # of a reference: what steps read
 LEAD = 4  # steps at most, of which a block does not count the times
 
 
@@ -58,7 +58,9 @@ def open_cell(
     """Loads, compiles and makes the first call, each timed by itself."""
     packages = table()[parse(runtime)[0]].packages
     options = Options(mode, device, threads, layout=layout, precision=precision)
-    cell, times = made_ready(Artifact.read(artifact), runtime, options, [expected_of(path) for path in references])
+    given = [expected_of(path, "" if mode == "forward" else GIVEN) for path in references]
+    cell, times = made_ready(Artifact.read(artifact), runtime, options, given)
+    cell.paths = references
     CELL[:] = [cell]
     return {"times": times, "versions": versions((*packages, "numpy")), "tuned": cell.runtime.tuned()}
 
@@ -74,13 +76,14 @@ def made_ready(
     loaded = time.perf_counter()
     compiled = ready.prepare(candidate.inputs_of(arrays[0]), arrays[0]["labels"], dropout=False)
     prepared = time.perf_counter()
-    cell = Cell(model, ready, options.mode, arrays, options.precision)
+    cell = Cell(model, ready, options.mode, arrays, options.precision, options.device)
     cell.steps = steps_of(cell, "resident")
     before = time.perf_counter()
     cell.steps[0]()
     first = time.perf_counter() - before
-    compile_s = prepared - loaded if compiled else None
-    return cell, {"load_s": loaded - start, "compile_s": compile_s, "first_s": first}
+    if compiled:
+        return cell, {"load_s": loaded - start, "compile_s": prepared - loaded, "first_s": first}
+    return cell, {"load_s": loaded - start, "compile_s": None, "first_s": prepared - loaded + first}
 
 
 def certify() -> dict[str, Any]:
@@ -104,44 +107,41 @@ def save(artifact: str, runtime: str, device: str, layout: str, batch: int, fold
     }
 
 
-def expected_of(path: str) -> dict[str, np.ndarray]:
-    """The arrays of a reference.
+def expected_of(path: str, names: str | tuple[str, ...] = "") -> dict[str, np.ndarray]:
+    """The arrays of a reference whose names begin so.
 
     Raises:
         XBenchError: the file cannot be read.
     """
     try:
-        return verdict.read(Path(path))
+        return verdict.read(Path(path), names)
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise XBenchError(f"{path} is damaged: delete it") from error
 
 
 def check(index: int) -> dict[str, Any]:
-    """The verdict on one reference."""
+    """The verdict on one of the references that the cell was opened with."""
     (cell,) = CELL
-    expected, first = cell.references[index], cell.references[0]
+    return check_more(cell.paths[index])
+
+
+def check_more(path: str) -> dict[str, Any]:
+    """The verdict on a reference, which is not kept."""
+    (cell,) = CELL
+    expected = expected_of(path)
     inputs = candidate.inputs_of(expected)
-    if [a.shape for a in inputs] != [a.shape for a in candidate.inputs_of(first)]:
-        with proving(cell):
-            cell.runtime.prepare(inputs, expected["labels"], dropout=False)  # another batch size
-    return _judged(cell, expected)
-
-
-def _judged(cell: Cell, expected: Mapping[str, np.ndarray]) -> dict[str, Any]:
     with proving(cell):
+        if [a.shape for a in inputs] != [a.shape for a in candidate.inputs_of(cell.references[0])]:
+            cell.runtime.prepare(inputs, expected["labels"], dropout=False)  # another batch size
         given = candidate.run(cell.runtime, cell.artifact, cell.mode, expected)
     return verdict.judge(given, expected, cell.precision).as_dict()
 
 
-def check_more(path: str) -> dict[str, Any]:
-    """The verdict on one more reference, which is not kept."""
-    (cell,) = CELL
-    return _judged(cell, expected_of(path))
-
-
 def arm(plane: str) -> None:
-    """Switches dropout on where there is any, and makes the steps that are timed."""
+    """Switches dropout on where there is any, and makes the steps that are timed. What the proof took is given back: it
+    is no memory of theirs."""
     (cell,) = CELL
+    memory.give_back()
     dropout = cell.mode != "forward" and cell.artifact.has_dropout
     with proving(cell):
         if dropout:
@@ -168,15 +168,20 @@ def block(seconds: float, limit: int) -> dict[str, Any]:
     if isinstance(cell.runtime, Trainer) and cell.mode == "step":
         cell.runtime.reset()  # so that no weight drifts to infinity or to denormals over thousands of steps
     begun, cpus = usage.begin(), machine.allowed()
+    looks = [gpu.look() if cell.device == "cuda" else None]
     before = health.look(cpus, time.process_time())
     lead = timing.sample(cell.steps, seconds / 2, LEAD, cell.turn)
     samples = timing.sample(cell.steps, seconds, limit, cell.turn + len(lead))
     after = health.look(cpus, time.process_time())
-    cell.usage.append(usage.end(begun, len(lead) + len(samples)))
+    looks.append(gpu.look() if cell.device == "cuda" else None)
+    on_gpu, used = gpu.between(*looks), usage.end(begun, len(lead) + len(samples))
+    if cell.device == "cuda":
+        used["joules"] = on_gpu and on_gpu["joules"]
+    cell.usage.append(used)
     cell.turn += len(lead) + len(samples)
     verify(cell)
     found = {"cpu_s": after.own - before.own, "wall_s": after.wall - before.wall}
-    return {"samples": samples, "lead": lead, **found, "health": health.between(before, after, cpus)}
+    return {"samples": samples, "lead": lead, **found, "health": health.between(before, after, cpus) | {"gpu": on_gpu}}
 
 
 def verify(cell: Cell) -> None:

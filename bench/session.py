@@ -1,6 +1,7 @@
 """One comparison: all cells that differ in the runtime alone, proved first, then timed in interleaved blocks.
 
-The workers of all cells are alive at once, exactly one awake. A round gives every cell one block, in random order, so
+The workers of all cells are alive at once, exactly one awake. They are opened in random order: on some machines the
+last is faster for as long as it lives, by where its memory lies. A round gives every cell one block, in random order, so
 that a drift of the machine meets all of them alike; ratios are later taken round by round. A block that something else
 disturbed is told and run again. A cell's process ends when its interval is narrow enough or its budget is spent; with
 several processes (`Protocol.processes`) the cells are then opened again, for as many rounds. A cell is recorded at once
@@ -11,8 +12,8 @@ import itertools
 import random
 import statistics
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,9 @@ def run(
     say: Callable[[str], None],
 ) -> Iterator[Record]:
     """Proves and times the cells of one group; yields each record as soon as it is final."""
-    session, waiting = uuid.uuid4().hex[:12], list(cases)
+    session = uuid.uuid4().hex[:12]
+    shuffle = random.Random(session).shuffle
+    waiting = in_order(cases, 0, session)
 
     def begin(case: Case) -> "Open | Record":
         say(f"{case.runtime}: load, compile, check")
@@ -104,20 +107,29 @@ def run(
                     yield cell
             for left in reversed(range(protocol.processes)):
                 timed: list[Open] = []
-                for ended in _rounds(alive, numbers, protocol, say):
+                for ended in _rounds(alive, numbers, protocol, say, shuffle):
                     if isinstance(ended, Open):
                         timed.append(ended)
                     if not (isinstance(ended, Open) and left):
                         yield _final(ended, protocol) if isinstance(ended, Open) else ended
-                for before in timed if left else ():
-                    cell = begin(before.case)
+                before = {cell.case: cell for cell in timed if left}
+                for case in in_order(before, protocol.processes - left, session):
+                    cell = begin(case)
                     if isinstance(cell, Open):
-                        alive.append(_continued(cell, before))
+                        alive.append(_continued(cell, before[case]))
                     else:
                         yield cell
         finally:
             for cell in alive:
                 cell.worker.stop()
+
+
+def in_order(cases: Iterable[Case], process: int, session: str) -> list[Case]:
+    """The cases in the order in which their processes of this number are opened: random, and every second time that of
+    the time before backwards, so that what one gains by being the last it loses by being the first."""
+    order = sorted(cases, key=astuple)
+    random.Random(f"{session} {process // 2}").shuffle(order)
+    return order[::-1] if process % 2 else order
 
 
 def _continued(cell: Open, before: Open) -> Open:
@@ -148,11 +160,14 @@ def warmed(
 
 
 def _rounds(
-    alive: list[Open], numbers: Iterator[int], protocol: Protocol, say: Callable[[str], None]
+    alive: list[Open],
+    numbers: Iterator[int],
+    protocol: Protocol,
+    say: Callable[[str], None],
+    shuffle: Callable[[list[Open]], None],
 ) -> Iterator[Open | Record]:
     """Gives every cell a block a round until each has converged or spent its budget; yields those, their processes
     ended, and the records of those that failed."""
-    shuffle = random.Random(0).shuffle
     while alive:
         number = next(numbers)
         shuffle(alive)

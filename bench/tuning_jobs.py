@@ -2,7 +2,7 @@
 
 from xbench.bench import timing
 from xbench.bench.cell import Cell
-from xbench.bench.jobs import expected_of, made_ready
+from xbench.bench.jobs import GIVEN, expected_of, made_ready
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options
 
@@ -17,7 +17,7 @@ def race(
     sides: list[tuple[str, str]],
 ) -> list[float | None]:
     """The median step of each side, a runtime's word and a layout; null for one that cannot be opened."""
-    model, arrays = Artifact.read(artifact), [expected_of(path) for path in references]
+    model, arrays = Artifact.read(artifact), [expected_of(path, GIVEN) for path in references]
     opened: dict[int, Cell] = {}
     for number, (runtime, layout) in enumerate(sides):
         try:

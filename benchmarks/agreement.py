@@ -1,7 +1,7 @@
 """Does `xbench time` measure what each runtime's own tool measures? OpenVINO's benchmark_app, torch.utils.benchmark,
 and a bare loop over an ONNX Runtime session, on ResNet-50 and lstm_ptb, forward, one thread.
 
-    python benchmarks/agreement.py [--turns 8] [--seconds 3] [--model M ...] [--json]
+    python benchmarks/agreement.py [--turns 8] [--seconds 3] [--model M ...] [--runtime R ...] [--json]
 
 In every turn one process of xbench and one of the tool are measured, in random order, both new: xbench's proved and
 audited as in `xbench time`, the tool's as its makers run it, on the same converted model (PyTorch: the same module),
@@ -166,6 +166,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--model", action="append", help="resnet50 or lstm_ptb; default: both")
+    parser.add_argument("--runtime", action="append", choices=[*TOOLS], help="default: all three")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--tool", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -177,7 +178,7 @@ def main() -> int:
         exporter = Exporter(Path(folder))
         try:
             for model, batch in CELLS:
-                for runtime in TOOLS if model in (options.model or [model]) else ():
+                for runtime in (options.runtime or TOOLS) if model in (options.model or [model]) else ():
                     case = Case(model, runtime, "forward", batch)
                     row = agreement(case, exporter, options.turns, options.seconds, Path(folder))
                     rows.append({"model": model, "runtime": runtime, **row})

@@ -66,7 +66,7 @@ def report() -> int:
         print(f"  the runtimes': {name:17} {seconds:7.1f} s")
     of_jobs = {
         "open_cell": spent["open_cell"] - sum(theirs[name] for name in PHASES if name != "proof_s"),
-        "proofs and audits": sum(spent.pop(name) for name in PROOF) - theirs["proof_s"],
+        "proofs and audits": sum(spent.pop(name, 0.0) for name in PROOF) - theirs["proof_s"],
         "warm": spent["warm"] - theirs["warm-up"],
         "block": spent["block"] - theirs["steps"],
     }

@@ -1,12 +1,12 @@
 """Are equals told apart, is a slowdown of 5 % found, does a drift of 20 % change a ratio? On real runtimes.
 
-    python benchmarks/told_apart.py [--sessions 25] [--processes 7] [--json FILE] [RUNTIME ...]
+    python benchmarks/told_apart.py [--sessions 13] [--processes 8] [--json FILE] [RUNTIME ...]
 
-In every session three cells are timed side by side, as `xbench time` does: a runtime, the same again, and one whose
-forward pass takes 5 % longer (it waits, once it is done). Told apart is what `xbench show` would not mark with a `~`:
-the 95 % interval of the ratio does not hold 1: of single sessions, and of groups of `--processes` sessions, drawn at
-random, which is what `xbench time --processes` measures. For `xbench compare` stores are made of as many sessions each,
-in turns, so that no session is on both sides.
+In every session three cells are timed side by side, as `xbench time --processes 2` does: a runtime, the same again, and
+one whose forward pass takes 5 % longer (it waits, once it is done). Told apart is what `xbench show` would not mark with
+a `~`: the 95 % interval of the ratio does not hold 1: of single processes, and of groups of sessions, drawn at random,
+that have `--processes` together. For `xbench compare` stores are made of as many sessions each, in turns, so that no
+session is on both sides.
 
 The drift is planted: two cells that take the time they are told, 2 and 3 ms, which grows by 20 % while they are timed.
 Beside the ratio stands what one gets who times one after the other. Exit code 1 where a bound is missed: 5 of 100
@@ -35,7 +35,8 @@ from xbench.bench.ratio import paired_ratio
 
 RUNTIMES = ("onnxruntime", "openvino", "torch", "jax")
 MODEL, BATCH, SLOWER = "lenet", 64, 0.05
-PROTOCOL = session.Protocol(budget=1.0)
+PROTOCOL = session.Protocol(budget=2.0, processes=2)
+GROUPS = 25  # that are drawn of a runtime's sessions
 NAMES = ("a", "b", "slow")
 
 
@@ -62,8 +63,10 @@ def hush(_: str) -> None:
 def side_by_side(found: list[dict[str, Any]], processes: int) -> dict[str, int]:
     """How many pairs of equals were told apart, and of slow ones, by the ratios of so many processes a cell."""
     apart = {"equals": 0, "slow": 0, "of": 0}
-    for group in groups(len(found), processes):
-        blocks = {name: joined([found[place][name] for place in group]) for name in NAMES}
+    single = [[(place, process)] for place in range(len(found)) for process in range(PROTOCOL.processes)]
+    several = [[(place, process) for place in group for process in (0, 1)] for group in groups(len(found), processes)]
+    for group in single if processes == 1 else several:
+        blocks = {name: joined([(found[place][name], process) for place, process in group]) for name in NAMES}
         equal, slow = (paired_ratio(blocks[name], blocks["a"], np.random.default_rng(0)) for name in ("b", "slow"))
         apart["equals"] += not (equal.low or 0) <= 1 <= (equal.high or math.inf)
         apart["slow"] += (slow.low or 0) > 1
@@ -71,27 +74,26 @@ def side_by_side(found: list[dict[str, Any]], processes: int) -> dict[str, int]:
     return apart
 
 
-def joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The blocks of several sessions as those of one with as many processes: each was proved, warmed and timed anew."""
+def joined(processes: list[tuple[dict[str, Any], int]]) -> list[dict[str, Any]]:
+    """The blocks of processes of several sessions as those of one: each was proved, warmed and timed anew."""
     return [
         {**block, "process": place, "round": 1000 * place + block["round"]}
-        for place, record in enumerate(records)
+        for place, (record, process) in enumerate(processes)
         for block in record["times"]["blocks"]
+        if block["process"] == process
     ]
 
 
-def groups(number: int, size: int) -> list[list[int]]:
-    """As many groups as there are sessions: each by itself, or drawn at random."""
-    draw = random.Random(1)
-    return [
-        [place] if size == 1 else draw.sample(range(number), size) for place in range(number if number >= size else 0)
-    ]
+def groups(number: int, processes: int) -> list[list[int]]:
+    """Sessions that have so many processes together, drawn at random."""
+    draw, size = random.Random(1), processes // PROTOCOL.processes
+    return [draw.sample(range(number), size) for _ in range(GROUPS if number >= size else 0)]
 
 
 def one_after_the_other(found: list[dict[str, Any]], runs: int) -> dict[str, int]:
     """The same of `xbench compare`, on stores of so many sessions each, drawn at random, in turns."""
     apart = {"equals": 0, "slow": 0, "of": 0}
-    for group in groups(len(found), 2 * runs):
+    for group in groups(len(found), 2 * runs * PROTOCOL.processes):
         old = [alike(found[place]["a"]) for place in group[::2]]
         for name, key in (("b", "equals"), ("slow", "slow")):
             (change,) = compare(old, [alike(found[place][name]) for place in group[1::2]])
@@ -128,8 +130,8 @@ def drifted(exporter: Exporter, logs: Path) -> tuple[float, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runtimes", nargs="*", metavar="RUNTIME", default=[*RUNTIMES])
-    parser.add_argument("--sessions", type=int, default=25)
-    parser.add_argument("--processes", type=int, default=7)
+    parser.add_argument("--sessions", type=int, default=13)
+    parser.add_argument("--processes", type=int, default=8, help="an even number")
     parser.add_argument(
         "--json", type=Path, help="Keep the records here; those that are there already are not measured."
     )
@@ -156,7 +158,7 @@ def report(kept: dict[str, list[dict[str, Any]]], processes: int, ratio: float) 
     ways = {
         "ratio, 1 process": lambda found: side_by_side(found, 1),
         f"ratio, {processes} processes": lambda found: side_by_side(found, processes),
-        f"compare, {processes} + {processes} runs": lambda found: one_after_the_other(found, processes),
+        f"compare, {processes // 2} + {processes // 2} runs": lambda found: one_after_the_other(found, processes // 2),
     }
     print(f"{'':24} " + "".join(f"{name:>14}" for name in kept) + f"{'all':>14}")
     good = abs(math.log(ratio / 1.5)) < 0.01

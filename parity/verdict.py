@@ -240,9 +240,10 @@ def join(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         raise
 
 
-def read(path: Path) -> dict[str, np.ndarray]:
+def read(path: Path, names: str | tuple[str, ...] = "") -> dict[str, np.ndarray]:
+    """The arrays of a file whose names begin so."""
     with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+        return {name: file[name] for name in file.files if name.startswith(names)}
 
 
 class Changed(Exception):

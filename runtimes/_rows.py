@@ -79,7 +79,11 @@ RUNTIMES: dict[str, Row] = {
             "fp16": Lower("onnxruntime.transformers.float16", modes=FORWARD),
             "int8": Lower("onnxruntime.quantization", CPU, FORWARD),
         },
-        effort={"off": ("level=disable",), "max": ("level=all", "level=extended", "level=basic")},
+        effort={
+            "off": ("level=disable",),
+            "max": ("level=all", "level=extended", "level=basic"),
+            "max cuda": ("level=all", "level=extended", "provider=tensorrt"),
+        },
     ),
     "openvino": Row(
         "xbench.runtimes.openvino:make",

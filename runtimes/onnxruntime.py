@@ -1,4 +1,4 @@
-"""ONNX Runtime: its CPU or CUDA provider, all graph optimisations, intra-op threads as told."""
+"""ONNX Runtime: its CPU, CUDA or TensorRT provider, all graph optimisations, intra-op threads as told."""
 
 import shutil
 import tempfile
@@ -24,6 +24,11 @@ LEVELS = {
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 
+PROVIDERS = {
+    "cpu": {"cpu": "CPUExecutionProvider"},
+    "cuda": {"cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"},
+}
+
 
 def make(artifact: Artifact, options: Options) -> Runtime:
     return Training(artifact, options) if options.trains else Inference(artifact, options)
@@ -37,12 +42,7 @@ def _session(model: str | bytes, options: Options) -> onnxruntime.InferenceSessi
     """
     if (level := options.extra.get("level", "all")) not in LEVELS:
         raise Unavailable(f"onnxruntime:level={level}: its levels are {', '.join(LEVELS)}")
-    providers: list[Any] = ["CPUExecutionProvider"]
-    if options.device == "cuda":
-        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-            raise Unavailable("this onnxruntime has no CUDA provider: pip install 'xbench[onnxruntime-gpu]'")
-        tf32 = int(options.precision == "tf32")
-        providers = [("CUDAExecutionProvider", {"use_tf32": str(tf32)})]  # its default is TF32
+    providers = _providers(options)
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = options.threads
     settings.inter_op_num_threads = 1
@@ -50,9 +50,28 @@ def _session(model: str | bytes, options: Options) -> onnxruntime.InferenceSessi
     settings.log_severity_level = 3
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     session = onnxruntime.InferenceSession(model, settings, providers=providers)
-    if options.device == "cuda" and session.get_providers()[0] != "CUDAExecutionProvider":
-        raise Unavailable("requested CUDA, got CPU: ONNX Runtime could not start its CUDA provider")
+    wanted, got = providers[0][0], session.get_providers()[0]
+    if got != wanted:
+        raise Unavailable(f"asked for {wanted}, got {got}: ONNX Runtime could not start it")
     return session
+
+
+def _providers(options: Options) -> list[tuple[str, dict[str, str]]]:
+    """The provider that was asked for, and for TensorRT the one that takes the nodes it leaves.
+
+    Raises:
+        Unavailable: this build has none, or it is none of the device's.
+    """
+    word = options.extra.get("provider", options.device)
+    if word not in PROVIDERS[options.device]:
+        known = ", ".join(PROVIDERS[options.device])
+        raise Unavailable(f"onnxruntime:provider={word}: on {options.device} its providers are {known}")
+    name = PROVIDERS[options.device][word]
+    if name not in onnxruntime.get_available_providers():
+        raise Unavailable(f"this onnxruntime has no {name}: pip install 'xbench[onnxruntime-gpu]'")
+    # The default of CUDA's is TF32; TensorRT's heeds NVIDIA_TF32_OVERRIDE, which every worker is started with.
+    cuda = ("CUDAExecutionProvider", {"use_tf32": str(int(options.precision == "tf32"))})
+    return [(name, {}), cuda] if word == "tensorrt" else [cuda if word == "cuda" else (name, {})]
 
 
 def _placed(session: onnxruntime.InferenceSession) -> dict[str, int] | None:

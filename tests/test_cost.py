@@ -14,6 +14,7 @@ from fault_kit import records
 from rich.console import Console
 
 from xbench.bench import energy, machine, memory, peak, roofline, usage
+from xbench.bench.worker import environment
 from xbench.bench.write import _looked_up
 from xbench.reports import COLUMNS, cost, formats, roofs, rows
 from xbench.reports.table import show_table
@@ -157,6 +158,31 @@ def test_the_peak_is_that_of_the_steps_alone_or_says_that_it_is_not():
     assert usage.total(blocks)["peak_memory_of"] == "steps"
     blocks[1]["of_steps"] = False
     assert usage.total(blocks)["peak_memory_of"] == "process"
+
+
+GIVEN_BACK = """
+import numpy as np
+from pathlib import Path
+from xbench.bench.memory import give_back
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+held = [np.ones(12_500) for _ in range(2000)]  # 200 MB
+last = np.ones(12_500)
+del held
+before = resident()
+give_back()
+print(before - resident())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
+def test_what_the_proof_took_is_given_back():
+    answer = subprocess.run(
+        [sys.executable, "-c", GIVEN_BACK], capture_output=True, text=True, env=environment("cpu", 1)
+    )
+    assert int(answer.stdout) > 150e6, answer.stderr
 
 
 MEASURED = """

@@ -243,7 +243,7 @@ def test_a_full_disk_is_one_line_and_what_was_measured_stays(shell, lenet):
 
 
 def test_ctrl_c_leaves_a_valid_store_and_no_worker(shell, lenet):
-    process = shell.start("time", "lenet", "--runtime", "fault_killed", "--runtime", "fault_hangs", *QUICK)
+    process = shell.start("time", "lenet", "--runtime", "fault_killed", "--runtime", "fault_late_hang", *QUICK)
     log = shell.folder / "stderr.log"
     assert shell.until(lambda: "[1/2] lenet fault_killed" in log.read_text()), "nothing is recorded"
     assert shell.until(lambda: workers(shell.mark)), "nothing to interrupt"

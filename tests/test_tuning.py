@@ -86,6 +86,7 @@ def test_a_wrong_word_is_one_line(shell, lenet):
         assert shell.run("time", "lenet", *words).returncode == 2
     for runtime, says in (
         ("onnxruntime:level=most", "onnxruntime:level=most: its levels are disable, basic, extended, all"),
+        ("onnxruntime:provider=tensorrt", "onnxruntime:provider=tensorrt: on cpu its providers are cpu"),
         ("tvm:tune=long", "tvm:tune=long: tune is a number of seconds"),
     ):
         (row,) = json.loads(shell.run("time", "lenet", "--runtime", runtime, *QUICK, "--json").stdout)

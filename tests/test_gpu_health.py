@@ -1,0 +1,106 @@
+"""What the driver of a GPU tells, and what of it is a disturbance. The driver is a fake: these tests need no GPU."""
+
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from xbench.bench import gpu, health
+
+
+class Refused(Exception):
+    pass
+
+
+class Driver:
+    """NVML as this package's `nvml*` functions have it, for one GPU; what is not told here is refused."""
+
+    NVMLError = Refused
+    NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
+
+    def __init__(self, **told):
+        self.told, self.asked = told, None
+
+    def __getattr__(self, name):
+        def call(*_):
+            if name not in self.told:
+                raise Refused
+            return self.told[name]
+
+        return call
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        self.asked = index
+
+    def nvmlDeviceGetHandleByUUID(self, name):
+        self.asked = name
+
+
+def on_it(*pids):
+    return [SimpleNamespace(pid=pid) for pid in pids]
+
+
+def used(**shares):
+    return [SimpleNamespace(pid=int(pid[1:]), smUtil=share) for pid, share in shares.items()]
+
+
+def test_without_a_driver_nothing_is_told(monkeypatch):
+    monkeypatch.setattr(gpu, "_nvml", lambda: None)
+    assert gpu.look() is None
+    assert gpu.between(None, None) is None
+    assert gpu.disturbance(None) is None
+
+
+def test_all_that_the_driver_tells_is_read():
+    told = {"nvmlDeviceGetClockInfo": 1980, "nvmlDeviceGetTemperature": 61}
+    told |= {"nvmlDeviceGetTotalEnergyConsumption": 5_000_000, "nvmlDeviceGetCurrentClocksThrottleReasons": 0x44}
+    told["nvmlDeviceGetComputeRunningProcesses"] = on_it(os.getpid(), os.getppid(), 1)
+    told["nvmlDeviceGetProcessUtilization"] = used(**{"p1": 30, f"p{os.getpid()}": 60})
+    assert gpu.look(Driver(**told), ours=os.getppid()) == gpu.Reading(1.98e9, 61.0, "heat", 1, 0.3, 5000.0)
+
+
+def test_what_the_driver_refuses_is_null():
+    assert gpu.look(Driver()) == gpu.Reading()
+
+
+def test_processes_of_another_numbering_are_not_called_strangers():
+    found = gpu.look(Driver(nvmlDeviceGetComputeRunningProcesses=on_it(1, 2)))
+    assert (found.others, found.busy) == (None, None)
+
+
+def test_a_process_that_has_not_computed_lately_is_there_all_the_same():
+    found = gpu.look(Driver(nvmlDeviceGetComputeRunningProcesses=on_it(os.getpid(), 1)))
+    assert (found.others, found.busy) == (1, 0.0)
+
+
+@pytest.mark.parametrize(("visible", "asked"), [("", 0), ("2,0", 2), ("GPU-5e,GPU-6f", "GPU-5e"), ("MIG-1", "MIG-1")])
+def test_the_gpu_is_the_first_that_is_visible(visible, asked, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    driver = Driver()
+    gpu.look(driver)
+    assert driver.asked == asked
+
+
+def test_a_block_takes_the_energy_between_two_looks():
+    before, after = gpu.Reading(joules=100.0), gpu.Reading(clock_hz=1e9, joules=112.5)
+    assert gpu.between(before, after)["joules"] == 12.5
+    assert gpu.between(gpu.Reading(), after)["joules"] is None
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"busy": 0.3, "others": 1}, "other processes used 30% of its GPU"),
+        ({"busy": 0.01, "others": 3}, None),
+        ({"throttled": "heat"}, "its GPU was throttled by heat"),
+        ({}, None),
+    ],
+)
+def test_what_is_called_a_disturbance(told, says):
+    quiet = {"wall_s": 1.0, **dict.fromkeys(("steal", "others", "waited", "throttled"))}
+    found = gpu.between(gpu.Reading(), gpu.Reading(**told))
+    assert health.disturbance(quiet | {"gpu": found}) == says
+
+
+def test_a_gpu_that_was_throttled_when_the_block_began_is_told():
+    assert gpu.between(gpu.Reading(throttled="heat"), gpu.Reading())["throttled"] == "heat"
