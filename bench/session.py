@@ -1,9 +1,9 @@
 """One comparison: all cells that differ in the runtime alone, proved first, then timed in interleaved blocks.
 
 The workers of all cells are alive at once, exactly one awake. They are opened in random order: on some machines the
-last is faster for as long as it lives, by where its memory lies. A round gives every cell one block, in random order, so
-that a drift of the machine meets all of them alike; ratios are later taken round by round. A block that something else
-disturbed is told and run again. A cell's process ends when its interval is narrow enough or its budget is spent; with
+last is the faster for as long as it lives. A round gives every cell one block, in random order, so that a drift of the
+machine meets all of them alike; ratios are later taken round by round. A block that something else disturbed is told
+and run again. A cell's process ends when its interval is narrow enough or its budget is spent; with
 several processes (`Protocol.processes`) the cells are then opened again, for as many rounds. A cell is recorded at once
 when its last process has ended.
 """

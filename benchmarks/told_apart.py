@@ -2,11 +2,11 @@
 
     python benchmarks/told_apart.py [--sessions 13] [--processes 8] [--json FILE] [RUNTIME ...]
 
-In every session three cells are timed side by side, as `xbench time --processes 2` does: a runtime, the same again, and
-one whose forward pass takes 5 % longer (it waits, once it is done). Told apart is what `xbench show` would not mark with
-a `~`: the 95 % interval of the ratio does not hold 1: of single processes, and of groups of sessions, drawn at random,
-that have `--processes` together. For `xbench compare` stores are made of as many sessions each, in turns, so that no
-session is on both sides.
+In every session three cells are timed side by side, as `xbench time --processes 2` does: a runtime, the same again,
+and one whose forward pass takes 5 % longer (it waits, once it is done). Told apart is what `xbench show` would not mark
+with a `~`: the 95 % interval of the ratio does not hold 1: of single processes, and of groups of sessions, drawn at
+random, that have `--processes` together. For `xbench compare` stores are made of as many sessions each, in turns, so
+that no session is on both sides.
 
 The drift is planted: two cells that take the time they are told, 2 and 3 ms, which grows by 20 % while they are timed.
 Beside the ratio stands what one gets who times one after the other. Exit code 1 where a bound is missed: 5 of 100

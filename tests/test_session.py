@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from fault_kit import only_line, records, workers
 
+from xbench.bench import Case
 from xbench.bench.prepare import ORACLE
+from xbench.bench.session import in_order
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results.md"
 QUICK = ("--budget", "0.1", "--mode", "forward", "--batch", 2, "--timeout", 30)
@@ -253,6 +255,15 @@ def test_ctrl_c_leaves_a_valid_store_and_no_worker(shell, lenet):
     assert line == "xbench: interrupted; what was measured is kept"
     assert [record["case"]["runtime"] for record in records(shell.folder / "xbench-results")] == ["fault_killed"]
     assert not shell.survivors()
+
+
+def test_cells_are_opened_in_random_order_and_then_backwards():
+    cases = [Case("lenet", runtime, "forward", 2, layout=layout) for runtime in "abc" for layout in ("nchw", "nhwc")]
+    passes = [in_order(cases, process, "a session") for process in range(6)]
+    assert all(set(order) == set(cases) for order in passes)
+    assert [passes[n + 1] == passes[n][::-1] for n in (0, 2, 4)] == [True] * 3
+    assert len({tuple(order) for order in passes}) == 6
+    assert len({tuple(in_order(cases, 0, str(number))) for number in range(20)}) > 15
 
 
 def test_what_convert_computed_of_the_oracle_time_does_not_compute_again(shell, own_cache):
