@@ -1,9 +1,9 @@
 """Two stores, cell by cell: what became slower, what no longer passes. Pure functions on records.
 
-Two runs at different times differ by more than their rounds show, so a process is one observation, as in `ratio.py`;
-each run of the same command with `--rerun` adds one. Of many cells some look slower by chance: the p-values are
-corrected so that of those said to have changed at most one in twenty has not, in the mean (Benjamini and Hochberg,
-1995, doi 10.1111/j.2517-6161.1995.tb02031.x).
+Two runs at different times differ by more than their rounds show, and by more than the processes of one of them do, so
+a run is one observation; each run of the same command with `--rerun` adds one. Of many cells some look slower by
+chance: the p-values are corrected so that of those said to have changed at most one in twenty has not, in the mean
+(Benjamini and Hochberg, 1995, doi 10.1111/j.2517-6161.1995.tb02031.x).
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xbench.bench import Case
-from xbench.bench.ratio import SESSION, Estimate, Ratio, as_ratio, moderated, observations
+from xbench.bench.ratio import SESSION, Estimate, Ratio, as_ratio, moderated, observation
 from xbench.bench.results import Record
 
 FALSE = 0.05  # of what is said to have changed, at most so much may not have
@@ -100,7 +100,7 @@ def _change(case: Case, old: list[Record], new: list[Record]) -> Change:
     if _machine(before) != _machine(after):
         return Change(case, "other machine", before, after)
     sides = [[run for run in side if _is_timed(run)] for side in (old, new)]
-    seen = [[each for run in side for each in observations(run["times"]["blocks"])] for side in sides]
+    seen = [[observation(run["times"]["blocks"]) for run in side] for side in sides]
     if not all(seen):
         return Change(case, "same", before, after)
     estimate = moderated(seen[::-1], SESSION)

@@ -105,9 +105,11 @@ def moderated(sides: Sequence[Sequence[Observation]], prior: float) -> Estimate:
     return Estimate(first - sum(rest), math.sqrt(variance * sum(1 / len(side) for side in sides)), freedom)
 
 
-def observations(blocks: Iterable[Mapping[str, Any]]) -> list[Observation]:
-    """Return the logarithm of the median time of each process of a cell, with the variance that its rounds show."""
-    return _observed(_by_process(blocks), np.random.default_rng(0))
+def observation(blocks: Iterable[Mapping[str, Any]]) -> Observation:
+    """Return the logarithm of a run's time, the mean over its processes, with the variance that their rounds show. They
+    ran at one time: of how runs at different times differ they are one observation, however many they are."""
+    values, variances = zip(*_observed(_by_process(blocks), np.random.default_rng(0)), strict=True)
+    return float(np.mean(values)), float(np.mean(variances)) / len(variances)
 
 
 def as_ratio(estimate: Estimate, paired: bool) -> Ratio:

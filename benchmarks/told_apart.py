@@ -10,7 +10,8 @@ that no session is on both sides.
 
 The drift is planted: two cells that take the time they are told, 2 and 3 ms, which grows by 20 % while they are timed.
 Beside the ratio stands what one gets who times one after the other. Exit code 1 where a bound is missed: 5 of 100
-equals told apart, 95 of 100 slowdowns found, 1 %.
+equals told apart, by any way; 95 of 100 slowdowns found, by the ratio of several processes; 1 %. What `compare` finds
+is told, and has no bound: it is as good as the machine is the same at different times.
 """
 
 import argparse
@@ -155,9 +156,10 @@ def main() -> int:
 
 
 def report(kept: dict[str, list[dict[str, Any]]], processes: int, ratio: float) -> int:
+    bounded = f"ratio, {processes} processes"
     ways = {
         "ratio, 1 process": lambda found: side_by_side(found, 1),
-        f"ratio, {processes} processes": lambda found: side_by_side(found, processes),
+        bounded: lambda found: side_by_side(found, processes),
         f"compare, {processes // 2} + {processes // 2} runs": lambda found: one_after_the_other(found, processes // 2),
     }
     print(f"{'':24} " + "".join(f"{name:>14}" for name in kept) + f"{'all':>14}")
@@ -169,7 +171,7 @@ def report(kept: dict[str, list[dict[str, Any]]], processes: int, ratio: float) 
             shown = "".join(f"{row[key]:>7} of {row['of']:<3}" for row in rows)
             print(f"{way if key == 'equals' else '':24}{words:>14} {shown}")
         few = rows[-1]["equals"] <= 0.05 * rows[-1]["of"]
-        good = good and few and (way.startswith("ratio, 1 ") or rows[-1]["slow"] >= 0.95 * rows[-1]["of"])
+        good = good and few and (way != bounded or rows[-1]["slow"] >= 0.95 * rows[-1]["of"])
     print("within the bounds" if good else "outside of the bounds")
     return int(not good)
 

@@ -58,6 +58,26 @@ def test_of_stores_that_do_not_differ_hardly_any_is_said_to(runs):
     assert said <= 6
 
 
+def test_the_processes_of_one_run_are_one_observation():
+    """Each side is one run of eight processes, all of them off by what its moment made them: told apart as seldom as
+    runs of one process are."""
+    generator, said = np.random.default_rng(9), 0
+    for _ in range(200):
+        sides = []
+        for _ in range(2):
+            run = record(moment := math.exp(generator.normal(0, SESSION)))
+            blocks = [
+                {**block, "process": process, "samples": [moment * generator.lognormal(0, 0.005)]}
+                for process in range(8)
+                for block in run["times"]["blocks"]
+            ]
+            sides.append([run | {"times": run["times"] | {"blocks": blocks}}])
+        (change,) = compare(*sides)
+        assert change.runs == (1, 1)
+        said += change.verdict != "same"
+    assert said <= 20
+
+
 def test_of_what_is_said_to_be_slower_at_most_one_in_twenty_is_not():
     """A quarter of 40 cells is 15 % slower, measured six times a side."""
     generator, found, false = np.random.default_rng(5), 0, 0
