@@ -12,7 +12,6 @@ import numpy as np
 from xbench.converters import jax as ops
 from xbench.converters import standalone
 from xbench.converters.artifact import Artifact
-from xbench.converters.generic.normalize import Switched
 from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.converters.optimizer import Functions, by_slot, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
@@ -61,7 +60,7 @@ class Jax(Trainer):
         self.count, self.key = jax.device_put((np.float32(0), jax.random.key(0)), self.device)
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        self.rng = Switched(self.key, jax.device_put(np.float32(dropout), self.device))
+        self.rng = self.key, jax.device_put(np.float32(dropout), self.device)
         shapes = [array.shape for array in (*inputs, labels)]
         if shapes == self.shapes:
             return False
@@ -91,7 +90,7 @@ class Jax(Trainer):
         return ops.cross_entropy(outputs[0], labels), changed
 
     def _step(self, params, state, memory, count, rng, inputs, labels):
-        rng = rng._replace(rng=jax.random.fold_in(rng.rng, count.astype("int32")))
+        rng = jax.random.fold_in(rng[0], count.astype("int32")), rng[1]
         (value, changed), grads = jax.value_and_grad(self._loss, has_aux=True)(params, state, rng, inputs, labels)
         params, memory = update(self.rule, count + 1, params, grads, memory, FUNCTIONS)
         return value, params, {**state, **changed}, memory, count + 1

@@ -11,7 +11,6 @@ import tensorflow as tf
 from xbench.converters import standalone
 from xbench.converters import tensorflow as ops
 from xbench.converters.artifact import Artifact
-from xbench.converters.generic.normalize import Switched
 from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.converters.optimizer import Functions, by_slot, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
@@ -115,7 +114,7 @@ class TensorFlow(Trainer):
         *inputs, labels = arrays
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(params)
-            rng = Switched(1, tf.convert_to_tensor(self.active))
+            rng = 1, tf.convert_to_tensor(self.active)
             outputs, changed = self.apply(self._as_onnx(params), state, *inputs, training=True, rng=rng)
             loss = ops.cross_entropy(outputs[0], labels)
         grads = tape.gradient(loss, params, unconnected_gradients=tf.UnconnectedGradients.ZERO)

@@ -1,7 +1,5 @@
 """Normalisations, and the exponentials that sum to one. Statistics are over the axes each operator names."""
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 
@@ -100,19 +98,15 @@ def LRN(xp, x, *, size, alpha=0.0001, beta=0.75, bias=1.0):
     return x / xp.power(bias + alpha / size * total, beta)
 
 
-class Switched(NamedTuple):
-    """A source of randomness with a switch: dropout acts at its rate times `active`, which a compiled program is given,
-    so that one that drops nothing and one that drops are the same program."""
-
-    rng: Any
-    active: Any
-
-
 def Dropout(xp, x, ratio=0.5, training=False, *, seed=0, rng=None, outputs=1):
-    """Inverted dropout; without a source of randomness nothing is dropped. Returns y, and where it is read the mask."""
+    """Inverted dropout; without a source of randomness nothing is dropped. Returns y, and where it is read the mask.
+
+    `rng` may be a pair of a source and a number, by which the rate is multiplied: a compiled program that is given 0
+    drops nothing, and is the same program.
+    """
     y, keep = x, np.ones(xp.shape(x), bool)
     if training and rng is not None and ratio != 0:
-        rng, rate = (rng.rng, ratio * rng.active) if isinstance(rng, Switched) else (rng, ratio)
+        rng, rate = (rng[0], ratio * rng[1]) if isinstance(rng, tuple) else (rng, ratio)
         keep = xp.greater_equal(xp.uniform(xp.shape(x), seed, rng), rate)
         y = xp.where(keep, x * (1 / (1 - rate)), 0)
     return y if outputs == 1 else (y, keep)
