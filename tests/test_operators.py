@@ -277,3 +277,22 @@ def test_gradients_are_those_of_pytorch(framework, op, index, float64):
         return
     for found, right in zip(GRADIENTS[framework](op, index), torch_gradients(op, index), strict=True):
         assert_close(found, right, 1e-5)
+
+
+def test_a_constant_is_dropped_anew_at_every_step_of_a_compiled_program():
+    """Dropout of whole channels is a product with ones that were dropped: constants, in every framework."""
+    import jax
+    import tensorflow as tf
+
+    from xbench.converters import jax as jax_ops
+    from xbench.converters import tensorflow as tf_ops
+
+    ones, told = np.ones(1000, np.float32), {"seed": 1}
+    by_key = jax.jit(lambda key, active: jax_ops.TABLE["Dropout"](ones, 0.5, True, rng=(key, active), **told))
+    keys = [jax.random.key(number) for number in (0, 1)]
+    active = tf.Variable(1.0)
+    by_state = tf.function(lambda: tf_ops.TABLE["Dropout"](ones, 0.5, True, rng=(1, active + 0.0), **told))
+    for first, second in ([np.asarray(by_key(key, 1.0)) for key in keys], [by_state().numpy() for _ in range(2)]):
+        assert (first != second).any() and first.mean() == pytest.approx(1, abs=0.1) and set(first) == {0.0, 2.0}
+    active.assign(0.0)
+    assert (np.asarray(by_key(keys[0], 0.0)) == 1).all() and (by_state().numpy() == 1).all()

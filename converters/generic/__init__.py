@@ -92,17 +92,17 @@ def _native(operator: Callable[..., Any], xp: ModuleType) -> Callable[..., Any]:
 
 
 def bind(operator: Callable[..., Any], xp: ModuleType, name: str) -> Callable[..., Any]:
-    """The operator in the arrays of `xp`, or in NumPy where nothing given is an array of `xp`."""
+    """The operator in the arrays of `xp`, or in NumPy where nothing given is an array of `xp`; but what is drawn anew at
+    every step, from an `rng`, is no constant."""
     static = STATIC_INPUTS.get(name, ())
 
     def call(*inputs: Any, **attributes: Any) -> Any:
         given = [_static(xp, v, name, i) if i in static else v for i, v in enumerate(inputs)]
         traced = [v for i, each in enumerate(given) if i not in static for v in _traced(xp, each)]
-        if not traced:
+        if not traced and attributes.get("rng") is None:
             return operator(known, *(v if i in static else typed(v) for i, v in enumerate(given)), **attributes)
-        arrays = (
-            xp.beside(v, traced[0]) if isinstance(v, np.ndarray) and i not in static else v for i, v in enumerate(given)
-        )
+        beside = functools.partial(xp.beside, like=traced[0]) if traced else xp.asarray
+        arrays = (beside(v) if isinstance(v, np.ndarray) and i not in static else v for i, v in enumerate(given))
         return operator(xp, *arrays, **attributes)
 
     return call

@@ -106,7 +106,12 @@ def Dropout(xp, x, ratio=0.5, training=False, *, seed=0, rng=None, outputs=1):
     """
     y, keep = x, np.ones(xp.shape(x), bool)
     if training and rng is not None and ratio != 0:
-        rng, rate = (rng[0], ratio * rng[1]) if isinstance(rng, tuple) else (rng, ratio)
+        ratio = float(ratio)
+        rate, scale = ratio, 1 / (1 - ratio)
+        if isinstance(rng, tuple):
+            rng, active = rng
+            rate = active * ratio
+            scale = xp.astype(1 / (1 - rate), xp.type_of(x))
         keep = xp.greater_equal(xp.uniform(xp.shape(x), seed, rng), rate)
-        y = xp.where(keep, x * (1 / (1 - rate)), 0)
+        y = xp.where(keep, scale * x, 0)
     return y if outputs == 1 else (y, keep)
