@@ -51,7 +51,7 @@ def steps_of(cell: Cell, plane: str) -> list[Callable[[], object]]:
 def step_of(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
     """What is timed: one step on the inputs and labels of a reference. It begins by letting go of the last one's
     result: two at once would cost page faults, in some processes and not in others."""
-    make = {"forward": _forward_step, "gradient": _gradient_step, "step": _training_step}[cell.mode]
+    make = _forward_step if cell.mode == "forward" else _trainer_step
     step = make(cell, reference, plane)
 
     def alone() -> None:
@@ -79,39 +79,24 @@ def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -
     return resident
 
 
-def _gradient_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
+def _trainer_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
     runtime, arrays, labels = cell.runtime, candidate.inputs_of(reference), reference["labels"]
     assert isinstance(runtime, Trainer)
+    call = runtime.gradients if cell.mode == "gradient" else runtime.step
     if plane == "host":
 
         def host() -> None:
-            cell.last = result = runtime.gradients(runtime.put(arrays), runtime.put([labels])[0])
-            runtime.fetch(result)
+            cell.last = result = call(runtime.put(arrays), runtime.put([labels])[0])
+            if cell.mode == "gradient":
+                runtime.fetch(result)
+            else:
+                runtime.get(result[:1])
 
         return host
     inputs, (target,) = runtime.put(arrays), runtime.put([labels])
 
     def resident() -> None:
-        cell.last = result = runtime.gradients(inputs, target)
-        runtime.wait(result)
-
-    return resident
-
-
-def _training_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
-    runtime, arrays, labels = cell.runtime, candidate.inputs_of(reference), reference["labels"]
-    assert isinstance(runtime, Trainer)
-    if plane == "host":
-
-        def host() -> None:
-            cell.last = result = runtime.step(runtime.put(arrays), runtime.put([labels])[0])
-            runtime.get(result[:1])
-
-        return host
-    inputs, (target,) = runtime.put(arrays), runtime.put([labels])
-
-    def resident() -> None:
-        cell.last = result = runtime.step(inputs, target)
+        cell.last = result = call(inputs, target)
         runtime.wait(result)
 
     return resident
