@@ -2,6 +2,7 @@
 it was throttled, its energy. By NVML (`pip install nvidia-ml-py`); without it or a driver nothing is told."""
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,6 +79,7 @@ def disturbance(found: dict[str, Any] | None) -> str | None:
     return f"its GPU was throttled by {found['throttled']}" if found["throttled"] else None
 
 
+@functools.cache
 def _nvml() -> Any:
     """The library with the driver open, or None."""
     try:

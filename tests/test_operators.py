@@ -294,5 +294,7 @@ def test_a_constant_is_dropped_anew_at_every_step_of_a_compiled_program():
     by_state = tf.function(lambda: tf_ops.TABLE["Dropout"](ones, 0.5, True, rng=(1, active + 0.0), **told))
     for first, second in ([np.asarray(by_key(key, 1.0)) for key in keys], [by_state().numpy() for _ in range(2)]):
         assert (first != second).any() and first.mean() == pytest.approx(1, abs=0.1) and set(first) == {0.0, 2.0}
+    whole = jax_ops.TABLE["Dropout"](ones, 1.0, True, rng=keys[0], **told)
+    assert (np.asarray(whole) == 0).all()
     active.assign(0.0)
     assert (np.asarray(by_key(keys[0], 0.0)) == 1).all() and (by_state().numpy() == 1).all()

@@ -92,8 +92,8 @@ def _native(operator: Callable[..., Any], xp: ModuleType) -> Callable[..., Any]:
 
 
 def bind(operator: Callable[..., Any], xp: ModuleType, name: str) -> Callable[..., Any]:
-    """The operator in the arrays of `xp`, or in NumPy where nothing given is an array of `xp`; but what is drawn anew at
-    every step, from an `rng`, is no constant."""
+    """The operator in the arrays of `xp`, or in NumPy where nothing given is an array of `xp`; but what an `rng` draws
+    anew at every step is no constant."""
     static = STATIC_INPUTS.get(name, ())
 
     def call(*inputs: Any, **attributes: Any) -> Any:

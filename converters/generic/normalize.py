@@ -107,11 +107,12 @@ def Dropout(xp, x, ratio=0.5, training=False, *, seed=0, rng=None, outputs=1):
     y, keep = x, np.ones(xp.shape(x), bool)
     if training and rng is not None and ratio != 0:
         ratio = float(ratio)
-        rate, scale = ratio, 1 / (1 - ratio)
+        rate, scale = ratio, 1.0  # of what is dropped whole there is nothing to scale
         if isinstance(rng, tuple):
             rng, active = rng
             rate = active * ratio
-            scale = xp.astype(1 / (1 - rate), xp.type_of(x))
+        if ratio < 1:
+            scale = xp.astype(1 / (1 - rate), xp.type_of(x)) if xp.is_array(rate) else 1 / (1 - rate)
         keep = xp.greater_equal(xp.uniform(xp.shape(x), seed, rng), rate)
         y = xp.where(keep, scale * x, 0)
     return y if outputs == 1 else (y, keep)
