@@ -37,7 +37,7 @@ env: $(READY) ## .venv with every CPU runtime and the tools, at the pinned versi
 
 run: env ## the default suite on every runtime: convert, then time, then the table
 	@echo "[1/2] converting the default suite"
-	$(XBENCH) convert --oracle
+	$(XBENCH) convert --oracle --compile
 	@echo "[2/2] checking parity and timing"
 	$(XBENCH) time --budget 1
 	@echo "Results: xbench-results/results.jsonl. Print them again with: $(XBENCH) show"

@@ -36,7 +36,7 @@ def audit(plane: str, rounds: int, seconds: float, cpus: list[int]) -> dict[str,
     whole = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
     short = whole < seconds  # more steps of a long one would cost more than its timing
     facts |= {"same": _repeats(cell) if short else None, "stale": _is_stale(cell) if short else None}
-    _idle()  # what computes our own sums has threads, too
+    _idle(looks=1)  # what computes our own sums has threads, too
     limit = 1 + int(4 * seconds / whole)  # of what it may have begun when the time is over
     facts |= _cpu_use(cell, seconds, limit, cpus) | {"idle_cpus": _idle()}
     facts |= {"placed": cell.runtime.placed(), "gpu_open": _gpu_is_open()}
@@ -197,15 +197,16 @@ def _children_seconds() -> float:
     return total
 
 
-def _idle() -> float:
-    """CPUs in use while nothing is asked of the runtime, when its threads have had time to go to sleep."""
-    end, used = time.perf_counter() + SETTLE, [1.0] * QUIET
-    while max(used[-QUIET:]) > 0.1 and time.perf_counter() < end:
+def _idle(looks: int = QUIET) -> float:
+    """CPUs in use while nothing is asked of the runtime, when its threads have had time to go to sleep: the mean of so
+    many looks in a row."""
+    end, used = time.perf_counter() + SETTLE, [1.0] * looks
+    while max(used[-looks:]) > 0.1 and time.perf_counter() < end:
         others, cpu, start = _children_seconds(), time.process_time(), time.perf_counter()
         time.sleep(WINDOW)
         spent, wall = time.process_time() - cpu, time.perf_counter() - start
         used.append((spent + _children_seconds() - others) / wall)
-    return sum(used[-QUIET:]) / QUIET
+    return sum(used[-looks:]) / looks
 
 
 def _gpu_is_open() -> bool:

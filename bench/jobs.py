@@ -62,15 +62,16 @@ def open_cell(
     cell, times = made_ready(Artifact.read(artifact), runtime, options, given)
     cell.paths = references
     CELL[:] = [cell]
-    return {"times": times, "versions": versions((*packages, "numpy")), "tuned": cell.runtime.tuned()}
+    found = {"versions": versions((*packages, "numpy")), "tuned": cell.runtime.tuned()}
+    return {"times": times, "recalled": cell.runtime.recalled(), **found}
 
 
 def made_ready(
     model: Artifact, runtime: str, options: Options, arrays: list[dict[str, np.ndarray]]
 ) -> tuple[Cell, dict[str, float | None]]:
     """A cell that has made its first step, and the seconds of loading, compiling and that step."""
-    if not table()[parse(runtime)[0]].operators:
-        importlib.import_module("onnx_ir")  # what edits the graph for it is ours: no part of the runtime's loading
+    for name in table()[parse(runtime)[0]].ours:
+        importlib.import_module(name)
     start = time.perf_counter()
     ready = load(runtime, model, options)
     loaded = time.perf_counter()

@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_c
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, digest, machine
+from xbench.bench import Case, XBenchError, digest, kernels, machine
 from xbench.bench.bisection import first_wrong
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record, base, impossible
@@ -37,12 +37,8 @@ def prove(
     input of a ReLU across its kink changes a gradient visibly, but not on two seeds out of three; a wrong network is
     wrong on all. The ratios of all seeds are in the verdict.
     """
-    paths = [
-        str(exporter.reference(artifact, case.mode, batch, seed, case.data, case.steps, case.precision))
-        for seed, batch in zip(SEEDS[:2], batches, strict=True)
-    ]
-    told, choice = settled(case, artifact, paths, worker.log.with_suffix(".race.log"), timeout)
-    opening = worker.call("open_cell", timeout, **_arguments(told, artifact, paths))
+    paths = references(case, artifact, exporter, batches)
+    opening, choice = opened_in(worker, case, artifact, paths, timeout)
     verdicts = [worker.call("check", timeout, index=index) for index in range(len(paths))]
     ratios = [v["ratio"] for v in verdicts]
     passed = [v for v in verdicts if v["status"] == "PASS"]
@@ -59,6 +55,29 @@ def prove(
     found |= {"note": ", ".join(filter(None, notes)) or None, **choice}
     found |= {"versions": record["versions"] | opening["versions"]}
     return record | found, opening["times"]
+
+
+def references(case: Case, artifact: Artifact, exporter: Exporter, batches: Sequence[int]) -> list[str]:
+    """The files that a cell is proved on."""
+    return [
+        str(exporter.reference(artifact, case.mode, batch, seed, case.data, case.steps, case.precision))
+        for seed, batch in zip(SEEDS[:2], batches, strict=True)
+    ]
+
+
+def opened_in(
+    worker: Worker, case: Case, artifact: Artifact, paths: Sequence[str], timeout: float
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Makes a cell ready in a worker; returns what that took, and what was chosen where the case leaves a choice.
+
+    Raises:
+        WorkerFailure: it cannot be made ready.
+    """
+    told, choice = settled(case, artifact, paths, worker.log.with_suffix(".race.log"), timeout)
+    arguments = _arguments(told, artifact, paths)
+    opening = worker.call("open_cell", timeout, **arguments)
+    opening["times"]["anew_s"] = kernels.anew(told, artifact, opening)
+    return opening, choice
 
 
 def cut_short(judged: dict[str, Any], steps: int) -> str | None:

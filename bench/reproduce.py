@@ -18,12 +18,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 
 from xbench.bench.scripts import FAILED, FRAMEWORKS, READERS, RECORDED, SCRIPT
 from xbench.converters import standalone
-from xbench.converters.artifact import TRAINING, WEIGHTS, Artifact
-from xbench.converters.training import DROPOUT, LABELS, select
+from xbench.converters.artifact import DROPOUT, LABELS, PARTS, WEIGHTS, Artifact
 from xbench.parity import candidate, verdict
 from xbench.runtimes import RUNTIMES, parse
 
@@ -80,9 +78,8 @@ def _save_graph(artifact: Artifact, mode: str, out: Path) -> None:
         shutil.copyfile(artifact.folder / WEIGHTS, out / WEIGHTS)
     onnx.save(model, out / GRAPH)
     onnx.checker.check_model(str(out / GRAPH))
-    if mode != "forward" and (artifact.folder / TRAINING).exists():
-        step = ir.to_proto(select(ir.load(artifact.folder / TRAINING), mode))
-        onnx.save(step, out / GRADIENT_GRAPH)
+    if mode != "forward" and (artifact.folder / PARTS[mode]).exists():
+        shutil.copyfile(artifact.folder / PARTS[mode], out / GRADIENT_GRAPH)
         onnx.checker.check_model(str(out / GRADIENT_GRAPH))
 
 

@@ -223,11 +223,12 @@ def _final(cell: Open, protocol: Protocol) -> Record:
         for number in range(len(cell.processes))
     ]
     drifts = [drift(series) or 0.0 for series in medians]
-    compiled = [each["compile_s"] for each in cell.processes]
+    compiled, anew = ([each[name] for each in cell.processes] for name in ("compile_s", "anew_s"))
     times = {
         "load_s": statistics.median(each["load_s"] for each in cell.processes),
         "compile_s": None if None in compiled else statistics.median(compiled),
         "first_s": statistics.median(each["first_s"] for each in cell.processes),
+        "anew_s": None if None in anew else statistics.median(anew),
         "median_s": interval.median,
         "low_s": interval.low,
         "high_s": interval.high,
@@ -250,6 +251,8 @@ def _remarks(times: dict[str, Any], protocol: Protocol) -> Iterator[str]:
         yield "was not steady when its warm-up ended"
     if abs(times["drift"]) > protocol.target:
         yield f"{'rose' if times['drift'] > 0 else 'fell'} by {abs(times['drift']):.0%} while it was timed"
+    if times["anew_s"] is None:
+        yield "found on disk what its first call compiles, written by none that was measured"
     reasons = [each["disturbed"] for each in times["blocks"] if each["disturbed"]]
     if 4 * len(reasons) > len(times["blocks"]):
         yield f"{len(reasons)} of {len(times['blocks'])} blocks were disturbed: {reasons[0]}"

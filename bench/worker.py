@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError
+from xbench.bench import Case, XBenchError, cache
 
 JOB_FILES = ("jobs", "tuning_jobs", "audit_jobs", "load_jobs", "cost_jobs", "train_jobs", "export_jobs", "bisect_jobs")
 PR_SET_PDEATHSIG = 1
@@ -198,6 +198,7 @@ def environment(device: str, threads: int) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "TORCHINDUCTOR_COMPILE_THREADS": str(threads),
     }
+    settings.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache.root() / "inductor"))
     if device == "cpu":
         settings |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
     return settings

@@ -11,12 +11,12 @@ from onnx_ir.passes import common
 
 from xbench.bench.memory import uncollected
 from xbench.converters import PARAMETERS, macs
-from xbench.converters.artifact import INDEX, TEXTS, TRAINING, WEIGHTS, write_weights
+from xbench.converters.artifact import INDEX, PARTS, TEXTS, TRAINING, WEIGHTS, write_weights
 from xbench.converters.convert import convert, count_operators
 from xbench.converters.fusion import fuse
 from xbench.converters.gradient import NoGradient
 from xbench.converters.layout import channels_last
-from xbench.converters.training import is_statistics, train_step
+from xbench.converters.training import is_statistics, select, train_step
 
 EXTERNAL = 2**30  # bytes of weights from which on they lie beside the graph: protobuf ends at 2 GB
 INSIDE = 1000  # bytes up to which an initializer stays in the graph all the same, if the text does not read it
@@ -66,6 +66,8 @@ def _write_training(folder: Path, model: ir.Model, trainable: list[str], facts: 
     except (NoGradient, NotImplementedError, ValueError) as error:
         return str(error)
     ir.save(step, folder / TRAINING)
+    for mode, file in PARTS.items():
+        ir.save(select(step, mode), folder / file)
     return None
 
 

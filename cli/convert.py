@@ -37,6 +37,7 @@ def convert(
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Compute in float64, too, what `time` proves forward and step against.")
     ] = False,
+    compiled: Annotated[bool, typer.Option("--compile", help="Make the kernels that torch_compile keeps.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
 ) -> None:
     """Export each model once and convert it for each runtime; what is missing is named, all at once.
@@ -44,8 +45,9 @@ def convert(
     Without MODEL it is the default suite. The results are cached by content: a second call does nothing. With --to
     the model is also written in the runtime's own form: jax, tensorflow, torch: a Python file that reads like the
     network and trains, and its weights (.safetensors), tensorflow a SavedModel beside it; openvino: its IR; tvm: a
-    library; onnxruntime: the ONNX file; each with certificate.json, which says what it holds. Exit code 1 when a
-    conversion crashed; operators that a runtime lacks are no failure of the command.
+    library; onnxruntime: the ONNX file; each with certificate.json, which says what it holds. With --compile the
+    kernels of forward and step are there when `time` asks for them; what making them took is told beside its times.
+    Exit code 1 when a conversion crashed; operators that a runtime lacks are no failure of the command.
     """
     from xbench import models
     from xbench.cli._progress import Bar
@@ -59,7 +61,7 @@ def convert(
     broken: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs, Bar(len(names) * len(targets), "convert") as bar:
         where = {"device": device, "layout": layout, "batch": batch, "output": output, "logs": Path(logs)}
-        rows = list(_rows(names, targets, forms, oracle, where, bar, broken))
+        rows = list(_rows(names, targets, forms, oracle, compiled, where, bar, broken))
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     raise typer.Exit(2 if broken else int(any(row["status"] in ("CRASH", "TIMEOUT", "OOM") for row in rows)))
@@ -70,6 +72,7 @@ def _rows(
     targets: list[str],
     forms: list[str],
     oracle: bool,
+    compiled: bool,
     where: dict[str, Any],
     bar: Any,
     broken: set[str],
@@ -92,6 +95,8 @@ def _rows(
                 row = _convert(artifact, target, where["device"], where["logs"])
                 if target in forms and row["status"] == "CONVERTED":
                     row |= _save(artifact, name, target, exporter, **where)
+                if compiled and row["status"] == "CONVERTED":
+                    row |= _compile(artifact, name, target, exporter, where["device"], where["logs"])
                 row = {"model": name, "runtime": target, **row}
                 bar.finish(_line(row))
                 yield row
@@ -104,14 +109,41 @@ def _compute_references(exporter: Any, artifact: Any, name: str, broken: set[str
     from xbench.bench import STEPS, SYNTHETIC, XBenchError
     from xbench.bench.proof import SEEDS
 
-    trained = artifact.info["classes"] and artifact.parameters
     try:
-        for mode in ("forward", "step") if trained else ("forward",):
+        for mode in _modes(artifact):
             for seed in SEEDS[:2]:
                 exporter.reference(artifact, mode, choose.batch_of(name, 1), seed, SYNTHETIC, STEPS)
     except XBenchError as error:
         typer.echo(f"xbench: {error}", err=True)
         broken.add(name)
+
+
+def _modes(artifact: Any) -> tuple[str, ...]:
+    """Those that `time` takes where none is named."""
+    return ("forward", "step") if artifact.info["classes"] and artifact.parameters else ("forward",)
+
+
+def _compile(artifact: Any, model: str, runtime: str, exporter: Any, device: str, logs: Path) -> dict[str, Any]:
+    """Makes the first call of what keeps its kernels, in a worker as `time` opens it; returns what changes in the row:
+    the seconds by mode, null where the kernels lay there already."""
+    from xbench.bench import Case, machine
+    from xbench.bench.proof import opened_in, references
+    from xbench.bench.worker import WorkerFailure, worker_of
+    from xbench.runtimes import parse, table
+
+    seconds: dict[str, float | None] = {}
+    for mode in _modes(artifact) if table()[parse(runtime)[0]].keeps else ():
+        case = Case(model, runtime, mode, choose.batch_of(model, 1), device, machine.cpus())
+        worker = worker_of(case, logs / "kernels.log")
+        try:
+            paths = references(case, artifact, exporter, [case.batch] * 2)
+            opening, _ = opened_in(worker, case, artifact, paths, 600)
+        except WorkerFailure as failure:
+            return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
+        finally:
+            worker.stop()
+        seconds[mode] = None if opening["recalled"] else opening["times"]["first_s"]
+    return {"kernels": seconds} if seconds else {}
 
 
 def _convert(artifact: Any, runtime: str, device: str, logs: Path) -> dict[str, Any]:
@@ -204,5 +236,7 @@ def _save(
 
 def _line(row: dict[str, Any]) -> str:
     detail = f": {row['message']}" if row["message"] else f" in {row['seconds']:.1f} s"
+    made = {mode: seconds for mode, seconds in row.get("kernels", {}).items() if seconds}
+    detail += f", kernels of {' and '.join(f'{mode} in {s:.1f} s' for mode, s in made.items())}" if made else ""
     detail += f": {row['files'][0]}" if row.get("files") else ""
     return f"{row['model']} -> {row['runtime']}: {row['status']}{detail}"

@@ -4,6 +4,7 @@ model.json        what it is: inputs, labels, optimizer, parameter names, operat
 model.onnx        training form: BatchNormalization and Dropout in place, weights by PyTorch name
 inference.onnx    the same without Dropout, for runtimes that read ONNX themselves
 train_step.onnx   a whole training step (`converters/training.py`), where the model has a loss
+gradient.onnx     what of it gives the loss and the gradients; step.onnx what gives the loss and the new state
 program.py        the text that `convert.py` prints
 program.nhwc.py   the same with images channels last (`converters/layout.py`), where the model has any
 weights.bin       all arrays, one behind the other; both graphs name it as their external data where they are large
@@ -94,6 +95,10 @@ class Artifact:
 
 TEXTS = {"nchw": "program.py", "nhwc": "program.nhwc.py"}  # layout -> the file of its text
 TRAINING = "train_step.onnx"
+PARTS = {"gradient": "gradient.onnx", "step": "step.onnx"}  # mode -> what of it that mode runs
+# The names of its tensors: of inputs, of outputs, and what those of gradients and of new state begin with.
+LABELS, DROPOUT, STEP = "labels", "dropout", "step"
+LOSS, GRADIENT, NEW = "loss", "gradient.", "new."
 WEIGHTS, INDEX = "weights.bin", "weights.json"
 ALIGNED, PAGE = 64, 4096  # the widest vector; from a page on, arrays begin on one, as ONNX wants of external data
 Arrays = Mapping[str, Mapping[str, np.ndarray]]

@@ -6,7 +6,7 @@ rates, 0 for none. It gives `loss`, the mean cross entropy of the first output; 
 `new.<name>` for every parameter, statistic, array of the optimizer and `step`. All operators are ONNX's own.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,12 @@ from onnx_ir.passes import common
 
 from xbench.converters import UNBIASED
 from xbench.converters._functions import expand
+from xbench.converters.artifact import DROPOUT, GRADIENT, LABELS, LOSS, NEW, STEP
 from xbench.converters.gradient import CONSTANT, RULES, differentiate
 from xbench.converters.gradient.normalize import centred, column, image_axes
 from xbench.converters.gradient.ops import Ops, dims, rank
 from xbench.converters.optimizer import Functions, slots, update
 
-LOSS, GRADIENT, NEW = "loss", "gradient.", "new."
-LABELS, DROPOUT, STEP = "labels", "dropout", "step"
 LOWERED = {"BatchNormalization", "Dropout"}
 
 
@@ -66,14 +65,6 @@ def select(model: ir.Model, mode: str) -> ir.Model:
     graph.outputs[:] = outputs
     common.RemoveUnusedNodesPass()(model)
     graph.inputs[:] = [value for value in graph.inputs if value.uses() or value in outputs]
-    return model
-
-
-def weights_as_inputs(model: ir.Model, names: Container[str]) -> ir.Model:
-    """The graph with the initializers of these names as inputs: evaluation with the weights of the moment."""
-    model = model.clone()
-    for name in [name for name in model.graph.initializers if name in names]:
-        _as_input(model.graph, name)
     return model
 
 

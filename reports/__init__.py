@@ -26,6 +26,7 @@ COLUMNS = (
         "compile_s",
         "load_s",
         "first_s",
+        "anew_s",
         "precision",
         "layout",
         "plane",
@@ -128,7 +129,7 @@ def _row(case: Case, record: Record, ratio: Row) -> Row:
     row["class"] = (record.get("parity") or {}).get("class")
     if _is_timed(record):
         times = record["times"]
-        names = ("median_s", "low_s", "high_s", "converged", "compile_s", "load_s", "first_s")
+        names = ("median_s", "low_s", "high_s", "converged", "compile_s", "load_s", "first_s", "anew_s")
         row |= {name: times.get(name) for name in names}
         row["samples_per_s"] = case.batch / times["median_s"]
         row |= _cost(record.get("cost") or {}, times["median_s"])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xbench.reports import Row, is_ranked
-from xbench.reports.formats import View, beside_name, number, seconds
+from xbench.reports.formats import View, beside_name, first_call, number, seconds
 
 ENERGY = "n/a: no energy counter could be read"
 PROBES = "the peaks are probes, which a better kernel may exceed; bytes are the least that a step must move"
@@ -46,8 +46,9 @@ def _memory(row: Row) -> str:
 
 
 def _cost_cells(row: Row) -> list[str]:
-    times = [seconds(row[name]) for name in ("median_s", "convert_s", "compile_s", "load_s", "first_s")]
-    return beside_name(row, [*times, _memory(row), joules(row["energy_j"]), size(row["artifact_bytes"])])
+    times = [seconds(row[name]) for name in ("median_s", "convert_s", "compile_s", "load_s")]
+    rest = (first_call(row), _memory(row), joules(row["energy_j"]), size(row["artifact_bytes"]))
+    return beside_name(row, [*times, *rest])
 
 
 def _cost_notes(found: Sequence[Row]) -> list[str]:

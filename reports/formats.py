@@ -66,9 +66,15 @@ def cells(row: Row) -> list[str]:
     ratio = number(row["ratio"])
     if is_tie(row):
         ratio = f"~{ratio}"
-    times = [seconds(row[name]) for name in ("compile_s", "load_s", "first_s")]
+    times = [seconds(row["compile_s"]), seconds(row["load_s"]), first_call(row)]
     shown = [seconds(row["median_s"]), interval(row), ratio, *times, number(row["samples_per_s"])]
     return beside_name(row, shown)
+
+
+def first_call(row: Row) -> str:
+    """Return the time of the first call, and what it takes where what it compiles does not lie on disk yet."""
+    kept = row["anew_s"] not in (None, row["first_s"])
+    return f"{seconds(row['first_s'])} ({seconds(row['anew_s'])} anew)" if kept else seconds(row["first_s"])
 
 
 def beside_name(row: Row, shown: list[str]) -> list[str]:

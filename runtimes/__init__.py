@@ -108,6 +108,13 @@ class Runtime(ABC):
         """
         return None
 
+    def recalled(self) -> bool:
+        """Whether it found on disk what it had compiled in another process, all of it or a part.
+
+        Called after a step. A runtime that keeps nothing compiles anew in every process.
+        """
+        return False
+
     def by_events(self, step: Callable[[], object]) -> float:
         """Runs a step between two events of the device, and returns the seconds between them by its own clock. Asked of
         a runtime only on devices that its row names in `events`."""

@@ -5,15 +5,15 @@ and writes the other, and the next step the other way around: nothing is copied,
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnx_ir as ir
+from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
 
-from xbench.converters.artifact import TRAINING, Artifact
-from xbench.converters.training import DROPOUT, GRADIENT, LABELS, LOSS, NEW, STEP, select, weights_as_inputs
+from xbench.converters.artifact import DROPOUT, GRADIENT, LABELS, LOSS, NEW, PARTS, STEP, Artifact
 from xbench.runtimes import Options, Trainer
 
 Arrays = dict[str, Any]  # by the names of the graph, on the device
@@ -21,26 +21,20 @@ Call = Callable[[Mapping[str, Any]], None]  # given what changes with every call
 
 
 class GraphTrainer(Trainer):
-    """`train_step.onnx` on a runtime that says how to compile a graph and how to run it on buffers."""
+    """The graph of a mode on a runtime that says how to compile it and how to run it on buffers."""
 
     def __init__(self, artifact: Artifact, options: Options) -> None:
         self.options, self.artifact = options, artifact
-        self.model = select(ir.load(artifact.folder / TRAINING), options.mode)
+        self.model = onnx.load(artifact.folder / PARTS[options.mode])
         self.names = [item["name"] for item in artifact.info["inputs"]]
         program = artifact.program()
         known = {**program.params, **program.state}
         own = {*self.names, LABELS}
-        shapes = {
-            str(v.name): v.shape.numpy() for v in self.model.graph.inputs if v.name not in own and v.shape is not None
-        }
+        shapes = {v.name: _shape(v) for v in self.model.graph.input if v.name not in own}
         self.initial = {n: known[n] if n in known else np.zeros(shape, np.float32) for n, shape in shapes.items()}
-        self.kept = [str(v.name).removeprefix(NEW) for v in self.model.graph.outputs if str(v.name).startswith(NEW)]
-        self.grads = {
-            str(v.name): v.shape.numpy()
-            for v in self.model.graph.outputs
-            if v.shape is not None and str(v.name).startswith(GRADIENT)
-        }
-
+        made = self.model.graph.output
+        self.kept = [v.name.removeprefix(NEW) for v in made if v.name.startswith(NEW)]
+        self.grads = {v.name: _shape(v) for v in made if v.name.startswith(GRADIENT)}
         self.sides: list[Arrays] = []  # what a step reads; the other side is what it writes
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.side = 0
@@ -79,7 +73,7 @@ class GraphTrainer(Trainer):
         if shapes == self.shapes:
             return False
         self.shapes = shapes
-        compiled = self.compile(fixed(ir.to_proto(self.model), shapes))
+        compiled = self.compile(fixed(self.model, shapes))
         self.calls = [self.bind(compiled, given, made) for given, made in zip(self.sides, self.made, strict=True)]
         self.evaluation = self.answer = None
         return True
@@ -105,13 +99,13 @@ class GraphTrainer(Trainer):
         return list(made.values())
 
     def _answering(self) -> tuple[Call, Arrays]:
-        model, state = weights_as_inputs(ir.load(self.artifact.onnx), self.initial), self.sides[self.side]
-        self.evaluation = self.evaluation or self.compile(fixed(ir.to_proto(model), self.shapes))
-        given = {str(v.name): state[str(v.name)] for v in model.graph.inputs if v.name not in self.names}
+        model, state = weights_as_inputs(self.artifact.onnx, self.initial), self.sides[self.side]
+        self.evaluation = self.evaluation or self.compile(fixed(model, self.shapes))
+        given = {v.name: state[v.name] for v in model.graph.input if v.name not in self.names}
         made, batch = {}, self.shapes[LABELS][0]
-        for value in model.graph.outputs:
-            shape = [size if isinstance(size, int) else batch for size in value.shape or ()]
-            made[str(value.name)] = self.buffer(np.zeros(shape, (value.dtype or ir.DataType.FLOAT).numpy()))
+        for value in model.graph.output:
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+            made[value.name] = self.buffer(np.zeros(_shape(value, batch), dtype))
         return self.bind(self.evaluation, given, made), made
 
     def _run(self, inputs: Sequence[Any], labels: Any) -> Arrays:
@@ -142,6 +136,25 @@ class GraphTrainer(Trainer):
     def weights(self) -> dict[str, np.ndarray]:
         program = self.artifact.program()
         return {n: self.host(v) for n, v in self.sides[self.side].items() if n in program.params or n in program.state}
+
+
+def _shape(value: onnx.ValueInfoProto, unknown: int = 0) -> list[int]:
+    return [dim.dim_value or unknown for dim in value.type.tensor_type.shape.dim]
+
+
+def weights_as_inputs(path: Path, names: Container[str]) -> onnx.ModelProto:
+    """The graph of a file with the initializers of these names as inputs: evaluation with the weights of the moment."""
+    model = onnx.load(path, load_external_data=False)
+    held = list(model.graph.initializer)
+    del model.graph.initializer[:]
+    for tensor in held:
+        if tensor.name in names:
+            model.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+            continue
+        if uses_external_data(tensor):
+            load_external_data_for_tensor(tensor, str(path.parent))
+        model.graph.initializer.append(tensor)
+    return model
 
 
 def fixed(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:

@@ -25,6 +25,8 @@ class Row:
     `on_request` take minutes to prepare, and are left out where no mode is asked for. `lower` are the precisions below
     float32 that it can be told. `effort` says what is added to its name for `--tune off`, and what is tried for `--tune
     max`; `{seconds}` is what a search may take. `events` are the devices whose own clock it can read around a step.
+    Where it `keeps` what it compiles, later processes find it on disk.
+    `ours` are the modules that its adapter, not the runtime, needs: they are imported before the clock starts.
     """
 
     entry: str
@@ -39,6 +41,8 @@ class Row:
     lower: Mapping[str, Lower] = field(default_factory=dict)
     effort: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     events: tuple[str, ...] = ()
+    ours: tuple[str, ...] = ()
+    keeps: bool = False
 
 
 LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
@@ -68,6 +72,7 @@ RUNTIMES: dict[str, Row] = {
         TORCH,
         entry="xbench.runtimes.torch_compile:torch_compile",
         effort={"off": ("backend=aot_eager",), "max": ("mode=default", "mode=max-autotune")},
+        keeps=True,
     ),
     "onnxruntime": Row(
         "xbench.runtimes.onnxruntime:make",
@@ -84,6 +89,7 @@ RUNTIMES: dict[str, Row] = {
             "max": ("level=all", "level=extended", "level=basic"),
             "max cuda": ("level=all", "level=extended", "provider=tensorrt"),
         },
+        ours=("onnx",),
     ),
     "openvino": Row(
         "xbench.runtimes.openvino:make",
@@ -92,6 +98,7 @@ RUNTIMES: dict[str, Row] = {
         "graph",
         lower=dict.fromkeys(("bf16", "fp16"), Lower("INFERENCE_PRECISION_HINT", CPU)),
         effort={"max": ("hint=latency", "hint=throughput")},
+        ours=("onnx",),
     ),
     "tensorflow": Row(
         "xbench.runtimes.tensorflow:TensorFlow",
@@ -129,6 +136,7 @@ RUNTIMES: dict[str, Row] = {
         note="untuned",
         on_request=("gradient", "step"),
         effort={"max": ("tune={seconds:g}",)},
+        ours=("onnxscript.optimizer",),
     ),
     "null": Row("xbench.runtimes.null:Null", ("onnx",), "torch", note="test", hidden=True),
 }

@@ -244,6 +244,10 @@ class Torch(Trainer):
         grads = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in self.named.items()}
         return float(result[0]), {name: grad.detach().cpu().numpy() for name, grad in grads.items()}
 
+    def recalled(self) -> bool:
+        """By Inductor's own count of the graphs that it found in its cache."""
+        return self.compiled and torch._dynamo.utils.counters["inductor"]["fxgraph_cache_hit"] > 0
+
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         return standalone.write(self.artifact.program(), "torch", name, folder)
 

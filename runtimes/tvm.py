@@ -22,9 +22,8 @@ from tvm.relax.frontend.onnx import from_onnx
 from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
 from xbench.converters import UnsupportedOps
-from xbench.converters.artifact import Artifact
+from xbench.converters.artifact import NEW, Artifact
 from xbench.converters.convert import count_operators
-from xbench.converters.training import NEW
 from xbench.runtimes import Options, Runtime, Unavailable
 from xbench.runtimes._graph import Arrays, Call, GraphTrainer, fixed
 
@@ -148,7 +147,7 @@ class Training(GraphTrainer):
     def __init__(self, artifact: Artifact, options: Options) -> None:
         super().__init__(artifact, options)
         self.device = _device(options)
-        _demand(count_operators(self.model))
+        _demand(count_operators(serde.deserialize_model(self.model)))
 
     def compile(self, model: onnx.ModelProto) -> tuple[Any, list[str], list[str]]:
         """The function, and the names of what it takes and gives."""
