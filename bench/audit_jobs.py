@@ -121,9 +121,10 @@ def _is_stale(cell: Cell) -> bool | None:
 
 
 def _outputs(cell: Cell, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    result = cell.runtime.forward(*cell.runtime.put(arrays))
-    cell.runtime.wait(result)
-    return [np.array(value) for value in cell.runtime.get(result)]
+    with proving(cell):
+        result = cell.runtime.forward(*cell.runtime.put(arrays))
+        cell.runtime.wait(result)
+        return [np.array(value) for value in cell.runtime.get(result)]
 
 
 def _apart(some: Iterable[np.ndarray], others: Iterable[np.ndarray]) -> float:

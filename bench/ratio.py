@@ -27,7 +27,7 @@ from xbench.bench.statistics import (
 )
 
 # Standard deviations of the logarithm of a time, such as benchmarks/spread.py and told_apart.py find (their .txt).
-PROCESS = 0.015  # of processes whose rounds ran side by side
+PROCESS = 0.02  # of processes whose rounds ran side by side
 SESSION = 0.04  # of processes at different times, on a machine that others use too
 FREEDOM = 6  # degrees of freedom that both are worth
 _TICK = 1e-12  # seconds; shorter than any clock resolves, and it keeps logarithms finite

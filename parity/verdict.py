@@ -79,6 +79,10 @@ def _difference(candidate: np.ndarray, reference: np.ndarray) -> np.ndarray:
     candidate, reference = np.asarray(candidate, np.float64), np.asarray(reference, np.float64)
     if candidate.shape != reference.shape:
         return np.array(math.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        plain = np.asarray(candidate - reference)
+    if np.isfinite(plain).all():
+        return plain
     finite = np.isfinite(candidate) & np.isfinite(reference)
     exact = np.where(candidate == reference, 0.0, math.inf)
     np.subtract(candidate, reference, where=finite, out=exact)
@@ -87,8 +91,11 @@ def _difference(candidate: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 def size_of(reference: np.ndarray) -> tuple[float, float]:
     """L2 norm and largest element of what is finite in a reference: the scale its errors are measured on."""
-    finite = np.abs(reference[np.isfinite(reference)])
-    return float(np.linalg.norm(finite)), float(finite.max(initial=0.0))
+    peak = max(float(reference.max(initial=0)), -float(reference.min(initial=0)))
+    if not math.isfinite(peak):
+        reference = reference[np.isfinite(reference)]
+        peak = float(np.abs(reference).max(initial=0.0))
+    return float(np.linalg.norm(reference)), peak
 
 
 def relative_error(candidate: np.ndarray, reference: np.ndarray) -> float:

@@ -19,16 +19,20 @@ from typing import Any
 import tvm
 from tvm import relax
 from tvm.s_tir import meta_schedule
+from tvm.s_tir.analysis import estimate_tir_flops
 from tvm.s_tir.meta_schedule.builder.local_builder import default_build, default_export
 from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.relax_integration import extract_tasks, extracted_tasks_to_tune_contexts
-from tvm.s_tir.meta_schedule.runner import LocalRunner, RunnerInput, RunnerResult
+from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, LocalRunner, RunnerInput, RunnerResult
 
 from xbench.runtimes import Unavailable
 
 DONE = "xbench.json"  # in the folder: what the search took
 ROUND = 16  # schedules of one loop nest that are measured before another nest is looked at
 ENDLESS = 10**6
+# A schedule is run once, or as often as a tenth of a second takes: bad ones take seconds.
+ONCE = EvaluatorConfig(number=1, repeat=1, min_repeat_ms=100)
+PATIENCE = 10.0  # seconds that one schedule may take
 
 
 def target_of(device: Any, threads: int) -> Any:
@@ -62,18 +66,22 @@ def tuned(module: Any, target: Any, folder: Path, seconds: float) -> tuple[Any, 
 
 @dataclass
 class _Task:
-    """One loop nest of the module. `weight` is how often it is run, `best` the seconds of its fastest schedule so far,
-    `idle` the rounds in a row that found none faster."""
+    """One loop nest of the module. `weight` is how often it is run, `work` what one run computes, `best` the seconds of
+    its fastest schedule so far, `idle` the rounds in a row that found none faster."""
 
     context: Any
     weight: float
-    best: float = float("inf")
+    work: float
+    best: float | None = None
     idle: int = 0
 
     @property
-    def promise(self) -> float:
-        """How much there may be to gain: one that was never measured comes first."""
-        return self.weight * self.best / (1 + self.idle)
+    def promise(self) -> tuple[bool, float]:
+        """How much there may be to gain: those that were never looked at come first, of them what computes most; those
+        of which no schedule could be measured come last."""
+        if self.best is None:
+            return (False, 0.0) if self.idle else (True, self.weight * self.work)
+        return False, self.weight * self.best / (1 + self.idle)
 
 
 def _search(module: Any, target: Any, folder: Path, seconds: float) -> dict[str, float]:
@@ -83,12 +91,13 @@ def _search(module: Any, target: Any, folder: Path, seconds: float) -> dict[str,
         model = meta_schedule.CostModel.create("xgb", num_tuning_cores=cpus)
     except ImportError as error:
         raise Unavailable("tvm:tune needs xgboost: pip install 'xbench[tvm]'") from error
+    start = time.monotonic()
     found = extracted_tasks_to_tune_contexts(extract_tasks(module, target, {}), str(folder), num_threads=cpus, seed=0)
-    tasks = [_Task(context, weight) for context, weight in zip(*found, strict=True)]
+    tasks = [_Task(context, weight, estimate_tir_flops(context.mod)) for context, weight in zip(*found, strict=True)]
     for task in tasks:
         task.context.pre_tuning(ENDLESS, ROUND, database=database, cost_model=model)
-    runner, trials, start = LocalRunner(), 0, time.monotonic()
-    while tasks and time.monotonic() - start < seconds:
+    runner, trials = LocalRunner(PATIENCE, ONCE), 0
+    while tasks and (not trials or time.monotonic() - start < seconds):
         task = max(tasks, key=lambda each: each.promise)
         candidates = task.context.generate_measure_candidates()
         if not candidates:  # all that there are were tried
@@ -138,5 +147,6 @@ def _keep(task: _Task, candidates: list[Any], results: list[Any], database: Any)
         seconds = [float(each) for each in result.run_secs]
         record = TuningRecord(candidate.sch.trace, workload, seconds, task.context.target, candidate.args_info)
         database.commit_tuning_record(record)
-        task.best = min(task.best, sum(seconds) / len(seconds))
-    task.idle = 0 if task.best < before else task.idle + 1
+        mean = sum(seconds) / len(seconds)
+        task.best = mean if task.best is None else min(task.best, mean)
+    task.idle = task.idle + 1 if task.best == before else 0

@@ -15,7 +15,6 @@ from onnx import numpy_helper
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime, Unavailable
 from xbench.runtimes._graph import Arrays, Call, GraphTrainer
-from xbench.runtimes._onnxruntime_narrow import narrowed
 
 LEVELS = {
     "disable": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -94,6 +93,8 @@ class Inference(Runtime):
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         if self.options.precision in ("fp16", "int8"):
+            from xbench.runtimes._onnxruntime_narrow import narrowed  # whose import takes as long as ONNX Runtime's
+
             with tempfile.TemporaryDirectory(prefix="xbench-narrow-") as folder:
                 arrays = dict(zip(self.names, inputs, strict=True))
                 self.session = _session(narrowed(self.path, self.options.precision, arrays, folder), self.options)
