@@ -1,27 +1,41 @@
-"""What the first call of a cell takes where nothing that it compiles lies on disk.
+"""Makes a cell ready in a worker, and knows what its first call takes where nothing that it compiles lies on disk.
 
 `torch.compile` keeps its kernels: a cell compiles once, and the first call of every later process is short. What the
 long one took is kept beside the model, by all that it depends on, and told wherever the short one is.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from xbench.bench import Case, digest, machine
+from xbench.bench.worker import Worker
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import parse, table, version
 
 FOLDER = "kernels"  # beside a model
-SHARED = ("runtime", "mode", "batch", "device", "threads", "layout", "precision")  # by cells with the same kernels
+TOLD = ("runtime", "mode", "device", "threads", "layout", "precision")  # to a worker
 
 
-def anew(case: Case, artifact: Artifact, opening: Mapping[str, Any]) -> float | None:
+def ready(worker: Worker, case: Case, artifact: Artifact, references: Sequence[str], timeout: float) -> dict[str, Any]:
+    """Opens a cell and makes its first call; returns what that took and what the runtime says of itself.
+
+    Raises:
+        WorkerFailure: it cannot be made ready.
+    """
+    told = {name: getattr(case, name) for name in TOLD}
+    where = {"artifact": str(artifact.folder), "references": list(references)}
+    opening: dict[str, Any] = worker.call("open_cell", timeout, **told, **where)
+    opening["times"]["anew_s"] = _anew(case, artifact, opening)
+    return opening
+
+
+def _anew(case: Case, artifact: Artifact, opening: Mapping[str, Any]) -> float | None:
     """Seconds of a first call that found nothing on disk: of this one, or of the one that wrote what it has found; None
     where that was not seen."""
     row, first = table()[parse(case.runtime)[0]], float(opening["times"]["first_s"])
-    told = {name: getattr(case, name) for name in SHARED}
+    told = {name: getattr(case, name) for name in (*TOLD, "batch")}
     path = artifact.folder / FOLDER / f"{digest(told, version(row), machine.describe()['cpu'])}.json"
     if opening["recalled"]:
         return _read(path)

@@ -74,10 +74,7 @@ def opened_in(
         WorkerFailure: it cannot be made ready.
     """
     told, choice = settled(case, artifact, paths, worker.log.with_suffix(".race.log"), timeout)
-    arguments = _arguments(told, artifact, paths)
-    opening = worker.call("open_cell", timeout, **arguments)
-    opening["times"]["anew_s"] = kernels.anew(told, artifact, opening)
-    return opening, choice
+    return kernels.ready(worker, told, artifact, paths, timeout), choice
 
 
 def cut_short(judged: dict[str, Any], steps: int) -> str | None:
@@ -85,12 +82,6 @@ def cut_short(judged: dict[str, Any], steps: int) -> str | None:
     if judged["steps"] in (0, steps):
         return None
     return f"behind step {judged['steps']} float32 itself loses too much to judge"
-
-
-def _arguments(case: Case, artifact: Artifact, references: Sequence[str]) -> dict[str, Any]:
-    told = ("runtime", "mode", "device", "threads", "layout", "precision")
-    where = {"artifact": str(artifact.folder), "references": list(references)}
-    return where | {name: getattr(case, name) for name in told}
 
 
 def verify(case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path) -> Record:

@@ -1,7 +1,6 @@
 """The clock: how single steps are timed inside a worker. Everything that is timed goes through `sample`."""
 
 import gc
-import statistics
 import time
 from collections.abc import Callable, Sequence
 
@@ -49,9 +48,3 @@ def warm(steps: Sequence[Step], seconds: float, limit: int = 5000, clock: Clock 
         if steady_from(samples) is not None:
             break
     return samples
-
-
-def race(sides: Sequence[Sequence[Step]], rounds: int = 7, clock: Clock = time.perf_counter) -> list[float]:
-    """The median step of each side, after one that is not counted; they take turns, so all meet the same machine."""
-    samples = [[sample(steps, 0, 1, index, clock)[0] for steps in sides] for index in range(rounds + 1)]
-    return [statistics.median(each) for each in zip(*samples[1:], strict=True)]

@@ -1,23 +1,27 @@
 """What a runtime is told beside the case: `--tune` in its makers' words, and the layout where a case leaves the choice.
 
-Every setting of `--tune max` is opened in a worker of its own and proved nowhere: they take turns, and the one whose
-step is fastest is what is opened, proved and timed. What was found is kept beside the model, by all it depends on.
+Every setting of `--tune max` is opened in a worker of its own and proved nowhere: they take turns, one awake at a time,
+and the one whose step is fastest is what is opened, proved and timed. What was found is kept beside the model, by all
+it depends on.
 """
 
+import contextlib
 import dataclasses
 import json
+import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import AUTO, Case, digest, machine
-from xbench.bench.worker import worker_of
+from xbench.bench import AUTO, Case, digest, kernels, machine
+from xbench.bench.worker import Worker, WorkerFailure, worker_of
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import layouts, parse, table, version
 
 TUNED = "tuned"  # the folder beside a model
+ROUNDS, BLOCK, STEPS = 7, 0.1, 5  # of a race: its rounds, and of each the seconds and the steps at most
 Median = tuple[str, str, float | None]  # a runtime's word, a layout, seconds
 
 
@@ -64,20 +68,46 @@ def settled(
 def _raced(
     case: Case, tried: Sequence[Case], artifact: Artifact, references: Sequence[str], log: Path, timeout: float
 ) -> dict[str, Any]:
-    """The median step of each setting (runtime, layout, seconds), null for one that cannot be opened, and the seconds
-    that it took to know."""
-    worker, start = worker_of(case, log), time.monotonic()
-    sides = [[each.runtime, each.layout] for each in tried]
-    told = {name: asdict(case)[name] for name in ("mode", "device", "threads", "precision")}
-    arguments = {"artifact": str(artifact.folder), "references": list(references), "sides": sides, **told}
-    try:
-        medians = worker.call("race", timeout + 2 * case.tune_budget, **arguments)
-    finally:
-        worker.stop()
+    """The median step of each setting (runtime, layout, seconds), null for one that cannot be opened or fails, and the
+    seconds that it took to know.
+
+    Raises:
+        WorkerFailure: all of them fail.
+    """
+    start, failed = time.monotonic(), WorkerFailure("CRASH", "nothing to try")
+    alive, medians = dict[Case, Worker](), {each: list[float]() for each in tried}
+    with contextlib.ExitStack() as stack:
+        for number, each in enumerate(tried):
+            worker = worker_of(each, log.with_suffix(f".{number}.log"))
+            stack.callback(worker.stop)
+            try:
+                kernels.ready(worker, each, artifact, references, timeout + 2 * case.tune_budget)
+                worker.pause()
+                alive[each] = worker
+            except WorkerFailure as failure:  # such as a module that calls `view` on what is channels last in memory
+                failed = failure
+        for number in range(ROUNDS):
+            for each in list(alive)[:: 1 - 2 * (number % 2)]:
+                try:
+                    medians[each].append(_block(alive[each], timeout))
+                except WorkerFailure as failure:
+                    failed = failure
+                    del alive[each]
+    if not alive:
+        raise failed
+    found = {each: statistics.median(medians[each]) for each in alive}
     return {
-        "medians": [[*side, median] for side, median in zip(sides, medians, strict=True)],
+        "medians": [[each.runtime, each.layout, found.get(each)] for each in tried],
         "seconds": time.monotonic() - start,
     }
+
+
+def _block(worker: Worker, timeout: float) -> float:
+    """The median step of one turn."""
+    worker.resume()
+    samples: list[float] = worker.call("block", timeout, seconds=BLOCK, limit=STEPS)["samples"]
+    worker.pause()
+    return statistics.median(samples)
 
 
 def as_opened(case: Case, artifact: Artifact, record: Mapping[str, Any]) -> Case:

@@ -52,9 +52,8 @@ def main() -> None:
     by = f"Printed by `{' '.join(['benchmarks/tuning.py', *sys.argv[1:]])}`."
     print(f"{by} {about['cpu']}, {about['cpus']} CPUs, shared with")
     print(f"other machines.\n\n{table.strip()}\n\n## What was tried\n")
-    print(
-        "Medians of seven steps in a race. The last column is what the search took, with TVM's import of its tuner.\n"
-    )
+    print("Medians of a race: each setting in a process of its own, in seven turns. The last column is what the search")
+    print("took, with TVM's import of its tuner.\n")
     print("| model | runtime | tried | search |\n|---|---|---|---|")
     print("\n".join(tried(record) for record in records if record["tuning"]))
 
