@@ -4,6 +4,7 @@
 long one took is kept beside the model, by all that it depends on, and told wherever the short one is.
 """
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,8 +41,9 @@ def _anew(case: Case, artifact: Artifact, opening: Mapping[str, Any]) -> float |
     if opening["recalled"]:
         return _read(path)
     if row.keeps:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(first))
+        with contextlib.suppress(OSError):  # where the cache cannot be written to, later processes do not know
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(first))
     return first
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from xbench.bench import Case, XBenchError
 
-VERSION = 4
+VERSION = 5
 # 1: the first format. 2: `contracts` and `audit`, what the runtime promises and what was measured of it. 3: several
 # processes a cell, what disturbed a block, and what a cell costs beside time. 4: `tune` and `tune_budget` in the case,
 # `tuning`, and precisions below float32.

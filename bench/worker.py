@@ -201,6 +201,8 @@ def environment(device: str, threads: int) -> dict[str, str]:
     settings.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache.root() / "inductor"))
     if device == "cpu":
         settings |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+    else:  # JAX would take three quarters of the GPU's memory, on which all cells are alive at once
+        settings.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     return settings
 
 

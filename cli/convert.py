@@ -96,7 +96,7 @@ def _rows(
                 if target in forms and row["status"] == "CONVERTED":
                     row |= _save(artifact, name, target, exporter, **where)
                 if compiled and row["status"] == "CONVERTED":
-                    row |= _compile(artifact, name, target, exporter, where["device"], where["logs"])
+                    row |= _compile(artifact, name, target, exporter, where)
                 row = {"model": name, "runtime": target, **row}
                 bar.finish(_line(row))
                 yield row
@@ -109,8 +109,9 @@ def _compute_references(exporter: Any, artifact: Any, name: str, broken: set[str
     from xbench.bench import STEPS, SYNTHETIC, XBenchError
     from xbench.bench.proof import SEEDS
 
+    trained = artifact.info["classes"] and artifact.parameters
     try:
-        for mode in _modes(artifact):
+        for mode in ("forward", "step") if trained else ("forward",):
             for seed in SEEDS[:2]:
                 exporter.reference(artifact, mode, choose.batch_of(name, 1), seed, SYNTHETIC, STEPS)
     except XBenchError as error:
@@ -118,28 +119,29 @@ def _compute_references(exporter: Any, artifact: Any, name: str, broken: set[str
         broken.add(name)
 
 
-def _modes(artifact: Any) -> tuple[str, ...]:
-    """Those that `time` takes where none is named."""
-    return ("forward", "step") if artifact.info["classes"] and artifact.parameters else ("forward",)
-
-
-def _compile(artifact: Any, model: str, runtime: str, exporter: Any, device: str, logs: Path) -> dict[str, Any]:
-    """Makes the first call of what keeps its kernels, in a worker as `time` opens it; returns what changes in the row:
-    the seconds by mode, null where the kernels lay there already."""
-    from xbench.bench import Case, machine
+def _compile(artifact: Any, model: str, runtime: str, exporter: Any, where: dict[str, Any]) -> dict[str, Any]:
+    """Makes the first call of what keeps its kernels, in a worker as `time` opens it in the modes that nobody need ask
+    for; returns what changes in the row: the seconds by mode, null where the kernels lay there already."""
+    from xbench.bench import Case, XBenchError, machine
     from xbench.bench.proof import opened_in, references
+    from xbench.bench.record import expected
     from xbench.bench.worker import WorkerFailure, worker_of
     from xbench.runtimes import parse, table
 
     seconds: dict[str, float | None] = {}
-    for mode in _modes(artifact) if table()[parse(runtime)[0]].keeps else ():
-        case = Case(model, runtime, mode, choose.batch_of(model, 1), device, machine.cpus())
-        worker = worker_of(case, logs / "kernels.log")
+    told = {name: where[name] for name in ("device", "layout")} | {"threads": machine.cpus()}
+    for mode in ("forward", "step") if table()[parse(runtime)[0]].keeps else ():
+        case = Case(model, runtime, mode, choose.batch_of(model, 1), **told)
+        if not expected(case, artifact):
+            continue
+        worker = worker_of(case, where["logs"] / "kernels.log")
         try:
             paths = references(case, artifact, exporter, [case.batch] * 2)
             opening, _ = opened_in(worker, case, artifact, paths, 600)
         except WorkerFailure as failure:
             return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
+        except XBenchError as error:  # no reference, no first call
+            return {"message": str(error)}
         finally:
             worker.stop()
         seconds[mode] = None if opening["recalled"] else opening["times"]["first_s"]

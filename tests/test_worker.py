@@ -234,6 +234,7 @@ def test_a_worker_on_the_cpu_sees_no_gpu_and_float32_means_float32(monkeypatch):
 def test_a_worker_on_the_gpu_keeps_the_gpu_that_the_user_chose(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
     assert environment("cuda", 1)["CUDA_VISIBLE_DEVICES"] == "2"
+    assert environment("cuda", 1)["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false", "all cells share one GPU"
 
 
 @pytest.mark.parametrize("threads", [1, 2])
