@@ -25,8 +25,8 @@ class Row:
     `on_request` take minutes to prepare, and are left out where no mode is asked for. `lower` are the precisions below
     float32 that it can be told. `effort` says what is added to its name for `--tune off`, and what is tried for `--tune
     max`; `{seconds}` is what a search may take. `events` are the devices whose own clock it can read around a step.
-    Where it `keeps` what it compiles, later processes find it on disk.
-    `ours` are the modules that its adapter, not the runtime, needs: they are imported before the clock starts.
+    `ours` are the modules that its adapter, not the runtime, needs: they are imported before the clock starts. Where it
+    `keeps` what it compiles, later processes find it on disk.
     """
 
     entry: str
