@@ -5,6 +5,7 @@ source, and the versions of the packages that export. All of that can be read wi
 """
 
 import contextlib
+import fcntl
 import hashlib
 import mmap
 import os
@@ -21,6 +22,7 @@ from xbench.bench import XBenchError, digest
 from xbench.bench.machine import versions
 from xbench.bench.source import Source
 
+LOCK = ".lock"  # of all folders beside it
 EXPORTERS = ("torch", "onnx", "onnxscript", "onnx-ir")
 LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])", re.DOTALL)  # protobuf's {key: "location", value: ...}
 
@@ -107,17 +109,34 @@ def written(folder: Path) -> Iterator[Path]:
 
     Where another process was faster its folder stays, which equals ours and may be in use.
     """
+    with unnamed(folder.parent, folder.name) as temporary:
+        yield temporary
+        settle(temporary, folder)
+
+
+@contextlib.contextmanager
+def unnamed(parent: Path, stem: str) -> Iterator[Path]:
+    """A temporary folder in the cache for what is named when it is made: `settle` gives it its name."""
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+        parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{stem}-"))
     except OSError as error:
         raise CacheError(f"cannot write the cache {root()}: {error.strerror}; set XBENCH_CACHE") from error
     try:
         yield temporary
-        if not (folder / "model.json").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            temporary.rename(folder)
     except OSError as error:
-        raise CacheError(f"cannot write {folder}: {error.strerror}") from error
+        raise CacheError(f"cannot write {temporary}: {error.strerror}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def settle(made: Path, folder: Path) -> None:
+    """Gives a finished folder its name, unless a whole one has that name already; one that is not whole goes.
+
+    Behind a lock: between looking and renaming, another process may finish the same.
+    """
+    with (folder.parent / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "model.json").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            made.rename(folder)

@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import os
-import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -89,15 +87,10 @@ class Exporter:
 
     def _exported_module(self, source: Source) -> Artifact:
         folder = cache.root() / "models"
-        shutil.rmtree(folder / f"{source.stem}-made-{os.getpid()}", ignore_errors=True)  # of a process long dead
-        with cache.written(folder / f"{source.stem}-made-{os.getpid()}") as temporary:
+        with cache.unnamed(folder, source.stem) as temporary:
             self._export(source, temporary)
-            made = _read(temporary)
-        name = folder / f"{source.stem}-{digest('module', source.word, made.digest, cache.makers())}"
-        if name.exists():
-            shutil.rmtree(folder / f"{source.stem}-made-{os.getpid()}")
-        else:
-            os.rename(folder / f"{source.stem}-made-{os.getpid()}", name)
+            name = folder / f"{source.stem}-{digest('module', source.word, _read(temporary).digest, cache.makers())}"
+            cache.settle(temporary, name)
         return _read(name)
 
     def reference(
