@@ -1,22 +1,22 @@
 """Does `xbench time` measure what each runtime's own tool measures? OpenVINO's benchmark_app, torch.utils.benchmark,
-and a bare loop over an ONNX Runtime session, on ResNet-50 and lstm_ptb, forward, one thread. A bare loop over an
-OpenVINO request tells what of a difference is benchmark_app's process, and what ours.
+and a bare loop over an ONNX Runtime session, on ResNet-50 and lstm_ptb, forward, one thread.
 
-    python benchmarks/agreement.py [--turns 8] [--seconds 3] [--model M ...] [--runtime R ...] [--json]
+    python benchmarks/agreement.py [--turns 8] [--rounds 10] [--seconds 0.2] [--model M ...] [--runtime R ...] [--json]
 
-In every turn one process of xbench and one of the tool are measured, in random order, both new: xbench's proved and
-audited as in `xbench time`, the tool's as its makers run it, on the same converted model (PyTorch: the same module),
-the same inputs, the same number of threads, on the same CPUs. The figure is the geometric mean over the turns of the
-ratio of the medians; `+-` is its 95 % interval, which holds how much processes differ. Exit code 1 where a ratio is off
-by more than 1 %.
+Processes of one program differ by 1.5 to 3 % on the machine at hand, by where their memory lies. So both measure the
+same here, alternately. Every turn is a new process, with a worker's variables and on as many CPUs, in which xbench's
+own jobs open a cell, prove it and warm it up; then come rounds of a block of xbench and of the tool's own loop over the
+same session, module or infer request, in random order, each after a rest, as a worker of `xbench time` rests while
+others are measured. What a tool compiles for itself, in a process of its own, is compared by agreement_apart.py.
+
+A turn gives the ratio of the two medians over its rounds. The figure is the geometric mean over the turns; `+-` is its
+95 % interval. Exit code 1 where a ratio is off by more than 1 %, or its interval is wider than that.
 """
 
 import argparse
 import json
-import math
 import os
 import random
-import re
 import statistics
 import subprocess
 import sys
@@ -24,115 +24,84 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from agreement_apart import BOUND, CELLS, loop, summary
 
-from xbench.bench import Case, session
+from xbench.bench import Case, jobs
+from xbench.bench.cell import CELL
 from xbench.bench.prepare import Exporter
-from xbench.bench.record import base
-from xbench.bench.statistics import students_t
 from xbench.bench.worker import environment
-from xbench.converters.artifact import Artifact
+from xbench.parity import candidate
 
-CELLS = (("resnet50", 1), ("lstm_ptb", 20))
-BOUND = 0.01
-
-
-def onnxruntime_loop(artifact: Artifact, arrays: list[np.ndarray], seconds: float) -> float:
-    """The loop anyone would write."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(artifact.onnx), options, providers=["CPUExecutionProvider"])
-    feed = dict(zip([each.name for each in session.get_inputs()], arrays, strict=True))
-    return _loop(lambda: session.run(None, feed), seconds)
+Loop = Callable[[Any, list[np.ndarray], float], float]
 
 
-def torch_timer(artifact: Artifact, arrays: list[np.ndarray], seconds: float) -> float:
-    """torch.utils.benchmark's own way to choose how often to run."""
+def onnxruntime_loop(runtime: Any, arrays: list[np.ndarray], seconds: float) -> float:
+    """The loop anyone would write, over the session."""
+    feed = dict(zip([each.name for each in runtime.session.get_inputs()], arrays, strict=True))
+    return loop(lambda: runtime.session.run(None, feed), seconds)
+
+
+def torch_timer(runtime: Any, arrays: list[np.ndarray], seconds: float) -> float:
+    """torch.utils.benchmark's own way to choose how often to run, over the module."""
     import torch
     from torch.utils.benchmark import Timer
 
-    from xbench import models
-
-    module = models.build(models.find(artifact.name), artifact.info["seed"]).eval()
-    words = {"module": module, "inputs": [torch.from_numpy(array) for array in arrays]}
     with torch.inference_mode():
+        words = {"module": runtime.module, "inputs": runtime.put(arrays)}
         timer = Timer("module(*inputs)", globals=words, num_threads=1)
         timer.blocked_autorange(min_run_time=0.5 * seconds)
         return float(timer.blocked_autorange(min_run_time=seconds).median)
 
 
-def benchmark_app(artifact: Artifact, arrays: list[np.ndarray], seconds: float) -> float:
-    """OpenVINO's tool, one request at a time: its median latency. That leaves out that its Python API then copies all
-    outputs into new arrays, which its duration holds and xbench's step does without."""
-    shapes = [
-        f"{item['name']}[{','.join(map(str, array.shape))}]"
-        for item, array in zip(artifact.info["inputs"], arrays, strict=True)
-    ]
-    words = ["-m", str(artifact.onnx), "-shape", ",".join(shapes), "-t", f"{seconds:.0f}"]
-    words += [
-        "-hint",
-        "none",
-        "-nstreams",
-        "1",
-        "-nthreads",
-        "1",
-        "-api",
-        "sync",
-        "-infer_precision",
-        "CPU:f32",
-        "-inference_only",
-    ]
-    if arrays[0].dtype == np.float32:
-        words += ["-ip", "f32"]  # else it feeds images as bytes
-    tool = Path(sys.executable).with_name("benchmark_app")
-    text = subprocess.run([str(tool), *words], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"Median:\s+([\d.]+) ms", text)
-    assert found, text
-    return float(found[1]) / 1e3
+def benchmark_app(runtime: Any, arrays: list[np.ndarray], seconds: float) -> float:
+    """benchmark_app's own loop, one request at a time, over the request: its median latency. That leaves out that its
+    infer() then copies all outputs into new arrays."""
+    from openvino.tools.benchmark.benchmark import Benchmark, percentile
+
+    for name, tensor in zip(runtime.names, runtime.put(arrays), strict=True):
+        runtime.request.set_tensor(name, tensor)
+    app = Benchmark("CPU", api_type="sync", inference_only=True)
+    app.duration_seconds = 1.5 * seconds  # its command takes whole seconds only
+    times, _, _ = app.sync_inference(runtime.request, SimpleNamespace(get_next_batch_size=lambda: 1))
+    return float(percentile(times, 50)) / 1e3
 
 
-def openvino_loop(artifact: Artifact, arrays: list[np.ndarray], seconds: float) -> float:
-    """The loop anyone would write who knows that `infer()` else copies the outputs."""
-    import openvino
-
-    core = openvino.Core()
-    model = core.read_model(artifact.onnx)
-    model.reshape({item["name"]: list(a.shape) for item, a in zip(artifact.info["inputs"], arrays, strict=True)})
-    settings = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": 1}
-    request = core.compile_model(model, "CPU", settings).create_infer_request()
-    for item, array in zip(artifact.info["inputs"], arrays, strict=True):
-        request.set_tensor(item["name"], openvino.Tensor(array, shared_memory=True))
-    return _loop(lambda: request.infer(share_outputs=True), seconds)
+TOOLS: dict[str, Loop] = {"openvino": benchmark_app, "torch": torch_timer, "onnxruntime": onnxruntime_loop}
 
 
-def _loop(step: Callable[[], object], seconds: float) -> float:
-    """The median step, less those of the first third."""
-    samples = []
-    end = time.perf_counter() + 1.5 * seconds
-    while (start := time.perf_counter()) < end:
-        step()
-        samples.append(time.perf_counter() - start)
-    return statistics.median(samples[len(samples) // 3 :])
+def measured_here(runtime: str, folder: str, references: list[str], seconds: float, rounds: int) -> dict[str, float]:
+    """The median step of a cell of this process, by xbench and by the runtime's tool."""
+    case = Case("", runtime, "forward", 0)
+    jobs.open_cell(folder, runtime, "forward", case.device, case.threads, case.layout, references)
+    for index in range(len(references)):
+        if (verdict := jobs.check(index))["status"] != "PASS":
+            sys.exit(f"{folder} {runtime}: {verdict}")
+    jobs.arm("resident")
+    jobs.warm(seconds * rounds)
+    (cell,) = CELL
+    arrays = candidate.inputs_of(cell.references[0])
+    sides: dict[str, Callable[[], float]] = {
+        "xbench": lambda: statistics.median(jobs.block(seconds, 10_000)["samples"]),
+        "tool": lambda: TOOLS[runtime](cell.runtime, arrays, seconds),
+    }
+    found: dict[str, list[float]] = {side: [] for side in sides}
+    for _ in range(rounds):
+        for side in random.sample(list(sides), len(sides)):
+            time.sleep(0.05)
+            found[side].append(sides[side]())
+    return {side: statistics.median(medians) for side, medians in found.items()}
 
 
-TOOLS: dict[str, Callable[[Artifact, list[np.ndarray], float], float]] = {
-    "openvino": benchmark_app,
-    "openvino_loop": openvino_loop,
-    "torch": torch_timer,
-    "onnxruntime": onnxruntime_loop,
-}
-
-
-def tool(runtime: str, artifact: Artifact, reference: Path, seconds: float) -> float:
-    """The median step of a tool, in a process of its own, on as many CPUs and with the same variables as a worker."""
-    words = [sys.executable, __file__, "--tool", runtime, str(artifact.folder), str(reference), str(seconds)]
+def measured(runtime: str, folder: str, references: list[str], seconds: float, rounds: int) -> dict[str, float]:
+    """The same in a process of its own."""
+    words = json.dumps([runtime, folder, references, seconds, rounds])
     first = min(os.sched_getaffinity(0))
     answer = subprocess.run(
-        words,
+        [sys.executable, __file__, "--here", words],
         capture_output=True,
         text=True,
         env=environment("cpu", 1),
@@ -140,79 +109,41 @@ def tool(runtime: str, artifact: Artifact, reference: Path, seconds: float) -> f
     )
     if answer.returncode:
         sys.exit(answer.stderr)
-    return float(answer.stdout.split()[-1])
-
-
-def ours(case: Case, artifact: Artifact, exporter: Exporter, seconds: float, logs: Path) -> float:
-    """The median step of one process of xbench."""
-    protocol = session.Protocol(seconds, target=0.0)
-    cell = session.warmed(case, base(case, artifact, "agreement"), artifact, exporter, protocol, logs)
-    if not isinstance(cell, session.Open):
-        sys.exit(f"{case.model} {case.runtime}: {cell['status']}: {cell['message']}")
-    try:
-        for number in range(15):
-            session.block(cell, number, protocol)
-    finally:
-        cell.worker.stop()
-    return statistics.median(second for block in cell.blocks + cell.repeated for second in block["samples"])
-
-
-def agreement(case: Case, name: str, exporter: Exporter, turns: int, seconds: float, logs: Path) -> dict[str, Any]:
-    artifact = exporter.artifact(case.model)
-    reference = exporter.reference(artifact, "forward", case.batch, 0, case.data)
-    found: dict[str, list[float]] = {"xbench": [], "tool": []}
-    for turn in range(turns):
-        sides: list[tuple[str, Callable[[], float]]] = [
-            ("xbench", lambda: ours(case, artifact, exporter, seconds, logs)),
-            ("tool", lambda: tool(name, artifact, Path(reference), seconds)),
-        ]
-        random.Random(turn).shuffle(sides)
-        for side, measure in sides:
-            found[side].append(measure())
-    logs_ = np.log(found["xbench"]) - np.log(found["tool"])
-    half = students_t(turns - 1) * float(np.std(logs_, ddof=1)) / math.sqrt(turns)
-    return {"ratio": math.exp(float(np.mean(logs_))), "half": half, **found}
-
-
-def measured_by_tool(words: list[str]) -> None:
-    runtime, folder, reference, seconds = words
-    artifact = Artifact.read(folder)
-    with np.load(reference, allow_pickle=False) as file:
-        arrays = [file[f"input/{place}"] for place in range(len(artifact.info["inputs"]))]
-    print(TOOLS[runtime](artifact, arrays, float(seconds)))
+    found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=0.2, help="of a block")
     parser.add_argument("--model", action="append", help="resnet50 or lstm_ptb; default: both")
-    parser.add_argument("--runtime", action="append", choices=[*TOOLS], help="default: all four")
+    parser.add_argument("--runtime", action="append", choices=[*TOOLS], help="default: all three")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--tool", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--here", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.tool:
-        measured_by_tool(options.tool)
+    if options.here:
+        print(json.dumps(measured_here(*json.loads(options.here))))
         return 0
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         exporter = Exporter(Path(folder))
         try:
             for model, batch in CELLS:
-                for name in (options.runtime or TOOLS) if model in (options.model or [model]) else ():
-                    runtime = name.partition("_")[0]
-                    case = Case(model, runtime, "forward", batch)
-                    row = agreement(case, name, exporter, options.turns, options.seconds, Path(folder))
-                    rows.append({"model": model, "runtime": runtime, "by": TOOLS[name].__name__, **row})
-                    medians = [1e3 * statistics.median(row[name]) for name in ("xbench", "tool")]
-                    told = f"xbench {medians[0]:7.2f} ms, {TOOLS[name].__name__:16} {medians[1]:7.2f} ms"
-                    line = f"{model:9} {runtime:12} {told}, ratio {row['ratio']:.4f} +-{row['half']:.4f}"
-                    print(line, file=sys.stderr if options.json else sys.stdout, flush=True)
+                artifact = exporter.artifact(model)
+                references = [str(exporter.reference(artifact, "forward", batch, n, Case.data)) for n in range(2)]
+                exporter.close()
+                for runtime in (options.runtime or TOOLS) if model in (options.model or [model]) else ():
+                    words = (runtime, str(artifact.folder), references, options.seconds, options.rounds)
+                    turns = [measured(*words) for _ in range(options.turns)]
+                    found = {side: [turn[side] for turn in turns] for side in ("xbench", "tool")}
+                    rows.append(summary(model, runtime, TOOLS[runtime].__name__, found, options.json))
         finally:
             exporter.close()
     if options.json:
         print(json.dumps(rows))
-    return int(any(abs(row["ratio"] - 1) > BOUND for row in rows))
+    return int(any(abs(row["ratio"] - 1) > BOUND or row["half"] > BOUND for row in rows))
 
 
 if __name__ == "__main__":
