@@ -22,8 +22,8 @@ def key(case: Case, artifact: Artifact) -> str:
     return digest(asdict(case), artifact.digest, version(row), VERSION, machine.describe()["cpu"])
 
 
-def base(case: Case, artifact: Artifact, session: str) -> Record:
-    """The part of a record that is known before anything ran."""
+def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:
+    """The part of a record that is known before anything ran; `how` it is measured is for its command line."""
     name, _ = parse(case.runtime)
     row = table()[name]
     return {
@@ -47,14 +47,14 @@ def base(case: Case, artifact: Artifact, session: str) -> Record:
         "macs": artifact.info["macs"],
         "versions": machine.versions((*row.packages, "numpy")) | {"xbench": VERSION},
         "machine": machine.describe(),
-        "command": command(case),
+        "command": command(case, how),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 
 
-def command(case: Case) -> str:
-    """The command line that measures this cell again."""
-    options = f"--runtime {case.runtime} --mode {case.mode} --batch {case.batch} --threads {case.threads}"
+def command(case: Case, how: str = "") -> str:
+    """The command line that measures this cell again; `how` long and how often is added as it is."""
+    options = f"--runtime {shlex.quote(case.runtime)} --mode {case.mode} --batch {case.batch} --threads {case.threads}"
     rest = "".join(
         f" --{name} {value}"
         for name, value, usual in (
@@ -68,7 +68,7 @@ def command(case: Case) -> str:
         )
         if value != usual
     )
-    return f"xbench time {shlex.quote(case.model)} {options}{rest} --rerun"
+    return f"xbench time {shlex.quote(case.model)} {options}{rest}{how} --rerun"
 
 
 def no_layout(runtime: str, layout: str) -> str | None:

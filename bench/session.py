@@ -53,6 +53,14 @@ class Protocol:
         return self.budget / 15
 
     @property
+    def words(self) -> str:
+        """The options of `xbench time` that say the same, those that are usual left out."""
+        told = {"--budget": self.budget, "--target-ci": self.target, "--processes": self.processes}
+        usual = Protocol()
+        kept = zip(told.items(), (usual.budget, usual.target, usual.processes), strict=True)
+        return "".join(f" {name} {value:g}" for (name, value), same in kept if value != same)
+
+    @property
     def min_blocks(self) -> int:
         """The blocks that a process gives at least."""
         return max(3, -(-self.blocks // self.processes))
@@ -93,7 +101,7 @@ def run(
 
     def begin(case: Case) -> "Open | Record":
         say(f"{case.runtime}: load, compile, check")
-        return warmed(case, base(case, artifact, session), artifact, exporter, protocol, logs)
+        return warmed(case, base(case, artifact, session, protocol.words), artifact, exporter, protocol, logs)
 
     while waiting:
         alive: list[Open] = []

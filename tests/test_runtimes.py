@@ -56,6 +56,33 @@ def test_a_runtime_computes_the_network(exporter, tmp_path, model, runtime, mode
     assert (record["status"], record["message"]) == ("PASS", None)
 
 
+LOAD = """
+import importlib, json, sys
+from xbench.bench import jobs
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import Options, load, table
+
+name, folder, mode = sys.argv[1:]
+for each in table()[name].ours:
+    importlib.import_module(each)
+before = set(sys.modules)
+load(name, Artifact.read(folder), Options(mode, "cpu", 1))
+print(json.dumps(sorted(sys.modules.keys() - before)))
+"""
+
+
+@pytest.mark.parametrize("mode", ["forward", "step"])
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino", "tvm"])
+def test_what_our_adapter_needs_is_not_in_the_load_of_a_runtime(exporter, runtime, mode):
+    """ONNX Runtime's was four times as long with its quantisation tools in it, which are not asked for here."""
+    words = [sys.executable, "-P", "-c", LOAD, runtime, str(exporter.artifact("lenet").folder), mode]
+    answer = subprocess.run(words, capture_output=True, text=True, check=True)
+    found = json.loads(answer.stdout.splitlines()[-1])
+    assert runtime in found
+    ours = ("onnx.", "onnx_ir", "onnxscript", "onnxruntime.quantization")
+    assert not [name for name in found if name.startswith(ours)]
+
+
 def test_a_module_that_other_code_converted_is_another_artifact(exporter, monkeypatch):
     """Its program and its weights may be the same, and what is said of them not."""
     first = exporter.artifact(RECURRENT).folder

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -207,6 +208,17 @@ def test_a_runtime_word_may_hold_any_characters(shell, lenet):
     word = "null:seconds=0.001,place=/a%b" + "c" * 300
     assert time(shell, word).returncode == 0
     assert list(by_runtime(shell)) == [word]
+
+
+def test_a_record_names_the_command_that_measures_it_again(shell, lenet):
+    word = f"{FAST},place=/a folder/$b"
+    assert time(shell, word, options=(*QUICK, "--processes", 2)).returncode == 0
+    (record,) = records(shell.folder / "out")
+    _, *words = shlex.split(record["command"])
+    assert shell.run(*words, "--out", "again").returncode == 0
+    (again,) = records(shell.folder / "again")
+    assert [again[name] for name in ("key", "command")] == [record[name] for name in ("key", "command")]
+    assert len(again["times"]["processes"]) == len(record["times"]["processes"]) == 2
 
 
 def test_a_file_that_is_no_model_does_not_stop_the_models_behind_it(shell, lenet):
