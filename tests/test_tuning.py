@@ -78,7 +78,7 @@ def test_tvm_is_tuned_by_its_own_tuner_and_still_the_same_network(shell, lenet):
     assert "trials in" in record["note"]
     assert "untuned" not in record["note"]
     assert record["tuning"]["seconds"] >= 5
-    assert record["command"].endswith("--tune max --tune-budget 5 --rerun")
+    assert record["command"].endswith("--tune max --tune-budget 5 --budget 0.1 --rerun")
 
 
 def test_a_wrong_word_is_one_line(shell, lenet):
