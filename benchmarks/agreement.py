@@ -15,10 +15,8 @@ A turn gives the ratio of the two medians over its rounds. The figure is the geo
 
 import argparse
 import json
-import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,12 +26,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from agreement_apart import BOUND, CELLS, loop, summary
+from agreement_apart import BOUND, CELLS, answer_of, loop, summary
 
 from xbench.bench import Case, jobs
 from xbench.bench.cell import CELL
 from xbench.bench.prepare import Exporter
-from xbench.bench.worker import environment
 from xbench.parity import candidate
 
 Loop = Callable[[Any, list[np.ndarray], float], float]
@@ -99,17 +96,7 @@ def measured_here(runtime: str, folder: str, references: list[str], seconds: flo
 def measured(runtime: str, folder: str, references: list[str], seconds: float, rounds: int) -> dict[str, float]:
     """The same in a process of its own."""
     words = json.dumps([runtime, folder, references, seconds, rounds])
-    first = min(os.sched_getaffinity(0))
-    answer = subprocess.run(
-        [sys.executable, __file__, "--here", words],
-        capture_output=True,
-        text=True,
-        env=environment("cpu", 1),
-        preexec_fn=lambda: os.sched_setaffinity(0, [first]),
-    )
-    if answer.returncode:
-        sys.exit(answer.stderr)
-    found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
+    found: dict[str, float] = json.loads(answer_of(__file__, "--here", words))
     return found
 
 

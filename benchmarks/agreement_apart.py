@@ -127,12 +127,11 @@ TOOLS: dict[str, Callable[[Artifact, list[np.ndarray], float], float]] = {
 }
 
 
-def tool(runtime: str, artifact: Artifact, reference: Path, seconds: float) -> float:
-    """The median step of a tool, in a process of its own, on as many CPUs and with the same variables as a worker."""
-    words = [sys.executable, __file__, "--tool", runtime, str(artifact.folder), str(reference), str(seconds)]
+def answer_of(*words: str) -> str:
+    """The last line that a script prints, in a process on as many CPUs and with the same variables as a worker."""
     first = min(os.sched_getaffinity(0))
     answer = subprocess.run(
-        words,
+        [sys.executable, *words],
         capture_output=True,
         text=True,
         env=environment("cpu", 1),
@@ -140,7 +139,12 @@ def tool(runtime: str, artifact: Artifact, reference: Path, seconds: float) -> f
     )
     if answer.returncode:
         sys.exit(answer.stderr)
-    return float(answer.stdout.split()[-1])
+    return answer.stdout.splitlines()[-1]
+
+
+def tool(runtime: str, artifact: Artifact, reference: Path, seconds: float) -> float:
+    """The median step of a tool, in a process of its own."""
+    return float(answer_of(__file__, "--tool", runtime, str(artifact.folder), str(reference), str(seconds)))
 
 
 def ours(case: Case, artifact: Artifact, exporter: Exporter, seconds: float, logs: Path) -> float:
