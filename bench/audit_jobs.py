@@ -77,7 +77,7 @@ def _drawn(cell: Cell) -> dict[str, np.ndarray]:
     """New inputs of the shapes that are timed, and the labels there are."""
     arrays, seed = candidate.inputs_of(cell.references[0]), next(SEEDS)
     inputs = [
-        models.draw(i["name"], a.shape, i["dtype"], i["low"], i["high"], seed)
+        models.draw(models.Input(**{**i, "shape": a.shape}), 0, seed)
         for i, a in zip(cell.artifact.info["inputs"], arrays, strict=True)
     ]
     named = {f"input/{index}": np.asarray(array, a.dtype) for index, (array, a) in enumerate(zip(inputs, arrays))}

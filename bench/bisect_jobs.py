@@ -2,12 +2,14 @@
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from xbench import models
 from xbench.bench import reproduce, subgraph
 from xbench.bench.write import write
 from xbench.converters.artifact import Artifact
@@ -72,10 +74,13 @@ def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: st
     labels = _labels(logits) if mode != "forward" else np.zeros(1, np.int64)
     given = {f"input/{index}": array for index, array in enumerate(inputs)} | {"labels": labels}
     told = [
-        {"name": value.name, "shape": list(array.shape), "dtype": array.dtype.name, "low": 0, "high": 1}
+        models.plain(models.Input(str(value.name), array.shape, array.dtype.name, 0, 1))
         for value, array in zip(model.graph.inputs, inputs, strict=True)
     ]
-    facts = {"inputs": told, "labels": list(labels.shape), "classes": logits.shape[-1] if mode != "forward" else 0}
+    facts: dict[str, Any] = {"inputs": told, "labels": None, "loss": None}
+    if mode != "forward":
+        drawn = models.Input("labels", labels.shape, "int64", 0, logits.shape[-1])
+        facts |= {"labels": models.plain(drawn), "loss": asdict(models.Loss())}
     _written(artifact, Path(folder), model, mode, given, facts)
     return True
 

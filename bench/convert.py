@@ -31,9 +31,10 @@ def export_zoo(name: str, seed: int, folder: Path, optimizer: models.Optimizer |
     network = models.build(spec, seed)
     inputs, _ = models.sample(spec, 2, seed)
     model = export(network, inputs)
-    given = [asdict(each) | {"shape": list(each.shape)} for each in spec.inputs]
+    given = [models.plain(each) for each in spec.inputs]
     rule = asdict(optimizer or spec.optimizer)
-    facts = {"classes": spec.classes, "labels": list(spec.labels), "optimizer": rule}
+    labels = None if spec.labels is None else models.plain(spec.labels)
+    facts = {"labels": labels, "loss": spec.loss and asdict(spec.loss), "optimizer": rule}
     write(folder, model, {"name": name, "origin": "zoo", "seed": seed, "inputs": given, **facts})
 
 
@@ -55,20 +56,22 @@ def export_module(source: Source, folder: Path) -> None:
             error = error.__cause__
         raise XBenchError(f"{source.place} cannot be exported: {plain(error)}") from error
     values = {value.name: value for value in model.graph.inputs}
-    given = [asdict(i) | {"shape": list(i.shape), "high": _high(i, values.get(i.name))} for i in source.inputs]
+    given = [models.plain(i) | {"high": _high(i, values.get(i.name))} for i in source.inputs]
     facts = {"name": source.word, "origin": "module", "seed": 0, "inputs": given, **_training(source, model)}
     write(folder, model, facts)
 
 
 def _training(source: Source, model: ir.Model) -> dict[str, Any]:
     """How a model that says nothing of it is trained: by the mean cross entropy over the last axis of its first output,
-    which has two or three axes, as logits have. Where it has not, it has no loss: 0 classes."""
+    which has two or three axes, as logits have. Where it has not, it has no loss."""
     shape = model.graph.outputs[0].shape
     sizes = [n if isinstance(n, int) else BATCH if axis == 0 else None for axis, n in enumerate(shape or ())]
     logits = len(sizes) in (2, 3) and None not in sizes and model.graph.outputs[0].dtype == ir.DataType.FLOAT
     classes = sizes[-1] if logits and isinstance(sizes[-1], int) and sizes[-1] > 1 else 0
     rule = asdict(source.optimizer or models.Optimizer())
-    return {"classes": classes, "labels": sizes[:-1] if classes else [BATCH], "optimizer": rule}
+    told = tuple(size for size in sizes[:-1] if size is not None)
+    labels = models.plain(models.Input("labels", told, "int64", 0, classes)) if classes else None
+    return {"labels": labels, "loss": asdict(models.Loss()) if classes else None, "optimizer": rule}
 
 
 def _high(given: models.Input, value: ir.Value | None) -> float:
@@ -179,7 +182,7 @@ def _input(source: Source, value: ir.Value) -> dict[str, Any]:
     dtype = value.dtype.numpy().name
     whole = np.issubdtype(dtype, np.integer)
     low, high = (0, _vocabulary(value)) if whole else (models.Input.low, models.Input.high)
-    return {"name": value.name, "shape": shape, "dtype": dtype, "low": low, "high": high}
+    return models.plain(models.Input(str(value.name), tuple(n for n in shape if n is not None), dtype, low, high))
 
 
 def _vocabulary(value: ir.Value) -> int:

@@ -18,8 +18,8 @@ EXPORT_TIMEOUT = 1800.0
 LARGE = 2**30  # bytes of weights, or of a reference, behind which the worker is ended: runtimes need the memory
 FILE_TIMEOUT = 600.0  # for a file somebody brought, which may have been made to take for ever
 # A model.json without them is damaged.
-FACTS = {"name", "digest", "inputs", "outputs", "operators", "program_operators", "classes", "macs", "dead_nodes"}
-FACTS |= {"untrainable", "statistics"}
+FACTS = {"name", "digest", "inputs", "outputs", "operators", "program_operators", "labels", "loss", "macs"}
+FACTS |= {"dead_nodes", "untrainable", "statistics"}
 
 
 @dataclass

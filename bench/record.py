@@ -106,8 +106,9 @@ def impossible(case: Case, artifact: Artifact) -> str | None:
         return f"{case.runtime} cannot read the clock of {case.device}: it has the planes resident and host"
     if case.mode != "forward" and row.autodiff is None:
         return f"{case.runtime} cannot train: it has no {case.mode}"
-    if case.mode != "forward" and not artifact.info["classes"]:
-        return f"{case.model} gives no row of logits a sample: it has no loss to train with"
+    if case.mode != "forward" and not artifact.info["loss"]:
+        why = "" if artifact.info["origin"] == "zoo" else ": it gives no row of logits a sample"
+        return f"{case.model} has no loss to train with{why}"
     if case.mode != "forward" and not artifact.parameters:
         return f"{case.model} has no parameter to train"
     if case.mode != "forward" and row.autodiff == "graph" and artifact.info["untrainable"]:

@@ -102,7 +102,7 @@ def _function(artifact: Artifact, mode: str, runtime: Mapping[str, Any], letter:
         table = str(RUNTIMES[name].operators)
         layout = "nchw" if table == "torch" else runtime["layout"]  # to PyTorch it is the order in memory
         with contextlib.suppress(KeyError):  # its table lacks an operator
-            standalone.write(artifact.program(layout), table, f"subgraph_{table}", out)
+            standalone.write(artifact.program(layout), table, f"subgraph_{table}", out, artifact.info["loss"])
             body = FRAMEWORKS[name][mode == "gradient"]
     cuda = '[("CUDAExecutionProvider", {"use_tf32": "0"})]'
     words = {

@@ -149,8 +149,8 @@ def run_RUNTIME(given):
     torch.set_num_threads(THREADS)
     params, state = network.load()
     call = COMPILE(lambda *inputs: network.apply(params, state, *inputs, training=True)[0])
-    logits = call(*(torch.from_numpy(given[name]) for name in INPUTS))[0]
-    loss = network.cross_entropy(logits, torch.from_numpy(given["labels"]))
+    outputs = call(*(torch.from_numpy(given[name]) for name in INPUTS))
+    loss = network.loss(outputs, torch.from_numpy(given["labels"]))
     loss.backward()
     return {"loss": [loss.item()]} | {name: p.grad for name, p in params.items() if p.grad is not None}
 """
@@ -176,7 +176,7 @@ def run_jax(given):
 
     def loss(params):
         outputs, _ = network.apply(params, state, *(given[name] for name in INPUTS), training=True)
-        return network.cross_entropy(outputs[0], given["labels"].astype("int32"))
+        return network.loss(outputs, given["labels"])
 
     value, grads = jax.jit(jax.value_and_grad(loss))(params)
     return {"loss": [value], **getattr(network, "in_onnx_order", dict)(grads)}
@@ -203,7 +203,7 @@ def run_tensorflow(given):
     def gradients(*inputs):
         with tf.GradientTape() as tape:
             outputs, _ = network.apply(params, state, *inputs, training=True)
-            loss = network.cross_entropy(outputs[0], tf.constant(given["labels"]))
+            loss = network.loss(outputs, tf.constant(given["labels"]))
         return loss, tape.gradient(loss, params, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
     loss, grads = gradients(*(tf.constant(given[name]) for name in INPUTS))

@@ -18,6 +18,7 @@ from xbench.bench.proof import cut_short, outcome
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.worker import WorkerFailure, worker_of
 from xbench.converters.artifact import Artifact
+from xbench.converters.loss import CROSS_ENTROPY
 from xbench.parity import verdict
 
 PROOF = 20  # steps
@@ -61,8 +62,8 @@ def planned(data: str, artifact: Artifact, file: Path, epochs: int, batch: int, 
     Raises:
         XBenchError: it is missing, damaged, too small for a batch, or made for other networks.
     """
-    if not artifact.info["classes"]:
-        raise XBenchError(f"{artifact.name} gives no row of logits a sample: it has no loss to train with")
+    if (artifact.info["loss"] or {}).get("name") != CROSS_ENTROPY:
+        raise XBenchError(f"{artifact.name} gives no row of logits a sample, so it learns no classes")
     given = samples.load(data, artifact.info)
     train, test = len(given.train_labels), len(given.test_labels)
     if batch > train:

@@ -59,10 +59,10 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
 
 def _write_training(folder: Path, model: ir.Model, trainable: list[str], facts: dict[str, Any]) -> str | None:
     """Writes the training step of a model that has a loss; returns why it has none for runtimes without autodiff."""
-    if not facts["classes"] or not trainable:
+    if not facts["loss"] or not trainable:
         return "nothing to train"
     try:
-        step = train_step(model, trainable, facts["labels"], facts["optimizer"])
+        step = train_step(model, trainable, facts)
     except (NoGradient, NotImplementedError, ValueError) as error:
         return str(error)
     ir.save(step, folder / TRAINING)

@@ -109,7 +109,7 @@ def _compute_references(exporter: Any, artifact: Any, name: str, broken: set[str
     from xbench.bench import STEPS, SYNTHETIC, XBenchError
     from xbench.bench.proof import SEEDS
 
-    trained = artifact.info["classes"] and artifact.parameters
+    trained = artifact.info["loss"] and artifact.parameters
     try:
         for mode in ("forward", "step") if trained else ("forward",):
             for seed in SEEDS[:2]:

@@ -225,4 +225,13 @@ def cross_entropy(logits, labels):
     return -picked.mean()
 
 
+def mean_squared_error(y, target):
+    return jnp.square(y - target).mean()
+
+
+def binary_cross_entropy(logits, target):
+    """Mean over all logits; targets lie between 0 and 1."""
+    return (jax.nn.softplus(logits) - logits * target).mean()
+
+
 TABLE = operators(arrays, globals())

@@ -6,8 +6,9 @@ the framework's own names, and an operator that the program applies to nothing b
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -15,6 +16,7 @@ from safetensors.numpy import save_file
 from xbench.converters import Program
 from xbench.converters._copier import HERE, Copier, Symbol, read
 from xbench.converters.kernels import inverse, kernel_orders
+from xbench.converters.loss import written
 
 KNOWN = {"Constant", "ConstantOfShape", "Range", "Shape", "Size"}  # operators whose results are known while tracing
 IMPORT = {  # what the loading needs, whatever the operators do
@@ -92,11 +94,12 @@ def _program(program: Program, framework: str, copier: Copier) -> str:
     return ast.unparse(tree) + "\n" if on_shapes else program.source
 
 
-def source(program: Program, framework: str, name: str) -> str:
-    """The text of the file; `name` is that of the `.safetensors` file beside it."""
+def source(program: Program, framework: str, name: str, loss: Mapping[str, Any] | None = None) -> str:
+    """The text of the file; `name` is that of the `.safetensors` file beside it, `loss` a rule of `loss.py`."""
     copier = Copier(framework)
     text = _program(program, framework, copier)
-    copier.need((f"{framework}.py", "cross_entropy", ""))
+    if loss:
+        copier.need((f"{framework}.py", loss["name"], ""))
     operators = "\n\n\n".join(part for part in copier.parts if part)
     orders = kernel_orders(program) if framework in TRANSPOSE else {}
     if orders:
@@ -111,16 +114,18 @@ def source(program: Program, framework: str, name: str) -> str:
         imports="\n".join(sorted(copier.imports | {"import numpy as np", IMPORT[framework]})),
         parameters=tuple(program.params),
         operators=operators,
-        program=text,
+        program=text + (LOSS.format(written(loss)) if loss else ""),
         load=LOAD[framework],
         turn=TURN if orders else "",
     )
 
 
-def write(program: Program, framework: str, name: str, folder: Path) -> tuple[str, ...]:
+def write(
+    program: Program, framework: str, name: str, folder: Path, loss: Mapping[str, Any] | None = None
+) -> tuple[str, ...]:
     """Writes `<name>.py` and `<name>.safetensors` into a folder and returns their names."""
     files = (f"{name}.py", f"{name}.safetensors")
-    (folder / files[0]).write_text(source(program, framework, name))
+    (folder / files[0]).write_text(source(program, framework, name, loss))
     arrays = {key: np.asarray(a, order="C") for key, a in {**program.params, **program.state}.items()}
     save_file(arrays, folder / files[1])
     return files
@@ -163,6 +168,12 @@ def load(path=Path(__file__).with_name("{name}.safetensors")):
     params = {{name: arrays[name] for name in PARAMETERS}}
     return params, {{name: a for name, a in arrays.items() if name not in params}}
 '''
+
+LOSS = """
+
+def loss(outputs, labels):
+    return {}
+"""
 
 TURN = """    for name, order in KERNELS.items():
         arrays[name] = np.ascontiguousarray(arrays[name].transpose(np.argsort(order)))

@@ -351,4 +351,13 @@ def cross_entropy(logits, labels):
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
 
+def mean_squared_error(y, target):
+    return tf.reduce_mean(tf.math.squared_difference(y, target))
+
+
+def binary_cross_entropy(logits, target):
+    """Mean over all logits; targets lie between 0 and 1."""
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(target, logits))
+
+
 TABLE = operators(arrays, globals())

@@ -235,4 +235,13 @@ def cross_entropy(logits, labels):
     return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
 
 
+def mean_squared_error(y, target):
+    return F.mse_loss(y, target)
+
+
+def binary_cross_entropy(logits, target):
+    """Mean over all logits; targets lie between 0 and 1."""
+    return F.binary_cross_entropy_with_logits(logits, target)
+
+
 TABLE = operators(arrays, globals())

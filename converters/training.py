@@ -2,8 +2,8 @@
 
 It takes the network's inputs, `labels`, every parameter and running statistic by its name, the optimizer's arrays
 (`<slot>.<parameter>`), `step`, the number of steps done, and where the network has Dropout `dropout`: 1 for its real
-rates, 0 for none. It gives `loss`, the mean cross entropy of the first output; `gradient.<parameter>`; and
-`new.<name>` for every parameter, statistic, array of the optimizer and `step`. All operators are ONNX's own.
+rates, 0 for none. It gives `loss`; `gradient.<parameter>`; and `new.<name>` for every parameter, statistic, array of
+the optimizer and `step`. All operators are ONNX's own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ from xbench.converters import UNBIASED
 from xbench.converters._functions import expand
 from xbench.converters.artifact import DROPOUT, GRADIENT, LABELS, LOSS, NEW, STEP
 from xbench.converters.gradient import CONSTANT, RULES, differentiate
+from xbench.converters.gradient.loss import in_graph
 from xbench.converters.gradient.normalize import centred, column, image_axes
 from xbench.converters.gradient.ops import Ops, dims, rank
 from xbench.converters.optimizer import Functions, slots, update
@@ -24,16 +25,14 @@ from xbench.converters.optimizer import Functions, slots, update
 LOWERED = {"BatchNormalization", "Dropout"}
 
 
-def train_step(
-    model: ir.Model, trainable: Sequence[str], labels: Sequence[int | str], rule: Mapping[str, Any]
-) -> ir.Model:
-    """The training step of a graph by an update rule (`models.Optimizer` as a dictionary).
+def train_step(model: ir.Model, trainable: Sequence[str], facts: Mapping[str, Any]) -> ir.Model:
+    """The training step of a graph by the `labels`, the `loss` and the `optimizer` of a model's facts (`artifact.py`).
 
     Raises:
         NoGradient, NotImplementedError, ValueError: as `differentiate`.
     """
-    model, op, grads, statistics = _differentiated(model, trainable, labels)
-    graph = model.graph
+    model, op, grads, statistics = _differentiated(model, trainable, facts["labels"], facts["loss"])
+    graph, rule = model.graph, facts["optimizer"]
     for name in statistics:
         _as_input(graph, name)
     params = {value.name: value for value in graph.inputs if value.name in grads}
@@ -69,7 +68,7 @@ def select(model: ir.Model, mode: str) -> ir.Model:
 
 
 def _differentiated(
-    model: ir.Model, trainable: Sequence[str], labels: Sequence[int | str]
+    model: ir.Model, trainable: Sequence[str], labels: Mapping[str, Any], loss_rule: Mapping[str, Any]
 ) -> tuple[ir.Model, Ops, dict[str, ir.Value], dict[str, ir.Value]]:
     """A copy of the graph with its loss and gradients behind it: the graph, its builder, the gradient of every
     parameter (zero where the loss does not depend on it) and the new statistics."""
@@ -81,11 +80,12 @@ def _differentiated(
     _lower_dropout(op, graph)
     common.RemoveUnusedNodesPass()(model)
     common.ShapeInferencePass()(model)
-    nodes, logits = list(graph), graph.outputs[0]
-    loss, dlogits = _cross_entropy(op, logits, _input(graph, LABELS, ir.DataType.INT64, labels))
-    dlogits.shape, dlogits.type = logits.shape, logits.type  # some rules want to know them
+    nodes, dtype = list(graph), ir.DataType.from_numpy(np.dtype(labels["dtype"]))
+    loss, seeds = in_graph(op, loss_rule, graph.outputs, _input(graph, LABELS, dtype, labels["shape"]))
+    for output, seed in seeds.items():
+        seed.shape, seed.type = output.shape, output.type  # some rules want to know them
     params = {name: _by_name(graph, name) for name in trainable}
-    found = differentiate(op, nodes, {logits: dlogits}, list(params.values()))
+    found = differentiate(op, nodes, seeds, list(params.values()))
     statistics = _lower_statistics(op, graph, UNBIASED in model.metadata_props)
     graph.outputs.clear()
     _output(op, graph, loss, LOSS)
@@ -93,19 +93,6 @@ def _differentiated(
     for name, grad in grads.items():
         _output(op, graph, grad, GRADIENT + name)
     return model, op, grads, statistics
-
-
-def _cross_entropy(op: Ops, logits: ir.Value, labels: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The mean cross entropy of logits (..., classes) with labels (...), and its gradient."""
-    classes = dims(logits)[-1]
-    flat = logits if len(dims(logits)) == 2 else op.reshape(logits, [None, classes])
-    logs, picked = op.LogSoftmax(flat, axis=-1), op.reshape(labels, [None, 1])
-    loss = op.Neg(op.ReduceMean(op.GatherElements(logs, picked, axis=1), keepdims=0))
-    share = op.Reciprocal(op.Cast(op.Size(picked), to=op.floating))
-    ones = op.Expand(op.Neg(share), op.Shape(picked))
-    softmax = op.Mul(op.Exp(logs), share)
-    grad = op.ScatterElements(softmax, picked, ones, axis=1, reduction="add")
-    return loss, grad if flat is logits else op.reshape_like(grad, logits)
 
 
 # ***** training forms *****

@@ -24,7 +24,7 @@ def images(
     """
     shape = train[0].shape[1:]
     shapes = [["batch", *shape]] + ([["batch", math.prod(shape)]] if shape[0] == 1 else [])
-    if info["classes"] != CLASSES or [i["shape"] for i in info["inputs"]] not in [[each] for each in shapes]:
+    if classes_of(info) != CLASSES or [i["shape"] for i in info["inputs"]] not in [[each] for each in shapes]:
         needed = f"a network of {' x '.join(map(str, shape))} images and {CLASSES} classes"
         raise BadData(f"--data {name} needs {needed}; {takes(info)}")
     own = info["inputs"][0]["shape"][1:]
@@ -53,9 +53,10 @@ def length(name: str, info: Mapping[str, Any], labels: str) -> int:
     given = info["inputs"]
     if len(given) == 1 and given[0]["dtype"] == "int64" and len(given[0]["shape"]) == 2:
         words = int(given[0]["shape"][1])
-        if labels == "one" and info["labels"] == ["batch"] and info["classes"] == 2:
+        count, shape = classes_of(info), (info["labels"] or {}).get("shape")
+        if labels == "one" and shape == ["batch"] and count == 2:
             return words
-        if labels == "each" and info["labels"] == ["batch", words] and info["classes"] == given[0]["high"]:
+        if labels == "each" and shape == ["batch", words] and count == given[0]["high"]:
             return words
     wanted = "one label of 2 classes" if labels == "one" else "the next word of each"
     raise BadData(f"--data {name} needs a network of texts, int64 (batch, words), with {wanted}; {takes(info)}")
@@ -64,7 +65,13 @@ def length(name: str, info: Mapping[str, Any], labels: str) -> int:
 def takes(info: Mapping[str, Any]) -> str:
     """What a network takes and gives, in words."""
     given = ", ".join(f"{i['dtype']} ({', '.join(map(str, i['shape']))})" for i in info["inputs"])
-    return f"{info['name']} takes {given} and has {info['classes']} classes"
+    return f"{info['name']} takes {given} and has {classes_of(info) or 'no'} classes"
+
+
+def classes_of(info: Mapping[str, Any]) -> int:
+    """The number of classes of a network's labels; 0 where they are none."""
+    whole = info["labels"] is not None and info["labels"]["dtype"] == "int64"
+    return int(info["labels"]["high"]) if whole else 0
 
 
 def words(samples: np.ndarray, labels: np.ndarray, tests: np.ndarray, answers: np.ndarray) -> DataSet:

@@ -20,7 +20,7 @@ def read(info: Mapping[str, Any], folder: Path | None) -> DataSet:
     length = _fit.length("ptb", info, "each")
     train, test = (_words(folder / f"ptb.{part}.txt", length) for part in ("train", "test"))
     counts = Counter(train)
-    known = sorted(counts.keys() - {UNKNOWN}, key=lambda word: (-counts[word], word))[: info["classes"] - 1]
+    known = sorted(counts.keys() - {UNKNOWN}, key=lambda word: (-counts[word], word))[: _fit.classes_of(info) - 1]
     numbers = {word: number for number, word in enumerate([UNKNOWN, *known])}
     return _fit.words(*_windows(train, numbers, length), *_windows(test, numbers, length))
 

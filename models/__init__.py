@@ -1,7 +1,7 @@
 """The zoo: reference networks, each defined once in PyTorch, and the table that lists them.
 
-This file is the contract (`Input`, `Optimizer`, `ModelSpec`) and the table (`MODELS`). It is plain data and imports no
-framework, so `xbench list models` is instant. Every other file of the folder holds one family of networks.
+What is told of a network is in `_spec.py`, the table in `_table.py`. Both are plain data and import no framework, so
+`xbench list models` is instant. Every other file of the folder holds one family of networks.
 """
 
 import difflib
@@ -10,207 +10,36 @@ import importlib
 import os
 import sys
 import zlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xbench.models._spec import Input, Loss, ModelSpec, Optimizer, classes, image, plain, tokens
+from xbench.models._table import MODELS
+
 if TYPE_CHECKING:
     from torch import nn
 
-
-@dataclass(frozen=True)
-class Input:
-    """One array that goes into a network: values are drawn uniformly from [low, high).
-
-    `shape` holds numbers and the symbol `"batch"`. `dtype` is numpy's name. For integers `high` is exclusive.
-    """
-
-    name: str
-    shape: tuple[int | str, ...]
-    dtype: str = "float32"
-    low: float = -1.7320508  # uniform with mean 0 and variance 1
-    high: float = 1.7320508
-
-
-@dataclass(frozen=True)
-class Optimizer:
-    """An update rule: `sgd` (Polyak momentum as PyTorch writes it), `adam` or `adamw`.
-
-    `weight_decay` is coupled (added to the gradient) for sgd and adam, decoupled for adamw. `clip` bounds the global
-    L2 norm of all gradients; 0 means no clipping. `schedule` holds factors of `lr`, step by step; the last one stays.
-    """
-
-    name: str = "sgd"
-    lr: float = 0.01
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    clip: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    nesterov: bool = False
-    schedule: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class ModelSpec:
-    """A reference network: where it is defined, what goes in, how it is trained, and the counts it must have.
-
-    `factory` is `module:callable` and makes an `nn.Module`. Labels are integers in [0, classes) of shape `labels`; the
-    loss is the mean cross entropy of the logits. `parameters` counts trainable scalars, each once even when tied;
-    `macs` counts the forward multiply-accumulates of one sample (convolutions, matrix products, recurrent layers).
-    `batch` is the batch size used when none is asked for.
-    """
-
-    name: str
-    study: str
-    factory: str
-    inputs: tuple[Input, ...]
-    classes: int
-    parameters: int
-    macs: int
-    batch: int
-    labels: tuple[int | str, ...] = ("batch",)
-    optimizer: Optimizer = field(default_factory=Optimizer)
-
-
-def image(*shape: int) -> tuple[Input, ...]:
-    return (Input("x", ("batch", *shape)),)
-
-
-def tokens(length: int, vocabulary: int) -> tuple[Input, ...]:
-    return (Input("x", ("batch", length), "int64", 0, vocabulary),)
-
-
-MODELS: dict[str, ModelSpec] = {
-    spec.name: spec
-    for spec in (
-        ModelSpec(
-            name="lenet",
-            study="study 5",
-            factory="xbench.models.lenet:LeNet",
-            inputs=image(1, 28, 28),
-            classes=10,
-            parameters=431_080,
-            macs=2_293_000,
-            batch=64,
-            optimizer=Optimizer(lr=0.01, momentum=0.9),
-        ),
-        ModelSpec(
-            name="fcn5_mnist",
-            study="study 1",
-            factory="xbench.models.mlp:FCN5",
-            inputs=image(784),
-            classes=10,
-            parameters=14_205_962,
-            macs=14_198_784,
-            batch=64,
-            optimizer=Optimizer(lr=0.05, momentum=0.9),
-        ),
-        ModelSpec(
-            name="alexnet_cifar",
-            study="study 1",
-            factory="xbench.models.alexnet:AlexNetCifar",
-            inputs=image(3, 32, 32),
-            classes=10,
-            parameters=85_098,
-            macs=10_732_160,
-            batch=64,
-            optimizer=Optimizer(lr=0.01, momentum=0.9),
-        ),
-        ModelSpec(
-            name="resnet56_cifar",
-            study="study 1",
-            factory="xbench.models.resnet:ResNet56",
-            inputs=image(3, 32, 32),
-            classes=10,
-            parameters=853_018,
-            macs=125_485_696,
-            batch=8,
-            optimizer=Optimizer(lr=0.01, momentum=0.9, weight_decay=1e-4),
-        ),
-        ModelSpec(
-            name="lstm_ptb",
-            study="study 1",
-            factory="xbench.models.lstm:LSTMPTB",
-            inputs=tokens(32, 10_000),
-            classes=10_000,
-            parameters=6_182_672,
-            macs=115_474_432,
-            batch=16,
-            labels=("batch", 32),
-            optimizer=Optimizer(lr=0.1, clip=5.0),
-        ),
-        ModelSpec(
-            name="cifar_vgg",
-            study="study 4",
-            factory="xbench.models.vgg:CifarVGG",
-            inputs=image(3, 32, 32),
-            classes=10,
-            parameters=3_441_592,
-            macs=62_264_320,
-            batch=16,
-            optimizer=Optimizer(lr=0.01, momentum=0.9),
-        ),
-        ModelSpec(
-            name="imdb_gru",
-            study="study 4",
-            factory="xbench.models.gru:ImdbGRU",
-            inputs=tokens(150, 30_000),
-            classes=2,
-            parameters=3_818_302,
-            macs=10_125_200,
-            batch=16,
-            optimizer=Optimizer("adam", lr=1e-3),
-        ),
-        ModelSpec(
-            name="resnet50",
-            study="study 2",
-            factory="xbench.models.resnet:ResNet50",
-            inputs=image(3, 224, 224),
-            classes=1000,
-            parameters=25_557_032,
-            macs=4_089_184_256,
-            batch=2,
-            optimizer=Optimizer(lr=0.1, momentum=0.9, weight_decay=1e-4),
-        ),
-        ModelSpec(
-            name="mobilenet_v2",
-            study="modern",
-            factory="xbench.models.mobilenet:MobileNetV2",
-            inputs=image(3, 224, 224),
-            classes=1000,
-            parameters=3_504_872,
-            macs=300_774_272,
-            batch=2,
-            optimizer=Optimizer(lr=0.001, momentum=0.9, weight_decay=4e-5),  # the paper's 0.045 is for batch 96
-        ),
-        ModelSpec(
-            name="vit_s16",
-            study="modern",
-            factory="xbench.models.vit:ViTS16",
-            inputs=image(3, 224, 224),
-            classes=1000,
-            parameters=22_050_664,
-            macs=4_598_882_304,
-            batch=1,
-            optimizer=Optimizer("adamw", lr=5e-4, weight_decay=0.05),
-        ),
-        ModelSpec(
-            name="gpt2",
-            study="modern",
-            factory="xbench.models.gpt2:GPT2",
-            inputs=tokens(128, 50_257),
-            classes=50_257,
-            parameters=124_439_808,
-            macs=16_114_089_984,
-            batch=1,
-            labels=("batch", 128),
-            optimizer=Optimizer("adamw", lr=6e-4, weight_decay=0.1, beta2=0.95, clip=1.0),
-        ),
-    )
-}
+__all__ = (
+    "DEFAULT_SUITE",
+    "MODELS",
+    "BadFactory",
+    "Input",
+    "Loss",
+    "ModelSpec",
+    "Optimizer",
+    "UnknownModel",
+    "build",
+    "classes",
+    "draw",
+    "find",
+    "image",
+    "make",
+    "plain",
+    "resolve",
+    "sample",
+    "tokens",
+)
 
 # Small, yet between them: dense, convolution, pooling, dropout, normalisation, recurrence, depthwise.
 DEFAULT_SUITE = ("lenet", "resnet56_cifar", "cifar_vgg", "imdb_gru", "mobilenet_v2")
@@ -274,25 +103,26 @@ class BadFactory(Exception):
 
 
 def sample(spec: ModelSpec, batch: int, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Draws one batch: the inputs by name, and the labels."""
-    inputs = {
-        each.name: draw(each.name, resolve(each.shape, batch), each.dtype, each.low, each.high, seed)
-        for each in spec.inputs
-    }
-    return inputs, draw("labels", resolve(spec.labels, batch), "int64", 0, spec.classes, seed)
+    """Draws one batch: the inputs by name, and the labels, zeros where there are none."""
+    inputs = {each.name: draw(each, batch, seed) for each in spec.inputs}
+    return inputs, np.zeros(batch, np.int64) if spec.labels is None else draw(spec.labels, batch, seed)
 
 
 def resolve(shape: tuple[int | str, ...], batch: int) -> tuple[int, ...]:
     return tuple(batch if isinstance(size, str) else size for size in shape)
 
 
-def draw(name: str, shape: tuple[int, ...], dtype: str, low: float, high: float, seed: int) -> np.ndarray:
-    """Draws uniformly from [low, high), the same values on every machine.
+def draw(each: Input, batch: int, seed: int = 0) -> np.ndarray:
+    """Draws an array from [low, high), the same values on every machine.
 
     NumPy's uniform numbers are made by integer arithmetic and one multiplication, so they are exact everywhere. Its
     normal numbers call the C library, and PyTorch's depend on the vector instructions of the CPU.
     """
-    random = np.random.default_rng([seed, zlib.crc32(name.encode())]).random
-    if np.issubdtype(dtype, np.integer):
-        return (low + np.floor(random(shape) * (high - low))).astype(dtype)
-    return (random(shape, dtype=np.float32) * np.float32(high - low) + np.float32(low)).astype(dtype, copy=False)
+    shape, low, high = resolve(each.shape, batch), each.low, each.high
+    random = np.random.default_rng([seed, zlib.crc32(each.name.encode())]).random
+    if each.quantiles:
+        places = np.linspace(0, 1, len(each.quantiles))
+        return np.floor(np.interp(random(shape), places, each.quantiles)).astype(each.dtype)
+    if np.issubdtype(each.dtype, np.integer):
+        return (low + np.floor(random(shape) * (high - low))).astype(each.dtype)
+    return (random(shape, dtype=np.float32) * np.float32(high - low) + np.float32(low)).astype(each.dtype, copy=False)

@@ -2,11 +2,20 @@
 
 import math
 from itertools import chain
+from typing import TypeVar
 
 import torch
 from torch import nn
 
-from xbench.models import draw
+from xbench.models import Input, draw
+
+Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
+
+
+def rectified(layer: Layer) -> Layer:
+    """Says of a layer with a bias that a ReLU is behind it: a deep network without norms would fade."""
+    layer.gain = 1.4  # type: ignore[assignment] # not 2, as poolings raise what they hand on
+    return layer
 
 
 def fill(network: nn.Module, seed: int) -> None:
@@ -17,7 +26,7 @@ def fill(network: nn.Module, seed: int) -> None:
             if tensor.is_floating_point():
                 shape = tuple(tensor.shape)
                 low, high = bounds(module, name, shape)
-                tensor.data.copy_(torch.from_numpy(draw(name, shape, "float32", low, high, seed)))
+                tensor.data.copy_(torch.from_numpy(draw(Input(name, shape, "float32", low, high), 0, seed)))
 
 
 def bounds(module: nn.Module, name: str, shape: tuple[int, ...]) -> tuple[float, float]:
@@ -26,7 +35,8 @@ def bounds(module: nn.Module, name: str, shape: tuple[int, ...]) -> tuple[float,
     None starts constant: an exporter may merge equal tensors, and two that are equal hide that they were swapped. The
     norm that ends a residual branch starts small, after Goyal et al. 2017 (arXiv:1706.02677), who start it at zero. A
     convolution without bias has a norm and often a ReLU behind it: the gain of 2 (He et al. 2015, arXiv:1502.01852)
-    keeps the signal alive in evaluation, where the norm does not restore it.
+    keeps the signal alive in evaluation, where the norm does not restore it. So does a smaller one where `rectified`
+    says so.
     """
     kind = type(module).__name__
     if name.endswith("running_mean"):
@@ -39,6 +49,6 @@ def bounds(module: nn.Module, name: str, shape: tuple[int, ...]) -> tuple[float,
         return -0.05, 0.05
     if "weight" not in name:  # class token, positions
         return -0.035, 0.035
-    gain = 2.0 if kind == "Conv2d" and module.bias is None else 1.0
+    gain = 2.0 if kind == "Conv2d" and module.bias is None else getattr(module, "gain", 1.0)
     bound = math.sqrt(3 * gain / math.prod(shape[1:]))
     return -bound, bound

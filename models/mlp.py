@@ -1,5 +1,7 @@
 """Multilayer perceptrons."""
 
+import itertools
+
 from torch import Tensor, nn
 
 
@@ -21,3 +23,23 @@ class FCN5(nn.Module):
         x = self.fc2(x).sigmoid()
         x = self.fc3(x).sigmoid()
         return self.fc4(x)
+
+
+class FCNS(nn.Module):
+    """The synthetic network of Shi et al. 2016, "FCN-S": hidden sigmoid layers of 2048 between 26,752 numbers and as
+    many classes. "FCN-5" has three of them, "FCN-8" six."""
+
+    def __init__(self, hidden: int = 3) -> None:
+        super().__init__()
+        widths = [26_752, *[2048] * hidden]
+        self.hidden = nn.ModuleList(nn.Linear(n, m) for n, m in itertools.pairwise(widths))
+        self.fc = nn.Linear(2048, 26_752)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.hidden:
+            x = layer(x).sigmoid()
+        return self.fc(x)
+
+
+def fcn8_s() -> FCNS:
+    return FCNS(6)

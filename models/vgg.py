@@ -1,7 +1,9 @@
-"""Small networks in the manner of VGG."""
+"""VGG (Simonyan and Zisserman 2014, arXiv:1409.1556), and a small network in its manner."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from xbench.models._weights import rectified
 
 
 class CifarVGG(nn.Module):
@@ -29,3 +31,46 @@ class CifarVGG(nn.Module):
         x = self.dropout2(F.relu(F.max_pool2d(x, 2)))
         x = self.dropout3(F.relu(self.fc1(x.flatten(1))))
         return self.fc2(x)
+
+
+class VGG(nn.Module):
+    """Stages of 3x3 convolutions with a pooling behind each; `counts` are the convolutions of the five stages.
+
+    Without dropout, as soumith/convnet-benchmarks has it, whose networks study 3 timed.
+    """
+
+    def __init__(self, counts: tuple[int, int, int, int, int]) -> None:
+        super().__init__()
+        channels, self.stages = 3, nn.ModuleList()
+        for width, count in zip((64, 128, 256, 512, 512), counts, strict=True):
+            sizes = [channels, *[width] * count]
+            layers = [rectified(nn.Conv2d(n, width, 3, padding=1)) for n in sizes[:-1]]
+            self.stages.append(nn.ModuleList(layers))
+            channels = width
+        self.fc1 = rectified(nn.Linear(25_088, 4096))
+        self.fc2 = rectified(nn.Linear(4096, 4096))
+        self.fc3 = nn.Linear(4096, 1000)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for stage in self.stages:
+            for conv in stage:
+                x = F.relu(conv(x))
+            x = F.max_pool2d(x, 2)
+        x = F.relu(self.fc1(x.flatten(1)))
+        x = F.relu(self.fc2(x))
+        return self.fc3(x)
+
+
+def vgg11() -> VGG:
+    """Configuration A: the "Oxford VGG" of study 3, by its one surviving time and the arithmetic of its GPU."""
+    return VGG((1, 1, 2, 2, 2))
+
+
+def vgg16() -> VGG:
+    """Configuration D."""
+    return VGG((2, 2, 3, 3, 3))
+
+
+def vgg19() -> VGG:
+    """Configuration E."""
+    return VGG((2, 2, 4, 4, 4))

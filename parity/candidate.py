@@ -17,14 +17,9 @@ def inputs_of(reference: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 def sample(artifact: Artifact, batch: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
     """Seeded inputs in the order of the graph, and labels; the same on every machine."""
-    info = artifact.info
-    inputs = [
-        models.draw(i["name"], models.resolve(tuple(i["shape"]), batch), i["dtype"], i["low"], i["high"], seed)
-        for i in info["inputs"]
-    ]
-    return inputs, models.draw(
-        "labels", models.resolve(tuple(info["labels"]), batch), "int64", 0, info["classes"], seed
-    )
+    labels = artifact.info["labels"]
+    inputs = [models.draw(models.Input(**each), batch, seed) for each in artifact.info["inputs"]]
+    return inputs, np.zeros(batch, np.int64) if labels is None else models.draw(models.Input(**labels), batch, seed)
 
 
 def named(artifact: Artifact, values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:

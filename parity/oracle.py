@@ -28,8 +28,9 @@ import torch
 from torch import nn
 
 from xbench.converters import Program
+from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
-from xbench.converters.torch import cross_entropy
+from xbench.converters.loss import loss_of
 from xbench.converters.torch_dropout import dropping
 from xbench.parity.verdict import BLIND, LOSS, LOWER, blind, distance, join, judge, loss_by_step, size_of
 from xbench.runtimes.torch import (
@@ -51,6 +52,7 @@ class NotExported(Exception):
 
 Tensors = dict[str, np.ndarray]
 Batch = tuple[Sequence[np.ndarray], np.ndarray]  # inputs in the order of the graph, labels
+Loss = Callable[[Sequence[torch.Tensor], torch.Tensor], torch.Tensor]  # of outputs and labels
 FEWEST = 2  # training steps: momentum and bias correction show at the second
 MOVED_ULPS = 256
 MOVED_SHARE = math.sqrt(MOVED_ULPS)
@@ -175,7 +177,7 @@ def _run(
             with torch.no_grad():
                 outputs = _outputs(module, arrays(batches[0][0], dtype))
             return _named("output", dict(zip(artifact.info["outputs"], outputs, strict=True)))
-        given = [(arrays(inputs, dtype), torch.from_numpy(labels)) for inputs, labels in batches]
+        given = [(arrays(inputs, dtype), arrays([labels], dtype)[0]) for inputs, labels in batches]
         return trained(artifact.info, module, given, mode)
 
 
@@ -211,19 +213,20 @@ def trained(
     module: nn.Module,
     batches: Sequence[tuple[list[torch.Tensor], torch.Tensor]],
     mode: str,
-    loss_of: Callable[..., torch.Tensor] = cross_entropy,
+    changed: Callable[[Loss], Loss] | None = None,
     update: Callable[..., None] = update,
 ) -> Tensors:
     """Loss and gradients of the first batch; for mode step the loss of every batch, one step each, and all weights
-    and the optimizer's arrays behind the last. `info` is the artifact's: which update rule, which statistics; `loss_of`
-    takes logits and labels; `update` is that of `runtimes/torch.py`."""
-    rule = dict(info["optimizer"])
+    and the optimizer's arrays behind the last. `info` is the artifact's: which loss, update rule, statistics; `changed`
+    makes of the loss another; `update` is that of `runtimes/torch.py`."""
+    rule, loss_function = dict(info["optimizer"]), loss_of(ops, info["loss"])
+    loss_function = changed(loss_function) if changed else loss_function
     tensors, parameters = named_tensors(module), trainable(module)
     optimizer = optimizer_of(rule, list(parameters.values()))
     losses = []
     for count, (given, labels) in enumerate(batches if mode == "step" else batches[:1], 1):
         optimizer.zero_grad()
-        loss = loss_of(_outputs(module, given)[0], labels)
+        loss = loss_function(_outputs(module, given), labels)
         loss.backward()
         losses.append(loss.detach())
         if mode == "step":

@@ -13,6 +13,7 @@ from xbench.converters import jax as ops
 from xbench.converters import standalone
 from xbench.converters.artifact import Artifact
 from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
+from xbench.converters.loss import loss_of
 from xbench.converters.optimizer import Functions, by_slot, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
 
@@ -39,7 +40,9 @@ class Jax(Trainer):
         if options.extra.get("optimize") == "off":
             jax.config.update("jax_disable_most_optimizations", True)
         self.device = _device("cuda" if options.device == "cuda" else "cpu")
-        self.options, self.rule = options, artifact.info["optimizer"]
+        self.artifact, self.options, self.rule = artifact, options, artifact.info["optimizer"]
+        if options.trains:
+            self.loss = loss_of(ops, artifact.info["loss"])
         self.program = artifact.program(options.layout)
         self.apply = self.program.bind(ops.TABLE)
         self.orders = kernel_orders(self.program) | ({} if options.trains else linear_orders(self.program))
@@ -87,7 +90,7 @@ class Jax(Trainer):
 
     def _loss(self, params, state, rng, inputs, labels):
         outputs, changed = self.apply(self._as_onnx(params), state, *inputs, training=True, rng=rng)
-        return ops.cross_entropy(outputs[0], labels), changed
+        return self.loss(outputs, labels), changed
 
     def _step(self, params, state, memory, count, rng, inputs, labels):
         rng = jax.random.fold_in(rng[0], count.astype("int32")), rng[1]
@@ -122,7 +125,7 @@ class Jax(Trainer):
         return float(loss), self._named_as_onnx(grads)
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
-        return standalone.write(self.program, "jax", name, folder)
+        return standalone.write(self.program, "jax", name, folder, self.artifact.info["loss"])
 
     def placed(self) -> dict[str, int]:
         kinds = [device.platform for array in {**self.params, **self.state}.values() for device in array.devices()]

@@ -12,6 +12,7 @@ from xbench.converters import standalone
 from xbench.converters import tensorflow as ops
 from xbench.converters.artifact import Artifact
 from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
+from xbench.converters.loss import loss_of
 from xbench.converters.optimizer import Functions, by_slot, slots, update
 from xbench.runtimes import Options, Trainer, Unavailable
 
@@ -47,6 +48,8 @@ class TensorFlow(Trainer):
         self.device = "/GPU:0" if options.device == "cuda" else "/CPU:0"
         self.artifact, self.options, self.program = artifact, options, artifact.program(options.layout)
         self.rule = artifact.info["optimizer"]
+        if options.trains:
+            self.loss = loss_of(ops, artifact.info["loss"])
         self.apply = self.program.bind(ops.TABLE)
         self.orders = kernel_orders(self.program) | ({} if options.trains else linear_orders(self.program))
         self.undone = inverse(self.orders)
@@ -116,7 +119,7 @@ class TensorFlow(Trainer):
             tape.watch(params)
             rng = 1, tf.convert_to_tensor(self.active)
             outputs, changed = self.apply(self._as_onnx(params), state, *inputs, training=True, rng=rng)
-            loss = ops.cross_entropy(outputs[0], labels)
+            loss = self.loss(outputs, labels)
         grads = tape.gradient(loss, params, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         # The gradient of a lookup is a list of rows; an optimizer that keeps momentum needs all of them.
         return loss, {name: tf.convert_to_tensor(g) for name, g in grads.items()}, changed
@@ -162,7 +165,7 @@ class TensorFlow(Trainer):
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """A Python file with its weights, and a SavedModel, for any batch where the model allows it."""
-        files = standalone.write(self.program, "tensorflow", name, folder)
+        files = standalone.write(self.program, "tensorflow", name, folder, self.artifact.info["loss"])
         module = tf.Module(name)
         module.params, module.state = list(self.params.values()), list(self.state.values())
         inputs = self.artifact.info["inputs"]

@@ -14,6 +14,7 @@ from xbench import models
 from xbench.converters import Program, standalone
 from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
+from xbench.converters.loss import loss_of
 from xbench.converters.optimizer import rate
 from xbench.converters.release import released
 from xbench.converters.torch_dropout import switch
@@ -160,6 +161,8 @@ class Torch(Trainer):
         self.half = HALVES.get(options.precision)
         self.device, self.options = torch.device(options.device), options
         self.transform, self.rule = transform or (lambda function: function), artifact.info["optimizer"]
+        if options.trains:
+            self.loss = loss_of(ops, artifact.info["loss"])
         self.compiled = transform is not None
         self.artifact = artifact
         self.memory = torch.channels_last if options.layout == "nhwc" else torch.contiguous_format
@@ -205,7 +208,7 @@ class Torch(Trainer):
         return tuple(value.float() if value.dtype == self.half else value for value in outputs)
 
     def _loss(self, inputs: Sequence[torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
-        return ops.cross_entropy(self.outputs(*inputs)[0], labels)
+        return self.loss(self.outputs(*inputs), labels)
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         return tuple(torch.from_numpy(array).to(self.device) for array in arrays)
@@ -249,7 +252,7 @@ class Torch(Trainer):
         return self.compiled and torch._dynamo.utils.counters["inductor"]["fxgraph_cache_hit"] > 0
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
-        return standalone.write(self.artifact.program(), "torch", name, folder)
+        return standalone.write(self.artifact.program(), "torch", name, folder, self.artifact.info["loss"])
 
     def optimizer_state(self) -> dict[str, np.ndarray]:
         assert self.optimizer is not None, "step was not the mode this runtime was made for"

@@ -15,6 +15,7 @@ from xbench.bench import Case, cache
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import verify
 from xbench.data import draw
+from xbench.models import classes, plain
 from xbench.runtimes import RUNTIMES, version
 
 INSTALLED = [name for name, row in RUNTIMES.items() if version(row) and not row.hidden]
@@ -129,6 +130,7 @@ import json, sys
 import numpy as np
 from xbench.converters.artifact import Artifact
 from xbench.data import draw
+from xbench.models import classes, plain
 from xbench.runtimes import Options, load
 
 word, mode, folder = sys.argv[1:]
@@ -216,7 +218,7 @@ def test_dropout_drops_its_share_and_scales_up_the_rest(exporter, runtime):
 
 
 def test_digits_are_real_images_of_the_right_size():
-    info = {"name": "lenet", "classes": 10, "inputs": [{"shape": ["batch", 1, 28, 28]}]}
+    info = {"name": "lenet", "labels": plain(classes(10)), "inputs": [{"shape": ["batch", 1, 28, 28]}]}
     inputs, labels = draw("digits", info, 2000, 0)
     assert inputs[0].shape == (2000, 1, 28, 28)
     assert inputs[0].mean() == pytest.approx(0, abs=0.02)

@@ -35,7 +35,7 @@ import jax
 def step(params, state, x, labels):
     def loss(params):
         outputs, changed = net.apply(params, state, x, training=True)
-        return net.cross_entropy(outputs[0], labels), changed
+        return net.loss(outputs, labels), changed
     (value, changed), grads = jax.value_and_grad(loss, has_aux=True)(params)
     return value, jax.tree.map(lambda p, g: p - RATE * g, params, grads), {**state, **changed}
 for _ in range(STEPS):
@@ -50,7 +50,7 @@ optimizer.build(list(params.values()))
 def step(x, labels):
     with tf.GradientTape() as tape:
         outputs, changed = net.apply(params, state, x, training=True)
-        value = net.cross_entropy(outputs[0], labels)
+        value = net.loss(outputs, labels)
     optimizer.apply_gradients(zip(tape.gradient(value, list(params.values())), params.values()))
     for name, new in changed.items():
         state[name].assign(new)
@@ -65,7 +65,7 @@ optimizer = torch.optim.SGD(params.values(), RATE)
 for _ in range(STEPS):
     optimizer.zero_grad()
     outputs, changed = net.apply(params, state, x, training=True)
-    value = net.cross_entropy(outputs[0], labels)
+    value = net.loss(outputs, labels)
     value.backward()
     optimizer.step()
     state |= {name: new.detach() for name, new in changed.items()}
@@ -113,7 +113,7 @@ def exported(tmp_path_factory):
 @pytest.mark.parametrize("framework", LOOPS)
 def test_a_standalone_file_trains_as_pytorch_does(framework: str, name: str, exported, tmp_path: Path) -> None:
     pytest.importorskip(framework)
-    standalone.write(exported(name).program(), framework, "net", tmp_path)
+    standalone.write(exported(name).program(), framework, "net", tmp_path, exported(name).info["loss"])
     (x,), labels = sample(exported(name), 16, 0)
     np.savez(tmp_path / "data.npz", x=x, labels=labels)
     head = HEAD.format(folder=str(tmp_path), data=str(tmp_path / "data.npz"))
@@ -128,6 +128,6 @@ def test_a_standalone_file_trains_as_pytorch_does(framework: str, name: str, exp
 
 
 def test_a_file_refers_to_nothing_of_ours(exported, tmp_path: Path) -> None:
-    standalone.write(exported("lenet").program(), "jax", "net", tmp_path)
+    standalone.write(exported("lenet").program(), "jax", "net", tmp_path, exported("lenet").info["loss"])
     code = (tmp_path / "net.py").read_text().split('"""', 2)[2]
     assert "xbench" not in code

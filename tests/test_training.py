@@ -74,7 +74,8 @@ def exported():
 
 def step_of(exported, rule):
     model, trainable = exported
-    return train_step(model, trainable, ["batch"], dataclasses.asdict(rule))
+    facts = {"labels": models.plain(models.classes(4)), "loss": dataclasses.asdict(models.Loss())}
+    return train_step(model, trainable, facts | {"optimizer": dataclasses.asdict(rule)})
 
 
 def session_of(model):

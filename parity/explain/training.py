@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from xbench.converters.artifact import Artifact
-from xbench.converters.torch import TABLE, cross_entropy
+from xbench.converters.torch import TABLE
 from xbench.converters.torch_dropout import dropping
 from xbench.parity import oracle
 from xbench.parity.candidate import inputs_of
@@ -83,10 +83,10 @@ class Step:
                 named[name].grad = None
             (mistake.update or update)(*given)
 
-        batch = (oracle.arrays(inputs_of(self.reference), torch.float64), torch.from_numpy(self.reference["labels"]))
+        *inputs, labels = oracle.arrays([*inputs_of(self.reference), self.reference["labels"]], torch.float64)
         with dropping(seed is not None):
-            batches = [batch] * max(1, steps_of(self.reference))
-            return oracle.trained(info, module, batches, self.mode, mistake.loss or cross_entropy, updated)
+            batches = [(inputs, labels)] * max(1, steps_of(self.reference))
+            return oracle.trained(info, module, batches, self.mode, mistake.loss, updated)
 
     def off(self, mistake: Mistake) -> dict[str, float]:
         """The error of every tensor under a mistake, in noise floors; infinite where it cannot be computed."""
@@ -137,7 +137,7 @@ def _fits(step: Step) -> Iterator[tuple[Mistake, float]]:
         names = [f"gradient/{name}" for name in _named(step.reference, "gradient")]
         square = sum(float((step.reference[n] ** 2).sum()) for n in names)
         factor = sum(float((step.reference[n] * step.given[n]).sum()) for n in names) / square if square else 0.0
-        scaled = lambda k, loss=cross_entropy: lambda logits, labels: k * loss(logits, labels)  # noqa: E731
+        scaled = lambda k: lambda loss: lambda outputs, labels: k * loss(outputs, labels)  # noqa: E731
         kinds = [lambda k: Mistake("loss_scaled", f"the loss is multiplied by {k:.6g}", loss=scaled(k))]
         kinds += [lambda k: Mistake("gradient_scaled", f"every gradient is multiplied by {k:.6g}", loss=_unseen(k))]
         for make in kinds:
@@ -159,14 +159,17 @@ def _fits(step: Step) -> Iterator[tuple[Mistake, float]]:
             yield found
 
 
-def _unseen(k: float) -> Callable[..., Any]:
-    """A loss whose gradient is k times its own."""
+def _unseen(k: float) -> Callable[[oracle.Loss], oracle.Loss]:
+    """Makes a loss whose gradient is k times its own."""
 
-    def loss(logits: Any, labels: Any) -> Any:
-        value = cross_entropy(logits, labels)
-        return k * value + (1 - k) * value.detach()
+    def changed(loss: oracle.Loss) -> oracle.Loss:
+        def value(outputs: Any, labels: Any) -> Any:
+            found = loss(outputs, labels)
+            return k * found + (1 - k) * found.detach()
 
-    return loss
+        return value
+
+    return changed
 
 
 def _first_norm(step: Step) -> float:

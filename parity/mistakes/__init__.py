@@ -17,9 +17,9 @@ Found = Iterator[tuple[str, str, Change]]  # name, in words, change
 
 @dataclass(frozen=True)
 class Mistake:
-    """`operators` changes entries of the operator table, `rule` settings of the update rule; `loss` and `update` stand
-    in for those of the oracle (`parity/oracle.py`). The gradients of the parameters `zeroed` are zero, and those of
-    `skipped` are not even updated."""
+    """`operators` changes entries of the operator table, `rule` settings of the update rule; `loss` makes another of a
+    loss, and `update` stands in for that of the oracle (`parity/oracle.py`). The gradients of the parameters `zeroed`
+    are zero, and those of `skipped` are not even updated."""
 
     name: str
     says: str

@@ -6,13 +6,14 @@ their arrays where it would, so that these are compared as well.
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
+from xbench.converters.loss import CROSS_ENTROPY
 from xbench.converters.optimizer import rate
-from xbench.converters.torch import cross_entropy
 from xbench.parity.mistakes import Change, Mistake, Operator, attribute
 from xbench.parity.mistakes.layers import EPSILONS, NORMS
 from xbench.parity.mistakes.layers import of as of_layer
@@ -24,19 +25,24 @@ Rule = dict[str, Any]
 
 
 def losses(info: Mapping[str, Any]) -> Iterator[Mistake]:
-    def scaled(logits: Any, labels: Any, *, over: int | None) -> Any:
-        """The sum, over all axes of the labels or those behind the first."""
-        count = labels.numel() if over is None else labels[0].numel()
-        return cross_entropy(logits, labels) * count
+    def summed(loss: Any, *, first: int) -> Any:
+        """The sum over the axes of the labels from one on."""
+        return lambda outputs, labels: loss(outputs, labels) * math.prod(labels.shape[first:])
 
-    yield Mistake(
-        "loss_sum", "the loss is the sum over the samples, not the mean", loss=functools.partial(scaled, over=None)
-    )
-    if len(info["labels"]) > 1:
-        says = "the loss is the sum over the positions of a sequence, the mean over the samples only"
-        yield Mistake("loss_sum", says, loss=functools.partial(scaled, over=1))
-    says = "the network ends in a Softmax, and the loss applies another to it"
-    yield Mistake("softmax_twice", says, loss=lambda logits, labels: cross_entropy(torch.softmax(logits, -1), labels))
+    says = "the loss is the sum over the samples, not the mean"
+    yield Mistake("loss_sum", says, loss=functools.partial(summed, first=0))
+    if len(info["labels"]["shape"]) > 1:
+        each = "the positions of a sequence" if classified(info) else "the numbers of a sample"
+        says = f"the loss is the sum over {each}, the mean over the samples only"
+        yield Mistake("loss_sum", says, loss=functools.partial(summed, first=1))
+    if classified(info):
+        says = "the network ends in a Softmax, and the loss applies another to it"
+        twice = lambda loss: lambda outputs, labels: loss([torch.softmax(o, -1) for o in outputs], labels)  # noqa: E731
+        yield Mistake("softmax_twice", says, loss=twice)
+
+
+def classified(info: Mapping[str, Any]) -> bool:
+    return bool(info["loss"]["name"] == CROSS_ENTROPY)
 
 
 # ***** normalisations *****
