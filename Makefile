@@ -48,7 +48,7 @@ readme: env ## the results of the last `make run` into README.md and docs/defaul
 node-suite: env ## ONNX's own operator tests on our tables and on the runtimes: node-suite.json, docs/node-suite.md
 	$(PYTHON) benchmarks/node_suite.py --json node-suite.json --markdown docs/node-suite.md
 
-parity: env ## every network on every runtime against the float64 oracle (half an hour): docs/parity.md
+parity: env ## every network on every runtime against the float64 oracle (some hours): docs/parity.md
 	$(XBENCH) check all --json > parity.json
 	$(PYTHON) benchmarks/parity.py parity.json > docs/parity.md
 

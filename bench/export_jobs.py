@@ -106,4 +106,25 @@ def explain_training(artifact: str, mode: str, reference: str, candidate: str) -
     return [asdict(each) for each in found]
 
 
-JOBS = (export, import_tensorflow, reference, training_reference, explain_forward, explain_training)
+def match(port: str, reference: str, batch: int) -> dict[str, Any]:
+    """Whether a model is the reference network, what agrees, and in sentences what does not."""
+    from xbench.parity import matching
+
+    own, other = Artifact.read(port), Artifact.read(reference)
+    said = matching.architecture(other, own)
+    if said:
+        return {"same": False, "agrees": None, "differences": said}
+    try:
+        verdict, said = matching.compared(own, other, batch)
+    except matching.Unpaired as error:
+        return {"same": False, "agrees": None, "differences": [str(error)]}
+    if verdict.status == "PASS":
+        count, macs = other.info["parameter_count"], other.info["macs"]
+        words = f"{count:,} parameters, {macs:,} multiply-accumulates, outputs {verdict.ratio:.1f} x noise"
+        return {"same": True, "agrees": words, "differences": []}
+    what = verdict.message if verdict.ratio is None else f"{verdict.ratio:,.0f} x noise"
+    head = f"the same parameters and work, but with the same weights it gives other outputs ({what})"
+    return {"same": False, "agrees": None, "differences": [head, *said]}
+
+
+JOBS = (export, import_tensorflow, reference, training_reference, explain_forward, explain_training, match)

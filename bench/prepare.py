@@ -113,6 +113,21 @@ class Exporter:
                     self.close()
         return path
 
+    def matched(self, word: str, reference: Artifact, batch: int) -> dict[str, Any]:
+        """Whether a model is the reference network, and what it has otherwise (`parity/matching.py`).
+
+        Raises:
+            XBenchError: it cannot be read or exported.
+        """
+        try:
+            port = self.artifact(word)
+        except XBenchError as error:
+            if "are dead" not in str(error):  # which is an answer
+                raise
+            return {"same": False, "agrees": None, "differences": [str(error)]}
+        found: dict[str, Any] = self.call("match", port=str(port.folder), reference=str(reference.folder), batch=batch)
+        return found
+
     def training_reference(self, artifact: Artifact, data: Path, content: str, **plan: int) -> Path:
         """The oracle's results of the first `steps` of a training by `batch` and `seed`; `data` is a file of samples,
         `content` their digest."""

@@ -26,6 +26,7 @@ from xbench.converters import torch_detached as detached
 from xbench.converters._printer import constant
 from xbench.converters.folding import fold
 from xbench.converters.torch_dropout import dropping
+from xbench.converters.torch_parameters import keep_names
 
 OPSET = 20
 
@@ -61,7 +62,8 @@ def export(module: nn.Module, inputs: Mapping[str, np.ndarray]) -> ir.Model:
     program.model.graph.opset_imports[detached.OURS] = 1
     detached.drop_idle(program.model, trainable)
     model = clean(program.model)
-    _keep_names(model, module)
+    assert program.exported_program is not None
+    keep_names(model, module, program.exported_program)
     model.metadata_props[PARAMETERS] = json.dumps([name for name, p in module.named_parameters() if p.requires_grad])
     model.metadata_props[UNBIASED] = "1"
     return model
@@ -163,20 +165,6 @@ def _is_zero(value: ir.Value | None) -> bool:
         value = producer.inputs[0]
     array = constant(value)
     return array is not None and not array.any()
-
-
-def _keep_names(model: ir.Model, module: nn.Module) -> None:
-    """Makes a tied weight carry the name `named_parameters()` gives it, and checks that no parameter was lost."""
-    canonical = {id(p): name for name, p in module.named_parameters()}
-    for alias, p in module.named_parameters(remove_duplicate=False):
-        name = canonical[id(p)]
-        if alias != name and alias in model.graph.initializers and name not in model.graph.initializers:
-            value = model.graph.initializers.pop(alias)
-            value.name = name
-            model.graph.initializers[name] = value
-    used = {name for name, p in module.named_parameters() if p.requires_grad}
-    if lost := sorted(used - set(model.graph.initializers)):
-        raise ValueError(f"the exporter lost {len(lost)} parameters: {', '.join(lost[:5])}")
 
 
 def _translations() -> dict[Any, Any]:

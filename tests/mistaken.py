@@ -196,6 +196,11 @@ def summed(logits: Any, labels: Any) -> Any:
     return ops.cross_entropy(logits, labels) * labels.size
 
 
+def averaged(logits: Any, labels: Any) -> Any:
+    """As study 1's TensorFlow had it for FCN-S (Shi et al. 2016, arXiv:1608.07249)."""
+    return -(jax.nn.one_hot(labels, logits.shape[-1]) * jnp.log(jax.nn.softmax(logits))).mean()
+
+
 RUNTIMES = {
     "bn_momentum": operators(BatchNormalization=momentum),
     "bn_variance": operators(BatchNormalization=biased),
@@ -205,6 +210,7 @@ RUNTIMES = {
     "coupled": updated(adam(coupled=True)),
     "decoupled": updated(sgd(decoupled=True)),
     "loss_sum": losses(summed),
+    "loss_mean_classes": losses(averaged),
     "dropout_on": operators(Dropout=dropping),
     "dropout_in_training": operators(Dropout=dropping_in_training),
     "clipping_missing": ruled(clip=0.0),

@@ -33,6 +33,7 @@ MISTAKES = {
     "coupled": (SMALL, "step", ADAM, "weight_decay_coupling"),
     "decoupled": (SMALL, "step", SGD, "weight_decay_coupling"),
     "loss_sum": (SMALL, "gradient", None, "loss_sum"),
+    "loss_mean_classes": (SMALL, "gradient", None, "loss_mean_classes"),
     "dropout_on": (RESIDUAL, "forward", None, "dropout_on"),
     "dropout_in_training": (RESIDUAL, "gradient", None, "dropout_on"),
     "clipping_missing": (SMALL, "step", "sgd,lr=0.01,momentum=0.9,clip=0.1", "clipping"),

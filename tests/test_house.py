@@ -31,6 +31,7 @@ BRIDGES = {
     "converters/savedmodel.py": "tensorflow",
     "parity/explain/*.py": "torch",
     "parity/mistakes/*.py": "torch",
+    "parity/matching.py": "torch",
     "parity/oracle.py": "torch",
 }
 ALIASES = {"jaxlib": "jax", "keras": "tensorflow"}

@@ -84,6 +84,37 @@ def test_what_our_adapter_needs_is_not_in_the_load_of_a_runtime(exporter, runtim
     assert not [name for name in found if name.startswith(ours)]
 
 
+TURNED = [  # x, w, the axes that w is turned by, and whether that is a sum over the rows of w
+    ((3, 4), (5, 4), (1, 0), True),
+    ((2, 3, 4), (5, 4), (1, 0), True),
+    ((2, 7, 3, 4), (2, 7, 5, 4), (0, 1, 3, 2), True),
+    ((2, 7, 3, 4), (1, 7, 5, 4), (0, 1, 3, 2), False),
+    ((2, 3, 4), (4, 2, 5), (1, 0, 2), False),
+    ((4,), (5, 4), (1, 0), False),
+]
+
+
+@pytest.mark.parametrize(("left", "right", "axes", "by_rows"), TURNED)
+def test_tvm_reads_the_rows_of_a_matrix_whose_transpose_is_asked_for(left, right, axes, by_rows):
+    tvm = pytest.importorskip("tvm")
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    from xbench.runtimes.tvm import _by_rows
+
+    random = np.random.default_rng(0)
+    x, w = (random.normal(size=shape).astype(np.float32) for shape in (left, right))
+    nodes = [helper.make_node("Transpose", ["w"], ["t"], perm=axes), helper.make_node("MatMul", ["x", "t"], ["y"])]
+    given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in (("x", x), ("w", w))]
+    made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("y", "t")]  # read twice
+    graph = helper.make_graph(nodes, "product", given, made)
+    module = _by_rows(from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])))
+    assert ("einsum" in str(module)) == by_rows
+    main = relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())["main"]
+    found = main(tvm.runtime.tensor(x), tvm.runtime.tensor(w))[0].numpy()
+    np.testing.assert_allclose(found, x @ w.transpose(axes), rtol=1e-5, atol=1e-5)
+
+
 def test_a_module_that_other_code_converted_is_another_artifact(exporter, monkeypatch):
     """Its program and its weights may be the same, and what is said of them not."""
     first = exporter.artifact(RECURRENT).folder

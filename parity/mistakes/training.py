@@ -39,6 +39,9 @@ def losses(info: Mapping[str, Any]) -> Iterator[Mistake]:
         says = "the network ends in a Softmax, and the loss applies another to it"
         twice = lambda loss: lambda outputs, labels: loss([torch.softmax(o, -1) for o in outputs], labels)  # noqa: E731
         yield Mistake("softmax_twice", says, loss=twice)
+        says = "the loss is the mean over samples and classes, as of labels * log(softmax), not over the samples"
+        spread = lambda loss: lambda outputs, labels: loss(outputs, labels) / outputs[0].shape[-1]  # noqa: E731
+        yield Mistake("loss_mean_classes", says, loss=spread)
 
 
 def classified(info: Mapping[str, Any]) -> bool:

@@ -1,0 +1,61 @@
+"""`xbench match`: is a network that somebody wrote the one whose name it bears?"""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from xbench.cli import _choose as choose
+
+
+def match(
+    port: Annotated[str, typer.Argument(help="The network in question: an ONNX file, or module:factory.")],
+    name: Annotated[str, typer.Argument(help="The network of the zoo that it should be.")],
+    batch: Annotated[int, typer.Option(help="Batch size.", min=1)] = 2,
+    shape: choose.ShapeWords = None,
+    inputs: choose.InputWords = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+) -> None:
+    """Compare a port with the reference network it was made after.
+
+    Parameters, their shapes in the order of use, multiply-accumulates and dead layers must agree. Then the reference's
+    weights are put into the port, and both must give the same outputs in float64. What differs is said in words:
+    which reading of the paper it is, or which mistake. Exit code 1 where it is another network.
+
+    The inputs of a module are those of the network, unless --input says otherwise.
+    """
+    from xbench import models
+    from xbench.bench import XBenchError
+    from xbench.bench.prepare import Exporter
+
+    choose.need_torch()
+    try:
+        spec = models.find(name)
+    except models.UnknownModel as error:
+        raise XBenchError(str(error)) from error
+    if inputs is None and ":" in port and not Path(port).exists():
+        inputs = [f"{i.name}:{i.dtype}:{','.join(map(str, i.shape))}" for i in spec.inputs]
+    (word,) = choose.choose_models([port], (), shape, inputs, None)
+    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
+        exporter = Exporter(Path(logs))
+        try:
+            reference = exporter.artifact(name)
+            found = exporter.matched(word, reference, batch)
+        finally:
+            exporter.close()
+    if as_json:
+        typer.echo(json.dumps({"port": port, "network": name, **found}, indent=1))
+    else:
+        _print(port, name, found)
+    raise typer.Exit(int(not found["same"]))
+
+
+def _print(port: str, name: str, found: dict[str, Any]) -> None:
+    if found["same"]:
+        typer.echo(f"{port} is {name}: {found['agrees']}")
+        return
+    typer.echo(f"{port} is not {name}:")
+    for says in found["differences"]:
+        typer.echo(f"  - {says}")

@@ -1,0 +1,46 @@
+"""The parameters of a module by their names in the exported graph, none of them lost, and none that nothing depends on.
+
+Study 1's MXNet had wired its AlexNet so that four layers were dead, and was the fastest (arXiv:1608.07249).
+"""
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+import torch
+from torch import nn
+
+NAMED = 5  # that a message lists
+
+
+def keep_names(model: ir.Model, module: nn.Module, program: torch.export.ExportedProgram) -> None:
+    """Makes a tied weight carry the name `named_parameters()` gives it.
+
+    Raises:
+        ValueError: parameters that no output depends on, or that the exporter has lost.
+    """
+    canonical = {id(p): name for name, p in module.named_parameters()}
+    for alias, p in module.named_parameters(remove_duplicate=False):
+        name = canonical[id(p)]
+        if alias != name and alias in model.graph.initializers and name not in model.graph.initializers:
+            value = model.graph.initializers.pop(alias)
+            value.name = name
+            model.graph.initializers[name] = value
+    sizes = {name: p.numel() for name, p in module.named_parameters() if p.requires_grad}
+    lost = [name for name in sizes if name not in model.graph.initializers]
+    if not lost:
+        return
+    if set(lost) <= _dead(program):
+        share = f"{sum(sizes[name] for name in lost):,} of its {sum(sizes.values()):,} parameters are dead"
+        raise ValueError(f"{share}, no output depends on them: {_few(lost)}")
+    raise ValueError(f"the exporter lost {len(lost)} parameters: {_few(lost)}")
+
+
+def _dead(program: torch.export.ExportedProgram) -> set[str]:
+    """The parameters that the traced module itself does not use."""
+    read = {node.name for node in program.graph.nodes if node.op == "placeholder" and node.users}
+    held = program.graph_signature.inputs_to_parameters
+    return {name for place, name in held.items() if place not in read}
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")

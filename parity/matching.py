@@ -1,0 +1,200 @@
+"""Whether a network that somebody wrote or brought is the reference network whose name it bears.
+
+First what it is made of: parameters, their shapes in the order of use, work, dead layers. Where those agree, the
+reference's weights are put into it and its outputs are compared with the reference's, both in float64, in units of the
+float32 noise floor; where they differ, what is done to the reference until it gives the same names the mistake.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from xbench.converters import Program
+from xbench.converters.artifact import Artifact
+from xbench.converters.torch import TABLE
+from xbench.models._readings import reading
+from xbench.parity import oracle
+from xbench.parity.candidate import sample
+from xbench.parity.mistakes import Mistake
+from xbench.parity.mistakes.operators import of
+from xbench.parity.verdict import Verdict, judge
+from xbench.runtimes.torch import ProgramModule
+
+Tensors = dict[str, np.ndarray]
+SHOWN = 3  # shapes that a sentence lists
+
+
+class Unpaired(Exception):
+    """Weights that do not fit; one line."""
+
+
+def order_of_use(artifact: Artifact) -> list[str]:
+    """The parameters and running statistics of a graph as its nodes read them, from the inputs on."""
+    graph = ir.load(artifact.folder / "model.onnx").graph
+    wanted = {*artifact.parameters, *artifact.info["statistics"]}
+    return [*dict.fromkeys(str(v.name) for node in graph for v in node.inputs if v is not None and v.name in wanted)]
+
+
+def architecture(reference: Artifact, port: Artifact) -> list[str]:
+    """What the port is made of that the reference is not, in sentences; none where they agree."""
+    name, wanted, found = reference.name, reference.info, port.info
+    said = []
+    if found["parameter_count"] != wanted["parameter_count"]:
+        said.append(_counted(name, "parameters", found["parameter_count"], wanted["parameter_count"], wanted))
+    if found["macs"] not in (None, wanted["macs"]):
+        said.append(_counted(name, "multiply-accumulates", found["macs"], wanted["macs"], wanted))
+    if found["dead_nodes"]:
+        said.append(f"{found['dead_nodes']} nodes are dead: no output depends on them")
+    shapes = [_shapes(each) for each in (reference, port)]
+    if Counter(shapes[0]) != Counter(shapes[1]):
+        rest = (Counter(shapes[0]) - Counter(shapes[1]), Counter(shapes[1]) - Counter(shapes[0]))
+        said.append(f"parameters have other shapes: {_listed(rest[1])} where {name} has {_listed(rest[0])}")
+    elif shapes[0] != shapes[1]:
+        at = next(i for i, (one, other) in enumerate(zip(*shapes, strict=True)) if one != other)
+        said.append(f"layers are in another order: {shapes[1][at]} comes where {name} has {shapes[0][at]}")
+    for kind in ("inputs", "outputs"):
+        if len(found[kind]) != len(wanted[kind]):
+            said.append(f"it has {len(found[kind])} {kind}, {name} has {len(wanted[kind])}")
+    return said
+
+
+def _counted(name: str, what: str, found: int, wanted: int, info: dict[str, Any]) -> str:
+    known = reading(name, found, info["parameter_count"])
+    return f"{found:,} {what} instead of {wanted:,}" + (f": {known}" if known else "")
+
+
+def _shapes(artifact: Artifact) -> list[tuple[int, ...]]:
+    program = artifact.program()
+    arrays = {**program.params, **program.state}
+    return [arrays[name].shape for name in order_of_use(artifact) if name in program.params]
+
+
+def _listed(shapes: Counter[tuple[int, ...]]) -> str:
+    words = [f"{count} of {shape}" if count > 1 else f"{shape}" for shape, count in sorted(shapes.items())]
+    more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
+    return ", ".join(words[:SHOWN]) + more if words else "none"
+
+
+def filled(port: Artifact, reference: Artifact) -> Program:
+    """The port's text with the reference's weights and statistics, paired in the order of use.
+
+    Raises:
+        Unpaired: the two of a pair have other shapes.
+    """
+    own, other = port.program(), reference.program()
+    values = {**other.params, **other.state}
+    new = {}
+    for name, theirs in zip(order_of_use(port), order_of_use(reference), strict=True):
+        old = {**own.params, **own.state}[name]
+        if old.shape != values[theirs].shape:
+            raise Unpaired(f"{name} is {old.shape}, {theirs} of {reference.name} is {values[theirs].shape}")
+        new[name] = values[theirs]
+    pick = lambda arrays: {name: new.get(name, array) for name, array in arrays.items()}  # noqa: E731
+    return dataclasses.replace(own, params=pick(own.params), state=pick(own.state))
+
+
+def compared(port: Artifact, reference: Artifact, batch: int) -> tuple[Verdict, list[str]]:
+    """The verdict on the port's outputs under the reference's weights, and where it is not PASS, which mistakes give
+    them."""
+    given = sample(reference, batch, 0)
+    expected, floors = oracle.measured(reference, "forward", [given])
+    known = {**expected, **{f"floor/{name}": np.array(value) for name, value in floors.items()}}
+    program, names = filled(port, reference), list(expected)
+    found = dict(zip(names, _computed(ProgramModule(program), given[0]), strict=True))
+    if any(found[name].shape != expected[name].shape for name in names):
+        shapes = ", ".join(str(found[name].shape) for name in names)
+        return Verdict("FAIL", "wrong", names[0], None, len(names), None, f"outputs have the shapes {shapes}"), []
+    verdict = judge(found, known)
+    if verdict.status == "PASS":
+        return verdict, []
+    for stage in (_at_the_borders, _inside):
+        tried = stage(reference, given[0], expected)
+        if said := [says for says, made in tried if _gives(found, names, made, known)]:
+            return verdict, said
+    return verdict, []
+
+
+def _computed(module: torch.nn.Module, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    with oracle.default_type(torch.float64), torch.no_grad():
+        outputs = module.to(torch.float64).eval()(*oracle.arrays(inputs, torch.float64))
+    return [each.numpy() for each in outputs]
+
+
+def _gives(found: Tensors, names: Sequence[str], made: Sequence[np.ndarray], known: Tensors) -> bool:
+    """Whether a mistake explains the outputs: a change of the reference that gives them, and does change it."""
+    instead = dict(zip(names, made, strict=True))
+    if any(instead[name].shape != found[name].shape for name in names):
+        return False
+    as_expected = {**known, **instead}
+    return judge(found, as_expected).status == "PASS" and judge(instead, known).status != "PASS"
+
+
+Tried = Iterator[tuple[str, list[np.ndarray]]]  # a mistake in words, and what the reference gives under it
+
+
+def _at_the_borders(reference: Artifact, inputs: Sequence[np.ndarray], expected: Tensors) -> Tried:
+    for says, change in LAST.items():
+        yield says, [change(torch.from_numpy(value)).numpy() for value in expected.values()]
+    module = ProgramModule(reference.program())
+    for says, turn in FIRST.items():
+        turned = [turn(a) if a.ndim == 4 else a for a in inputs]
+        if all(a.shape == b.shape for a, b in zip(turned, inputs, strict=True)):
+            yield says, _computed(module, turned)
+    yield "Relu is missing behind every residual sum", _computed(_unrectified(reference), inputs)
+
+
+def _inside(reference: Artifact, inputs: Sequence[np.ndarray], expected: Tensors) -> Tried:
+    """Of one operator, wherever it is."""
+    for mistake in _mistakes(reference, inputs):
+        try:
+            yield f"every {mistake.says}", _computed(ProgramModule(reference.program(), mistake.table(TABLE)), inputs)
+        except Exception:  # shapes that no longer fit: this is not what was done
+            continue
+
+
+def _unrectified(reference: Artifact) -> ProgramModule:
+    """The reference without the Relu of whatever an Add has made."""
+    sums: list[Any] = []
+
+    def add(*given: Any) -> Any:
+        sums.append(TABLE["Add"](*given))
+        return sums[-1]
+
+    def relu(x: Any) -> Any:
+        return x if any(x is each for each in sums) else TABLE["Relu"](x)
+
+    return ProgramModule(reference.program(), {**TABLE, "Add": add, "Relu": relu})
+
+
+def _mistakes(reference: Artifact, inputs: Sequence[np.ndarray]) -> list[Mistake]:
+    """Those that some call of the reference may suffer from."""
+    found: dict[str, Mistake] = {}
+
+    def watched(operator: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            found.update({each.says: each for each in of(operator, given, named) if each.says not in found})
+            return function(*given, **named)
+
+        return call
+
+    _computed(ProgramModule(reference.program(), {op: watched(op, f) for op, f in TABLE.items()}), inputs)
+    return [*found.values()]
+
+
+LAST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "a ReLU is behind the last layer: no logit is negative": torch.relu,
+    "the network ends in a Softmax, which belongs to the loss": lambda y: torch.softmax(y, -1),
+    "the network ends in a LogSoftmax, which belongs to the loss": lambda y: torch.log_softmax(y, -1),
+    "the network ends in a Sigmoid, which belongs to the loss": torch.sigmoid,
+}
+FIRST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "height and width of the images are exchanged": lambda x: x.swapaxes(2, 3).copy(),
+    "the channels of the images are in reverse order": lambda x: x[:, ::-1].copy(),
+    "the images are upside down": lambda x: x[:, :, ::-1].copy(),
+    "pixels are divided by 256": lambda x: x / np.float32(256),
+}
