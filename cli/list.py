@@ -30,16 +30,41 @@ def list_models(as_json: Json = False) -> None:
 
 
 @app.command("runtimes")
-def list_runtimes(as_json: Json = False) -> None:
+def list_runtimes(
+    as_json: Json = False,
+    lineage: Annotated[
+        bool, typer.Option("--lineage", help="The tools of the five studies, and which runtime succeeds each.")
+    ] = False,
+) -> None:
     """The runtimes, whether each is installed, and how it trains: by its own autodiff or by a graph of the step."""
     from xbench.runtimes import table, version
 
+    if lineage:
+        _show_lineage(as_json)
+        return
     rows = [
         {"name": name, "version": version(row), "autodiff": row.autodiff, "extra": row.extra, "note": row.note}
         for name, row in table().items()
         if not row.hidden
     ]
     _show(rows, rows, as_json)
+
+
+def _show_lineage(as_json: bool) -> None:
+    from xbench.runtimes._lineage import LINEAGE
+
+    rows = [ancestor._asdict() | {"runtimes": list(ancestor.runtimes)} for ancestor in LINEAGE]
+    shown = [
+        {
+            "tool": row["tool"],
+            "studies": row["studies"],
+            "what became of it": row["fate"] + (f"; PyPI's {row['trap']} is something else" if row["trap"] else ""),
+            "successor": row["successor"],
+            "here": ", ".join(row["runtimes"]) + (" (itself)" if row["original"] else "") or None,
+        }
+        for row in rows
+    ]
+    _show(rows, shown, as_json)
 
 
 def _show(rows: list[dict[str, Any]], shown: list[dict[str, Any]], as_json: bool) -> None:

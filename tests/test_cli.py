@@ -194,7 +194,28 @@ def test_listing_runtimes_hides_those_that_only_test(shell):
     assert not any(name == "null" or name.startswith("fault_") for name in names)
 
 
-@pytest.mark.parametrize("words", [("list", "models"), ("list", "runtimes")])
+def test_the_lineage_names_every_tool_of_the_studies_and_its_successor_here(shell):
+    rows = {row["tool"]: row for row in json.loads(shell.run("list", "runtimes", "--lineage", "--json").stdout)}
+    named = {
+        "Caffe",
+        "Caffe-MPI",
+        "Caffe2",
+        "CNTK",
+        "MXNet, Gluon",
+        "TensorFlow",
+        "Torch7",
+        "PyTorch",
+        "Theano",
+        "Lasagne",
+    }
+    assert set(rows) == named | {"Neon", "Keras", "Chainer", "Knet"}
+    known = {row["name"] for row in json.loads(shell.run("list", "runtimes", "--json").stdout)}
+    assert all(set(row["runtimes"]) <= known for row in rows.values())
+    assert [tool for tool, row in rows.items() if row["original"]] == ["TensorFlow", "PyTorch"]
+    assert rows["Neon"]["runtimes"] == ["openvino"]
+
+
+@pytest.mark.parametrize("words", [("list", "models"), ("list", "runtimes"), ("list", "runtimes", "--lineage")])
 def test_lists_are_tables_for_people(shell, words):
     answer = shell.run(*words)
     assert answer.returncode == 0
