@@ -29,6 +29,7 @@ def match(
     from xbench import models
     from xbench.bench import XBenchError
     from xbench.bench.prepare import Exporter
+    from xbench.cli._progress import Bar
 
     choose.need_torch()
     try:
@@ -41,8 +42,12 @@ def match(
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
         exporter = Exporter(Path(logs))
         try:
-            reference = exporter.artifact(name)
-            found = exporter.matched(word, reference, batch)
+            with Bar(1, "match") as bar:
+                bar.say(f"{name}: export to ONNX")
+                reference = exporter.artifact(name)
+                bar.say(f"{port}: is it {name}, and if not, why?")
+                found = exporter.matched(word, reference, batch)
+                bar.finish(f"{port}: {'the same' if found['same'] else 'another network'}")
         finally:
             exporter.close()
     if as_json:

@@ -49,7 +49,7 @@ class UnknownModel(KeyError):
     """A name that is not in the table, with the nearest ones that are."""
 
     def __init__(self, name: str) -> None:
-        near = difflib.get_close_matches(name, MODELS, n=2)
+        near = difflib.get_close_matches(name, MODELS, n=2, cutoff=0.75)
         hint = f"did you mean {' or '.join(near)}?" if near else f"the models are {', '.join(MODELS)}"
         super().__init__(f"unknown model {name!r}: {hint}")
 

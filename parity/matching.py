@@ -29,15 +29,20 @@ Tensors = dict[str, np.ndarray]
 SHOWN = 3  # shapes that a sentence lists
 
 
-class Unpaired(Exception):
-    """Weights that do not fit; one line."""
-
-
-def order_of_use(artifact: Artifact) -> list[str]:
-    """The parameters and running statistics of a graph as its nodes read them, from the inputs on."""
+def orders(artifact: Artifact) -> list[list[str]]:
+    """The parameters and running statistics of a graph in two orders: as its nodes read them, from the inputs on; and
+    by how many layers lie before them, then by shape, which does not ask which of two branches was written first."""
     graph = ir.load(artifact.folder / "model.onnx").graph
     wanted = {*artifact.parameters, *artifact.info["statistics"]}
-    return [*dict.fromkeys(str(v.name) for node in graph for v in node.inputs if v is not None and v.name in wanted)]
+    behind: dict[ir.Value, int] = {}
+    used: dict[str, tuple[int, tuple[Any, ...]]] = {}
+    for node in graph:
+        layers = max((behind.get(value, 0) for value in node.inputs if value is not None), default=0)
+        held = [value for value in node.inputs if value is not None and value.name in wanted]
+        for value in held:
+            used.setdefault(str(value.name), (layers, tuple(value.shape or ())))
+        behind.update(dict.fromkeys(node.outputs, layers + bool(held)))
+    return [list(used), sorted(used, key=lambda name: (used[name][0], [str(n) for n in used[name][1]]))]
 
 
 def architecture(reference: Artifact, port: Artifact) -> list[str]:
@@ -50,16 +55,16 @@ def architecture(reference: Artifact, port: Artifact) -> list[str]:
         said.append(_counted(name, "multiply-accumulates", found["macs"], wanted["macs"], wanted))
     if found["dead_nodes"]:
         said.append(f"{found['dead_nodes']} nodes are dead: no output depends on them")
-    shapes = [_shapes(each) for each in (reference, port)]
-    if Counter(shapes[0]) != Counter(shapes[1]):
-        rest = (Counter(shapes[0]) - Counter(shapes[1]), Counter(shapes[1]) - Counter(shapes[0]))
+    ours, theirs = (_shapes(each) for each in (reference, port))
+    if Counter(ours[0]) != Counter(theirs[0]):
+        rest = (Counter(ours[0]) - Counter(theirs[0]), Counter(theirs[0]) - Counter(ours[0]))
         said.append(f"parameters have other shapes: {_listed(rest[1])} where {name} has {_listed(rest[0])}")
-    elif shapes[0] != shapes[1]:
-        at = next(i for i, (one, other) in enumerate(zip(*shapes, strict=True)) if one != other)
-        said.append(f"layers are in another order: {shapes[1][at]} comes where {name} has {shapes[0][at]}")
-    for kind in ("inputs", "outputs"):
+    elif all(one != other for one, other in zip(ours, theirs, strict=True)):
+        at = next(i for i, (one, other) in enumerate(zip(ours[0], theirs[0], strict=True)) if one != other)
+        said.append(f"layers are in another order: {theirs[0][at]} comes where {name} has {ours[0][at]}")
+    for kind, what in (("inputs", "inputs"), ("outputs", "outputs"), ("statistics", "running statistics")):
         if len(found[kind]) != len(wanted[kind]):
-            said.append(f"it has {len(found[kind])} {kind}, {name} has {len(wanted[kind])}")
+            said.append(f"it has {len(found[kind])} {what}, {name} has {len(wanted[kind])}")
     return said
 
 
@@ -68,10 +73,10 @@ def _counted(name: str, what: str, found: int, wanted: int, info: dict[str, Any]
     return f"{found:,} {what} instead of {wanted:,}" + (f": {known}" if known else "")
 
 
-def _shapes(artifact: Artifact) -> list[tuple[int, ...]]:
-    program = artifact.program()
-    arrays = {**program.params, **program.state}
-    return [arrays[name].shape for name in order_of_use(artifact) if name in program.params]
+def _shapes(artifact: Artifact) -> list[list[tuple[int, ...]]]:
+    """The shapes of the parameters in both orders."""
+    params = artifact.program().params
+    return [[params[name].shape for name in order if name in params] for order in orders(artifact)]
 
 
 def _listed(shapes: Counter[tuple[int, ...]]) -> str:
@@ -80,43 +85,43 @@ def _listed(shapes: Counter[tuple[int, ...]]) -> str:
     return ", ".join(words[:SHOWN]) + more if words else "none"
 
 
-def filled(port: Artifact, reference: Artifact) -> Program:
-    """The port's text with the reference's weights and statistics, paired in the order of use.
-
-    Raises:
-        Unpaired: the two of a pair have other shapes.
-    """
+def filled(port: Artifact, reference: Artifact) -> list[Program]:
+    """The port's text with the reference's weights and statistics, paired in each order in which their shapes agree."""
     own, other = port.program(), reference.program()
-    values = {**other.params, **other.state}
-    new = {}
-    for name, theirs in zip(order_of_use(port), order_of_use(reference), strict=True):
-        old = {**own.params, **own.state}[name]
-        if old.shape != values[theirs].shape:
-            raise Unpaired(f"{name} is {old.shape}, {theirs} of {reference.name} is {values[theirs].shape}")
-        new[name] = values[theirs]
-    pick = lambda arrays: {name: new.get(name, array) for name, array in arrays.items()}  # noqa: E731
-    return dataclasses.replace(own, params=pick(own.params), state=pick(own.state))
+    values, held = {**other.params, **other.state}, {**own.params, **own.state}
+    found = []
+    for names, theirs in zip(orders(port), orders(reference), strict=True):
+        new = {name: values[their] for name, their in zip(names, theirs, strict=True)}
+        if all(held[name].shape == array.shape for name, array in new.items()):
+            pick = lambda arrays, new=new: {name: new.get(name, array) for name, array in arrays.items()}  # noqa: E731
+            found.append(dataclasses.replace(own, params=pick(own.params), state=pick(own.state)))
+    return found
 
 
 def compared(port: Artifact, reference: Artifact, batch: int) -> tuple[Verdict, list[str]]:
     """The verdict on the port's outputs under the reference's weights, and where it is not PASS, which mistakes give
     them."""
-    given = sample(reference, batch, 0)
-    expected, floors = oracle.measured(reference, "forward", [given])
+    inputs, labels = sample(reference, batch, 0)
+    expected, floors = oracle.measured(reference, "forward", [(inputs, labels)])
     known = {**expected, **{f"floor/{name}": np.array(value) for name, value in floors.items()}}
-    program, names = filled(port, reference), list(expected)
-    found = dict(zip(names, _computed(ProgramModule(program), given[0]), strict=True))
-    if any(found[name].shape != expected[name].shape for name in names):
-        shapes = ", ".join(str(found[name].shape) for name in names)
-        return Verdict("FAIL", "wrong", names[0], None, len(names), None, f"outputs have the shapes {shapes}"), []
-    verdict = judge(found, known)
-    if verdict.status == "PASS":
-        return verdict, []
+    tried = [dict(zip(expected, _computed(ProgramModule(p), inputs), strict=True)) for p in filled(port, reference)]
+    for found in tried:
+        if any(found[name].shape != expected[name].shape for name in expected):
+            shapes = ", ".join(str(value.shape) for value in found.values())
+            return _rejected(f"its outputs have the shapes {shapes}"), []
+        if (verdict := judge(found, known)).status == "PASS":
+            return verdict, []
+    if not tried:
+        return _rejected("no order pairs its weights and running statistics with those of the reference"), []
     for stage in (_at_the_borders, _inside):
-        tried = stage(reference, given[0], expected)
-        if said := [says for says, made in tried if _gives(found, names, made, known)]:
-            return verdict, said
-    return verdict, []
+        under = [(says, made) for says, made in stage(reference, inputs, expected) if _gives(tried, made, known)]
+        if under:
+            return judge(tried[0], known), [says for says, _ in under]
+    return judge(tried[0], known), []
+
+
+def _rejected(says: str) -> Verdict:
+    return Verdict("FAIL", "wrong", None, None, 0, None, says)
 
 
 def _computed(module: torch.nn.Module, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -125,13 +130,12 @@ def _computed(module: torch.nn.Module, inputs: Sequence[np.ndarray]) -> list[np.
     return [each.numpy() for each in outputs]
 
 
-def _gives(found: Tensors, names: Sequence[str], made: Sequence[np.ndarray], known: Tensors) -> bool:
+def _gives(tried: Sequence[Tensors], made: Sequence[np.ndarray], known: Tensors) -> bool:
     """Whether a mistake explains the outputs: a change of the reference that gives them, and does change it."""
-    instead = dict(zip(names, made, strict=True))
-    if any(instead[name].shape != found[name].shape for name in names):
+    instead = dict(zip(tried[0], made, strict=True))
+    if any(instead[name].shape != known[name].shape for name in instead) or judge(instead, known).status == "PASS":
         return False
-    as_expected = {**known, **instead}
-    return judge(found, as_expected).status == "PASS" and judge(instead, known).status != "PASS"
+    return any(judge(found, {**known, **instead}).status == "PASS" for found in tried)
 
 
 Tried = Iterator[tuple[str, list[np.ndarray]]]  # a mistake in words, and what the reference gives under it

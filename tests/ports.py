@@ -155,6 +155,40 @@ class Faithful(nn.Module):
         return self.out(torch.relu(self.hidden(x.reshape(x.shape[0], -1))))
 
 
+class Branches(nn.Module):
+    """Two branches of equal shapes side by side, and a sum with a shortcut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(3, 5, 1)
+        self.three, self.shortcut = nn.Conv2d(9, 6, 3, padding=1), nn.Conv2d(9, 6, 1)
+        self.norm, self.fc = nn.BatchNorm2d(6), nn.Linear(6, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat([self.one(x), self.two(x)], 1)
+        x = self.norm(self.three(x)) + self.shortcut(x)
+        return self.fc(F.relu(x).mean((2, 3)))
+
+
+class BranchesTurned(Branches):
+    """The same, with the other branch written first."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        two = self.two(x)
+        x = torch.cat([self.one(x), two], 1)
+        shortcut = self.shortcut(x)
+        return self.fc(F.relu(shortcut + self.norm(self.three(x))).mean((2, 3)))
+
+
+class BranchesSwapped(Branches):
+    """Another network: the branches change places behind each other."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat([self.two(x), self.one(x)], 1)
+        x = self.norm(self.three(x)) + self.shortcut(x)
+        return self.fc(F.relu(x).mean((2, 3)))
+
+
 def biased(network: nn.Module) -> nn.Module:
     """Its convolutions with a bias."""
     for layer in [m for m in network.modules() if not isinstance(m, nn.Conv2d)]:

@@ -289,13 +289,13 @@ def test_completion_for_a_shell_can_be_printed(shell, name):
 def test_completion_offers_models_and_runtimes_but_no_hidden_ones():
     from xbench.cli._choose import complete_model, complete_runtime
 
-    assert complete_model("resnet5") == ["resnet56_cifar", "resnet50"]
+    assert complete_model("resnet50") == ["resnet50", "resnet50_v1", "resnet50_features"]
     assert complete_runtime("torch") == ["torch", "torch_compile"]
     assert complete_runtime("null") == []
 
 
 def test_tvm_trains_only_where_it_is_asked_to(shell):
-    """Compiling a training step takes it minutes on larger networks."""
+    """Its training steps are slow on larger networks."""
     (shell.folder / "tiny.py").write_text("from torch import nn\n\n\ndef make():\n    return nn.Linear(5, 3)\n")
     for asked, mode in (((), "forward"), (("--mode", "gradient"), "gradient")):
         answer = shell.run("check", "tiny:make", "--input", "x:float32:batch,5", "--runtime", "tvm", *asked, "--json")

@@ -55,6 +55,14 @@ def test_a_port_that_is_another_network_is_rejected_with_the_reason(exporter, fa
     assert any(says in line for line in found["differences"]), found["differences"]
 
 
+@pytest.mark.parametrize(("factory", "same"), [("BranchesTurned", True), ("BranchesSwapped", False)])
+def test_which_branch_is_written_first_does_not_matter(exporter, factory, same):
+    options = "x:float32:batch,3,8,8"
+    reference = exporter.artifact(f"ports:Branches@{options}")
+    found = exporter.matched(f"ports:{factory}@{options}", reference, 2)
+    assert found["same"] == same, found
+
+
 def test_a_faithful_port_is_the_network(shell):
     done = shell.run("match", "ports:Faithful", "lenet", PYTHONPATH=shell.python_path(HERE))
     assert done.returncode == 0, done.stderr

@@ -287,7 +287,7 @@ def test_unknown_model_names_the_nearest() -> None:
     with pytest.raises(UnknownModel) as caught:
         find("resnet5O")
     assert isinstance(caught.value, KeyError)
-    assert str(caught.value) == "unknown model 'resnet5O': did you mean resnet50 or resnet56_cifar?"
+    assert str(caught.value) == "unknown model 'resnet5O': did you mean resnet50 or resnet152?"
 
 
 def test_unknown_model_lists_all_when_none_is_near() -> None:
