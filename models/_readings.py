@@ -1,6 +1,7 @@
 """What people have built, or printed, under a network's name that was another: parameters or multiply-accumulates
 -> what it is. Counted where a study's repository has it; the sentence says what was read otherwise."""
 
+UNTIED = "a decoder with weights of its own, as study 5's Caffe and Neon had it"
 READINGS: dict[str, dict[int, str]] = {
     "lenet": {447_572: "52 channels instead of 50 and no bias in linear layers, as study 5's Neon needed"},
     "fcn5_mnist": {
@@ -49,12 +50,12 @@ READINGS: dict[str, dict[int, str]] = {
     "vgg11": {138_357_544: "configuration D: this is vgg16"},
     "vgg16": {132_863_336: "configuration A: this is vgg11", 143_667_240: "configuration E: this is vgg19"},
     "vgg19": {138_357_544: "configuration D: this is vgg16"},
-    "sae_small_1": {628_384: "a decoder with weights of its own, as study 5's Caffe and Neon had it"},
-    "sae_small_2": {160_600: "a decoder with weights of its own, as study 5's Caffe and Neon had it"},
-    "sae_small_3": {40_300: "a decoder with weights of its own, as study 5's Caffe and Neon had it"},
-    "sae_large_1": {1_255_984: "a decoder with weights of its own, as study 5's Caffe and Neon had it"},
-    "sae_large_2": {1_601_800: "a decoder with weights of its own, as study 5's Caffe and Neon had it"},
-    "sae_large_3": {4_003_000: "a decoder with weights of its own, as study 5's Caffe and Neon had it"},
+    "sae_small_1": {628_384: UNTIED},
+    "sae_small_2": {160_600: UNTIED},
+    "sae_small_3": {40_300: UNTIED},
+    "sae_large_1": {1_255_984: UNTIED},
+    "sae_large_2": {1_601_800: UNTIED},
+    "sae_large_3": {4_003_000: UNTIED},
 }
 
 

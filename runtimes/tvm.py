@@ -214,8 +214,8 @@ def _by_rows(module: Any) -> Any:
 
     Without a schedule TVM computes each element of a product on its own, down a column of what is on the right. Where
     weights are inputs their transposes are not computed beforehand, and a gradient transposes them again: columns of
-    50,000 elements. Along rows GPT-2's gradient takes half of the time. TVM's own pass for that, FuseTransposeMatmul,
-    fails on a transpose that several operators read.
+    50,000 elements, for which GPT-2's gradient ran into its time-out. TVM's own pass for that, FuseTransposeMatmul,
+    fails on that graph ('TupleType' object has no attribute 'dtype').
     """
     left, right = wildcard(), wildcard()
     turned = is_op("relax.permute_dims")(right)
