@@ -1,6 +1,6 @@
 # XBENCH_PYTHON: the interpreter that .venv is made from. XBENCH_ENV: an environment of your own, used as it is.
 XBENCH_PYTHON ?= python3
-PACKAGES := models data converters runtimes parity bench reports cli
+PACKAGES := models studies data converters runtimes parity bench reports cli
 # One file a process, because what a file's tests share is made once, in the order of tests/conftest.py; few processes,
 # because each holds frameworks.
 PYTEST_ARGS ?= --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
@@ -16,7 +16,7 @@ PYTHON := $(BIN)/python
 XBENCH := $(BIN)/xbench
 
 .DEFAULT_GOAL := help
-.PHONY: help env run readme docs node-suite parity tuning gpu test check types clean
+.PHONY: help env run readme docs node-suite parity studies tuning gpu test check types clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,13 @@ node-suite: env ## ONNX's own operator tests on our tables and on the runtimes: 
 parity: env ## every network on every runtime against the float64 oracle (some hours): docs/parity.md
 	$(XBENCH) check all --json > parity.json
 	$(PYTHON) benchmarks/parity.py parity.json > docs/parity.md
+
+studies: env ## the five studies at --scale tiny (an hour on two cores): docs/studies
+	@for name in dlbench s-sgd minibatch rosetta bahrampour; do \
+	  $(XBENCH) study $$name --scale tiny || exit 1; \
+	  rm -rf docs/studies/$$name && mkdir -p docs/studies && cp -r xbench-results/$$name-tiny docs/studies/$$name && \
+	  rm docs/studies/$$name/*.jsonl || exit 1; \
+	done
 
 gpu: env ## the fault kit, parity and times of all installed runtimes on a GPU, within 8 minutes: docs/gpu.md
 	$(PYTHON) benchmarks/gpu.py > docs/gpu.md

@@ -10,7 +10,7 @@ import numpy as np
 
 from xbench import data
 from xbench.bench import XBenchError
-from xbench.data import DataSet
+from xbench.data import DataSet, _synthetic
 from xbench.parity import verdict
 
 
@@ -36,6 +36,20 @@ def load(word: str, info: Mapping[str, Any]) -> DataSet:
 def draw(word: str, info: Mapping[str, Any], batch: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
     with _told():
         return data.draw(word, info, batch, seed)
+
+
+def is_there(word: str) -> bool:
+    """Whether the files of a set lie where they are looked for."""
+    try:
+        data.parse(word)
+    except data.BadData:
+        return False
+    return True
+
+
+def synthetic(info: Mapping[str, Any], count: int) -> DataSet:
+    with _told():
+        return _synthetic.make(info, count)
 
 
 def write(given: DataSet, path: Path) -> str:

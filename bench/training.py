@@ -15,7 +15,7 @@ from typing import Any
 from xbench.bench import Case, XBenchError, digest, samples
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import cut_short, outcome
-from xbench.bench.record import Record, base, impossible
+from xbench.bench.record import Record, base, impossible, key
 from xbench.bench.worker import WorkerFailure, worker_of
 from xbench.converters.artifact import Artifact
 from xbench.converters.loss import CROSS_ENTROPY
@@ -75,7 +75,7 @@ def planned(data: str, artifact: Artifact, file: Path, epochs: int, batch: int, 
 def run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, timeout: float, logs: Path, say: Say) -> Record:
     """Trains one runtime; the record holds what was reached, however it ended."""
     record = base(case, artifact, "train") | {"dropout": plan.dropout, "command": _command(case, plan)}
-    record["key"] = digest(record["key"], plan.content, plan.epochs, plan.seed, plan.dropout)
+    record["key"] = named(case, artifact, plan)
     record["training"] = found = _nothing(plan)
     if reason := impossible(case, artifact):
         return record | {"status": "UNSUPPORTED", "message": reason}
@@ -101,6 +101,11 @@ def run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, timeout:
         return record | {"status": "UNVERIFIED", "message": str(error)}
     finally:
         worker.stop()
+
+
+def named(case: Case, artifact: Artifact, plan: Plan) -> str:
+    """What a record of a training is filed under."""
+    return digest(key(case, artifact), plan.content, plan.epochs, plan.seed, plan.dropout)
 
 
 def _nothing(plan: Plan) -> dict[str, Any]:

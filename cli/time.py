@@ -1,18 +1,14 @@
 """`xbench time`: prove that it is the same network, then time it."""
 
 import tempfile
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from xbench.bench import TUNE_BUDGET
-from xbench.bench.results import FOLDER
+from xbench.bench.results import FOLDER, open_store
 from xbench.cli import _choose as choose
-
-FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")
-
 
 Modes = Annotated[
     list[str] | None,
@@ -87,8 +83,8 @@ def time(
     blocks. A cell that is recorded already is not timed again. Exit code 1 when a cell failed.
     """
     from xbench import models
-    from xbench.bench.results import open_store
     from xbench.bench.session import Protocol
+    from xbench.bench.suite import FAILED
 
     names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer)
     targets = choose.choose_runtimes(runtime)
@@ -141,52 +137,21 @@ def _time(
     cases: list[Any], strict: bool, again: str, store: Any, protocol: Any, logs: Path
 ) -> tuple[list[dict[str, Any]], set[str]]:
     """Runs what is not recorded yet, group by group; returns the rows of all cells asked for and the broken models."""
-    from xbench.bench import session
+    from xbench.bench import suite
     from xbench.bench.prepare import Exporter
-    from xbench.bench.record import expected, key
-    from xbench.bench.results import latest
     from xbench.cli._progress import Bar
     from xbench.reports import rows
 
-    known, exporter, kept = latest(store.read()), Exporter(logs), 0
-    keys: dict[str, Any] = {}
-    broken: set[str] = set()
+    exporter, broken = Exporter(logs), set[str]()
+    artifact_of = lambda model: choose.exported(exporter, model, broken)  # noqa: E731
     with Bar(len(cases), "time") as bar:
         try:
-            for group, cells in groupby(cases, key=lambda case: case.group):
-                members = list(cells)
-                bar.say(f"{group[0]}: export to ONNX")
-                artifact = choose.exported(exporter, group[0], broken)
-                if artifact is None:
-                    continue
-                chosen = [case for case in members if strict or expected(case, artifact)]
-                keys |= {key(case, artifact): case for case in chosen}
-                todo = [c for c in chosen if _wanted(known.get(key(c, artifact)), again)]
-                kept += len(chosen) - len(todo)
-                bar.skip(len(members) - len(todo))
-                for record in session.run(todo, artifact, exporter, protocol, logs, bar.say):
-                    store.append(record)
-                    known[record["key"]] = record
-                    bar.finish(_line(record))
+            records, kept = suite.measure(cases, artifact_of, exporter, store, protocol, logs, bar, strict, again)
         finally:
             exporter.close()
     if kept:
         typer.echo(f"{kept} cells were measured before; --rerun measures them again", err=True)
-    return rows([known[key] for key in keys if key in known]), broken
-
-
-def _wanted(record: dict[str, Any] | None, again: str) -> bool:
-    return record is None or again == "all" or (again == "failed" and record["status"] in FAILED)
-
-
-def _line(record: dict[str, Any]) -> str:
-    case, times = record["case"], record["times"]
-    name = f"{case['model']} {case['runtime']} {case['mode']}"
-    if not times:
-        return f"{name}: {record['status']}: {record['message']}"
-    return f"{name}: {record['status']}, {times['median_s'] * 1e3:.3f} ms" + (
-        "" if times["converged"] else ", not converged"
-    )
+    return rows(records), broken
 
 
 def _report(rows: list[dict[str, Any]], out: Path, as_json: bool) -> None:

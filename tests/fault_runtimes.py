@@ -250,3 +250,5 @@ FAKES = {
 }
 for _name, _class in FAKES.items():
     globals()[_name] = Row(f"xbench_faults:{_class.__name__}", ("xbench-faults",), "faults", hidden=True)
+
+slow_trainer = Row("xbench_slow:Slow", ("xbench-faults",), "faults", "native", hidden=True)

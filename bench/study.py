@@ -1,0 +1,175 @@
+"""A study, planned and run: the cells of its tables, measured as `xbench time`, `scale` and `train` measure them, and
+stored one by one, so that a run that was ended goes on where it was."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xbench.bench import MODES, SYNTHETIC, Case, phases, samples, session, suite, training
+from xbench.bench.prepare import Exporter
+from xbench.bench.record import Record
+from xbench.bench.results import FILE, Store, latest, open_store
+from xbench.converters.artifact import Artifact
+from xbench.models import MODELS
+from xbench.studies import ALL, Part, Study, spread
+
+MEASURED = ("times", "tools", "threads", "batches")  # kinds of tables whose cells are those of `xbench time`
+FILES = {"phases": phases.FILE, "training": training.FILE}
+# How long a cell takes, to be told before it begins: fitted to runs on two cores, and good to a factor of two.
+EXPORT_S, EXPORT_S_PER_PARAMETER = 4.0, 1.5e-7
+CELL_S, WORK, ORACLE, MACS_PER_S = 3.5, 12, 12, 1e10  # `WORK`, `ORACLE`: passes of a proof with audit, of a reference
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a study is run: at which scale, on which runtimes, on which device, with how many CPUs."""
+
+    scale: str
+    runtimes: tuple[str, ...]
+    device: str
+    cpus: int
+    protocol: session.Protocol
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a table asks of a network: cells that differ in the runtime alone, and the seconds that they may take."""
+
+    part: Part
+    cases: tuple[Case, ...]
+    seconds: float
+
+
+def plan(study: Study, setting: Setting, folder: Path) -> list[Task]:
+    """The tasks of a study in the order of its tables; what is stored in the folder takes no time."""
+    done = {(_file(part), case) for part in study.parts for case in _stored(folder, part)}
+    ready: set[tuple[Any, ...]] = set()  # what an earlier task has exported, or has the references of
+    tasks = []
+    for part in study.parts:
+        for group in _groups(part, setting):
+            todo = [case for case in group if (_file(part), case) not in done]
+            done |= {(_file(part), case) for case in group}
+            seconds = sum(_measuring(case, setting.protocol, part.kind) for case in todo)
+            seconds += _preparing(group[0], part.kind, ready) if todo else 0.0
+            tasks.append(Task(part, tuple(group), seconds))
+    return tasks
+
+
+def _groups(part: Part, setting: Setting) -> Iterator[list[Case]]:
+    for each in spread(part, setting.scale):
+        (batch,), (mode,), (threads,) = each.batches, each.modes, each.threads
+        if threads <= setting.cpus:
+            told: dict[str, Any] = {"device": setting.device, "plane": part.plane}
+            told["threads"] = setting.cpus if threads == ALL else threads
+            data = _data(part, each.network)
+            yield [Case(each.network, runtime, mode, batch, **told, data=data) for runtime in setting.runtimes]
+
+
+def _data(part: Part, network: str) -> str:
+    """The data set of a training: the first of those that suit a network whose files are there."""
+    if part.kind != "training":
+        return SYNTHETIC
+    return next(word for word in part.settings[network].split() if samples.is_there(word))
+
+
+def _file(part: Part) -> str:
+    return FILES.get(part.kind, FILE)
+
+
+def _stored(folder: Path, part: Part) -> set[Case]:
+    path = folder / _file(part)
+    if not path.exists():
+        return set()
+    return {Case(**record["case"]) for record in Store(path).read()}
+
+
+PASSES = {"forward": 1, "gradient": 3, "step": 6}  # two training steps are compared
+
+
+def _measuring(case: Case, protocol: session.Protocol, kind: str) -> float:
+    """Seconds of opening, proving and timing what a table asks of a cell."""
+    modes = MODES if kind == "phases" else (case.mode,)
+    proofs = sum(PASSES[mode] for mode in modes) * WORK * case.batch * MODELS[case.model].macs / MACS_PER_S
+    return len(modes) * (CELL_S + 2 * protocol.budget) + proofs
+
+
+def _preparing(case: Case, kind: str, ready: set[tuple[Any, ...]]) -> float:
+    """Seconds of exporting a network, and of its references, where no task before has them."""
+    spec, modes = MODELS[case.model], MODES if kind == "phases" else (case.mode,)
+    seconds = 0.0 if (spec.name,) in ready else EXPORT_S + EXPORT_S_PER_PARAMETER * spec.parameters
+    for mode in modes:
+        if (spec.name, mode, case.batch) not in ready:
+            seconds += 1 + PASSES[mode] * ORACLE * case.batch * spec.macs / MACS_PER_S
+    ready |= {(spec.name,), *((spec.name, mode, case.batch) for mode in modes)}
+    return seconds
+
+
+def stores(folder: Path, study: Study) -> dict[str, Store]:
+    """The files of results of a study, by kind of table.
+
+    Raises:
+        StoreError: one cannot be written.
+    """
+    return {part.kind: open_store(folder, _file(part)) for part in study.parts}
+
+
+def run(
+    task: Task,
+    setting: Setting,
+    store: Store,
+    artifact_of: Callable[[str], Artifact | None],
+    exporter: Exporter,
+    logs: Path,
+    progress: suite.Progress,
+    again: str,
+) -> list[Record]:
+    """The records of a task's cells, in their order; none of a network that cannot be exported."""
+    if task.part.kind in MEASURED:
+        told = (artifact_of, exporter, store, setting.protocol, logs, progress)
+        return suite.measure(task.cases, *told, again=again)[0]
+    progress.say(f"{task.cases[0].model}: export to ONNX")
+    artifact = artifact_of(task.cases[0].model)
+    if artifact is None:
+        progress.skip(len(task.cases))
+        return []
+    one = RUNNERS[task.part.kind](task, setting, artifact, exporter, logs, progress.say)
+    known, found = latest(store.read()), []
+    for case in task.cases:
+        name, measure = one(case)
+        if suite.wanted(known.get(name), again):
+            record = measure()
+            store.append(record)
+            progress.finish(f"{case.model} {case.runtime} {task.part.kind}: {record['status']}")
+        else:
+            record = known[name]
+            progress.skip()
+        found.append(record)
+    return found
+
+
+One = Callable[[Case], tuple[str, Callable[[], Record]]]  # what a cell is filed under, and how it is measured
+
+
+def _by_phases(
+    task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Callable[[str], None]
+) -> One:
+    return lambda case: (
+        phases.named(case, artifact),
+        lambda: phases.run(case, artifact, exporter, setting.protocol, logs, say),
+    )
+
+
+def _by_training(
+    task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Callable[[str], None]
+) -> One:
+    settings, (data, *_) = task.part.settings, task.cases
+    told = {"epochs": int(settings[setting.scale]), "batch": data.batch, "seed": 0}
+    whole = training.planned(data.data, artifact, logs / f"{artifact.digest}.npz", dropout=False, **told)
+    return lambda case: (
+        training.named(case, artifact, whole),
+        lambda: training.run(case, artifact, whole, exporter, setting.protocol.timeout, logs, say),
+    )
+
+
+RUNNERS = {"phases": _by_phases, "training": _by_training}

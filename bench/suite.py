@@ -1,0 +1,73 @@
+"""A suite: cells of any networks, measured group by group and stored one by one; what is stored already is left out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Protocol
+
+from xbench.bench import Case, session
+from xbench.bench.prepare import Exporter
+from xbench.bench.record import Record, expected, key
+from xbench.bench.results import Store, latest
+from xbench.converters.artifact import Artifact
+
+FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")
+AGAIN = ("none", "failed", "all")  # what is stored already and yet measured anew
+
+
+class Progress(Protocol):
+    """Whoever shows how it goes."""
+
+    def say(self, words: str) -> None: ...
+    def skip(self, number: int = 1) -> None: ...
+    def finish(self, words: str) -> None: ...
+
+
+def measure(
+    cases: Sequence[Case],
+    artifact_of: Callable[[str], Artifact | None],
+    exporter: Exporter,
+    store: Store,
+    protocol: session.Protocol,
+    logs: Path,
+    progress: Progress,
+    strict: bool = True,
+    again: str = "none",
+) -> tuple[list[Record], int]:
+    """The record of every cell, and how many were stored before. `artifact_of` gives None for a model that cannot be
+    exported, whose cells are left out. Where not `strict`, so are those that nobody would ask for (`expected`)."""
+    known, kept = latest(store.read()), 0
+    keys: list[str] = []
+    for group, cells in groupby(cases, key=lambda case: case.group):
+        members = list(cells)
+        progress.say(f"{group[0]}: export to ONNX")
+        artifact = artifact_of(members[0].model)
+        if artifact is None:
+            progress.skip(len(members))
+            continue
+        chosen = {key(case, artifact): case for case in members if strict or expected(case, artifact)}
+        keys += chosen
+        todo = [case for name, case in chosen.items() if wanted(known.get(name), again)]
+        kept += len(chosen) - len(todo)
+        progress.skip(len(members) - len(todo))
+        for record in session.run(todo, artifact, exporter, protocol, logs, progress.say):
+            store.append(record)
+            known[record["key"]] = record
+            progress.finish(line(record))
+    return [known[name] for name in keys if name in known], kept
+
+
+def wanted(record: Mapping[str, Any] | None, again: str) -> bool:
+    """Whether a cell is measured, given what is stored of it."""
+    return record is None or again == "all" or (again == "failed" and record["status"] in FAILED)
+
+
+def line(record: Mapping[str, Any]) -> str:
+    """What became of a cell, for a log."""
+    case, times = record["case"], record["times"]
+    name = f"{case['model']} {case['runtime']} {case['mode']}"
+    if not times:
+        return f"{name}: {record['status']}: {record['message']}"
+    return f"{name}: {record['status']}, {times['median_s'] * 1e3:.3f} ms" + (
+        "" if times["converged"] else ", not converged"
+    )

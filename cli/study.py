@@ -1,0 +1,232 @@
+"""`xbench study`: one of the five comparisons again, on this machine, with the runtimes of today."""
+
+import difflib
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from xbench.bench.results import FOLDER
+from xbench.cli import _choose as choose
+from xbench.studies import RUNTIMES, SCALES, STUDIES
+
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        help=f"{', '.join(STUDIES[:-1])} or {STUDIES[-1]}. Without it the studies are listed.",
+        autocompletion=lambda incomplete: [name for name in STUDIES if name.startswith(incomplete)],
+    ),
+]
+Scale = Annotated[
+    str,
+    typer.Option(
+        help="tiny: a quarter of an hour on two cores; small: a desktop, some hours; full: what the study did, as far "
+        "as it can be done again. What a scale leaves out is printed.",
+        autocompletion=lambda incomplete: [scale for scale in SCALES if scale.startswith(incomplete)],
+    ),
+]
+Plan = Annotated[
+    bool, typer.Option("--plan", help="Show what would be measured and how long that takes; measure nothing.")
+]
+Show = Annotated[bool, typer.Option("--show", help="Print the tables of what is recorded; measure nothing.")]
+Parts = Annotated[list[str] | None, typer.Option("--part", help="Only this table of the study; may be repeated.")]
+Threads = Annotated[int | None, typer.Option(help="CPUs that may be used. Default: all.", min=1)]
+Budget = Annotated[
+    float, typer.Option(help="Seconds of sampling for each cell, and at most as many of warm-up.", min=0.01)
+]
+Timeout = Annotated[float, typer.Option(help="Seconds one job of a worker may take.", min=1)]
+Out = Annotated[Path, typer.Option(help="Folder of results; each study and scale has a folder of its own in it.")]
+Rerun = Annotated[bool, typer.Option("--rerun", help="Measure again what is recorded already.")]
+Retry = Annotated[bool, typer.Option("--retry", help="Measure again what is recorded as failed.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the plan or the tables as JSON.")]
+
+
+def study(
+    name: Name = None,
+    scale: Scale = "tiny",
+    part: Parts = None,
+    runtime: choose.RuntimeWords = None,
+    threads: Threads = None,
+    device: choose.DeviceWord = "cpu",
+    budget: Budget = 0.5,
+    timeout: Timeout = 600,
+    plan: Plan = False,
+    show: Show = False,
+    out: Out = FOLDER,
+    rerun: Rerun = False,
+    retry: Retry = False,
+    as_json: Json = False,
+) -> None:
+    """Run a study of deep-learning frameworks again: its networks, its protocol, its tables, the runtimes of today.
+
+    The plan is shown first, with what the scale leaves out and how long it may take. Every cell is proved to be the
+    network before it is timed, and stored as soon as it is final: the same command goes on where it was ended.
+    Published figures stand beside ours as quotations. Tables and pictures (study.md, PNG, SVG) lie beside the results.
+    Exit code 1 when a cell failed.
+    """
+    from xbench import studies
+    from xbench.bench import study as running
+    from xbench.bench.session import Protocol
+
+    if name is None:
+        _list(as_json)
+        raise typer.Exit
+    found = _found(name, part)
+    _known("--scale", scale, SCALES)
+    own = [each for each in choose.choose_runtimes(None) if each in RUNTIMES[scale]]
+    targets = choose.choose_runtimes(runtime) if runtime else own
+    cpus = choose.choose_threads(threads)
+    protocol = Protocol(budget=budget, target=0.05, timeout=timeout)
+    setting = running.Setting(scale, tuple(targets), choose.choose_device(device), cpus, protocol)
+    folder = out / f"{found.name}-{scale}"
+    tasks = running.plan(found, setting, folder)
+    if plan or not show:
+        _show_plan(tasks, studies.omitted(found, scale, cpus), as_json and plan)
+    if plan:
+        raise typer.Exit
+    choose.need_torch()
+    again = "all" if rerun else "failed" if retry else "none"
+    records = _stored(found, tasks, folder) if show else _run(found, tasks, setting, folder, again)
+    statuses = [record["status"] for own in records for record in own]
+    _report(found, tasks, records, scale, cpus, folder, as_json)
+    raise typer.Exit(int(any(status not in ("PASS", "UNSUPPORTED") for status in statuses)))
+
+
+def _known(option: str, word: str, words: Sequence[str]) -> None:
+    """
+    Raises:
+        XBenchError: it is none of them.
+    """
+    from xbench.bench import XBenchError
+
+    if word not in words:
+        near = difflib.get_close_matches(word, words, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"it is one of {', '.join(words)}"
+        raise XBenchError(f"{option}: there is no {word!r}: {hint}")
+
+
+def _found(name: str, parts: list[str] | None) -> Any:
+    """The study, with those of its tables that are asked for."""
+    from xbench import studies
+
+    _known("study", name, STUDIES)
+    found = studies.find(name)
+    for word in choose.split(parts):
+        _known("--part", word, [part.name for part in found.parts])
+    kept = tuple(part for part in found.parts if not parts or part.name in choose.split(parts))
+    return replace(found, parts=kept)
+
+
+def _list(as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from xbench import studies
+
+    found = [studies.find(name) for name in STUDIES]
+    if as_json:
+        typer.echo(json.dumps([asdict(each) for each in found], indent=1))
+        return
+    table = Table("study", "what it measured", "tables")
+    for each in found:
+        table.add_row(each.name, f"{each.about}. {each.source}", ", ".join(part.name for part in each.parts))
+    Console().print(table)
+
+
+def _show_plan(tasks: Sequence[Any], omitted: Sequence[str], as_json: bool) -> None:
+    """What will be measured, on stderr, or as JSON on stdout."""
+    rows = [
+        {
+            "part": task.part.name,
+            "network": case.model,
+            "batch": case.batch,
+            "mode": case.mode if task.part.kind != "phases" else "all",
+            "threads": case.threads,
+            "runtimes": [each.runtime for each in task.cases],
+            "seconds": round(task.seconds),
+        }
+        for task in tasks
+        for case in task.cases[:1]
+    ]
+    if as_json:
+        typer.echo(json.dumps({"tasks": rows, "omitted": list(omitted)}, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(stderr=True) if sys.stderr.isatty() else Console(stderr=True, width=120)
+    table = Table("table", "network", "mode", "batch", "threads", "cells", "about")
+    for row in rows:
+        words = [str(row[name]) for name in ("part", "network", "mode", "batch", "threads")]
+        table.add_row(*words, str(len(row["runtimes"])), _minutes(row["seconds"]) if row["seconds"] else "recorded")
+    console.print(table)
+    console.print(f"in all about {_minutes(sum(row['seconds'] for row in rows))}; left out:", highlight=False)
+    for line in omitted:
+        console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _minutes(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
+
+
+def _run(found: Any, tasks: Sequence[Any], setting: Any, folder: Path, again: str) -> list[list[dict[str, Any]]]:
+    """The records of every task, each stored as soon as it is final."""
+    from xbench.bench import study as running
+    from xbench.bench.prepare import Exporter
+    from xbench.cli._progress import Bar
+
+    stores = running.stores(folder, found)
+    with tempfile.TemporaryDirectory(prefix="xbench-study-") as logs:
+        exporter, broken = Exporter(Path(logs)), set[str]()
+        artifact_of = lambda model: choose.exported(exporter, model, broken)  # noqa: E731
+        told = (artifact_of, exporter, Path(logs))
+        with Bar(sum(len(task.cases) for task in tasks), f"study {found.name}") as bar:
+            try:
+                return [running.run(task, setting, stores[task.part.kind], *told, bar, again) for task in tasks]
+            finally:
+                exporter.close()
+
+
+def _stored(found: Any, tasks: Sequence[Any], folder: Path) -> list[list[dict[str, Any]]]:
+    """The last record of each cell of every task, of those that are there."""
+    from xbench.bench import Case
+    from xbench.bench import study as running
+
+    known = {
+        kind: {Case(**record["case"]): record for record in store.read()}
+        for kind, store in running.stores(folder, found).items()
+    }
+    return [[known[t.part.kind][case] for case in t.cases if case in known[t.part.kind]] for t in tasks]
+
+
+def _report(
+    found: Any, tasks: Sequence[Any], records: Sequence[Any], scale: str, cpus: int, folder: Path, as_json: bool
+) -> None:
+    """The tables on stdout, and in `study.md` with their pictures."""
+    from rich.console import Console
+
+    from xbench import studies
+    from xbench.reports import study_page
+    from xbench.reports.study import grids_of
+
+    by_part: dict[str, list[Any]] = {part.name: [] for part in found.parts}
+    for task, own in zip(tasks, records, strict=True):
+        by_part[task.part.name] += own
+    grids = [grid for part in found.parts for grid in grids_of(part, by_part[part.name])]
+    omitted = studies.omitted(found, scale, cpus)
+    if as_json:
+        told = {"study": found.name, "scale": scale, "omitted": omitted, "tables": [grid.plain() for grid in grids]}
+        typer.echo(json.dumps(told, indent=1))
+    else:
+        console = Console() if sys.stdout.isatty() else Console(width=160)
+        for grid in grids:
+            study_page.show(grid, console)
+    saved = study_page.save(found, scale, grids, omitted, [r for own in records for r in own], folder)
+    typer.echo(f"saved in {folder}: {', '.join(saved)}", err=True)

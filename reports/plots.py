@@ -1,0 +1,94 @@
+"""Pictures of a study's tables, as PNG and SVG: time by threads, time of a sample by batch, phases stacked."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from xbench.reports.curves import COLOURS
+from xbench.reports.study import Grid
+
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+KINDS = ("png", "svg")
+
+
+def draw(grid: Grid, stem: Path) -> list[Path]:
+    """Writes the picture of a table; returns its files, none of a table that has none.
+
+    Raises:
+        ImportError: matplotlib is missing.
+    """
+    make = PICTURES.get(grid.axis)
+    if not make or not any(value["value"] is not None for column in grid.ours.values() for value in column.values()):
+        return []
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.set_title(grid.title, fontsize="medium")
+    make(grid, axes)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in KINDS]
+    for path in paths:
+        figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return paths
+
+
+def _by_number(grid: Grid, axes: Any, each: Callable[[int, float], float]) -> None:
+    """A line a runtime over the numbers that its rows are named by, with the intervals."""
+    for (name, column), colour, mark in zip(grid.ours.items(), itertools.cycle(COLOURS), itertools.cycle(MARKS)):
+        points = sorted((int(row), value) for row, value in column.items() if value["value"] is not None)
+        if not points:
+            continue
+        places = [place for place, _ in points]
+        medians = [each(place, value["value"]) for place, value in points]
+        bounds = [(each(p, v["low"] or v["value"]), each(p, v["high"] or v["value"])) for p, v in points]
+        spread = [
+            [max(m - low, 0) for m, (low, _) in zip(medians, bounds, strict=True)],
+            [max(high - m, 0) for m, (_, high) in zip(medians, bounds, strict=True)],
+        ]
+        axes.errorbar(places, medians, spread, color=colour, marker=mark, capsize=3, label=name)
+    numbers = sorted({int(row) for row in grid.rows if any(row in column for column in grid.ours.values())})
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(numbers, [str(each) for each in numbers])
+    axes.set_ylim(bottom=0)
+
+
+def _threads(grid: Grid, axes: Any) -> None:
+    _by_number(grid, axes, lambda _, seconds: 1e3 * seconds)
+    axes.set(xlabel="threads", ylabel="time of a mini-batch, ms")
+
+
+def _batches(grid: Grid, axes: Any) -> None:
+    _by_number(grid, axes, lambda batch, seconds: 1e3 * seconds / batch)
+    axes.set(xlabel="samples of a mini-batch", ylabel="time of a sample, ms")
+
+
+def _phases(grid: Grid, axes: Any) -> None:
+    """A bar a runtime, its phases one upon the other; what was measured of the whole is a line across it."""
+    names = [name for name, column in grid.ours.items() if column["t_iter"]["value"] is not None]
+    floor = [0.0] * len(names)
+    for phase, colour in zip(("t_io", "t_h2d", "t_f", "t_b", "t_u"), COLOURS):
+        heights = [1e3 * max(grid.ours[name][phase]["value"], 0.0) for name in names]
+        axes.bar(names, heights, bottom=floor, color=colour, label=phase)
+        floor = [low + height for low, height in zip(floor, heights, strict=True)]
+    whole = [1e3 * grid.ours[name]["t_iter"]["value"] for name in names]
+    axes.plot(names, whole, "k_", markersize=30, label="t_iter, measured")
+    axes.set(ylabel="ms")
+
+
+def _training(grid: Grid, axes: Any) -> None:
+    """The accuracy behind every epoch, over the seconds of the training."""
+    for (name, column), colour, mark in zip(grid.ours.items(), itertools.cycle(COLOURS), itertools.cycle(MARKS)):
+        reached = [value["value"] for row, value in column.items() if row.startswith("test accuracy")]
+        seconds = column["seconds an epoch"]["value"]
+        if reached:
+            times = [seconds * (epoch + 1) for epoch in range(len(reached))]
+            axes.plot(times, reached, color=colour, marker=mark, label=name)
+    axes.set(xlabel="seconds of training", ylabel="test accuracy, %", xscale="log")
+
+
+PICTURES = {"threads": _threads, "batch": _batches, "phases": _phases, "training": _training}

@@ -1,0 +1,122 @@
+"""A study's tables as text: for the terminal, and as the page `study.md` with its pictures beside them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from xbench.bench.results import Record
+from xbench.reports.formats import number, printable, seconds
+from xbench.reports.plots import draw
+from xbench.reports.study import PHASES, Grid, Value
+from xbench.studies import Study
+
+PAGE = "study.md"
+
+
+def text(value: Value | None, unit: str) -> str:
+    """A value as a table shows it: the time with the half width of its interval, or the status that stands for it."""
+    if value is None:
+        return ""
+    if value["value"] is None:
+        return printable(value["status"])
+    plain = seconds(value["value"]) if unit == "s" else number(value["value"])
+    if unit == "s" and value["value"] < 0:
+        plain = f"-{seconds(-value['value'])}"
+    if value.get("std") is not None:
+        return f"{plain} ± {seconds(value['std'])}"
+    if value.get("low") is not None and value.get("high") is not None:
+        half = 50 * (value["high"] - value["low"]) / value["value"]
+        return f"{plain} ±{number(half)} %"
+    return plain
+
+
+def lines(grid: Grid) -> list[list[str]]:
+    """The header and the rows of a table as text: ours first, the published ones behind them."""
+    header = [grid.corner, *grid.ours, *(f"{tool} †" for tool in grid.theirs)]
+    found = [header]
+    for row in grid.rows:
+        named = f"{row}: {PHASES[row]}" if grid.axis == "phases" else row
+        own = [text(column.get(row), grid.unit) for column in grid.ours.values()]
+        quoted = [seconds(column[row]) if row in column else "" for column in grid.theirs.values()]
+        found.append([named, *own, *quoted])
+    return found
+
+
+def remarks(grid: Grid) -> list[str]:
+    """What stands below a table: why a cell has no time, where the published figures are from, notes."""
+    why = [
+        f"{name}, {row}: {value['status']}: {printable(value['message'])}"
+        for name, column in grid.ours.items()
+        for row, value in column.items()
+        if value["value"] is None and value["message"]
+    ]
+    once = {name: line for line in reversed(why) for name in [line.partition(",")[0]]} if grid.axis == "phases" else {}
+    return [*(once.values() if once else why), *(f"† {line}" for line in grid.quotes), *grid.notes]
+
+
+def to_markdown(grid: Grid) -> str:
+    """One table in Markdown, with what stands below it."""
+    header, *body = ([cell.replace("|", "\\|") for cell in line] for line in lines(grid))
+    align = ["---", *["--:"] * (len(header) - 1)]
+    table = ["| " + " | ".join(line) + " |" for line in (header, align, *body)]
+    below = [f"- {line}" for line in remarks(grid)]
+    return "\n".join([f"### {grid.title}", "", *table, "", *below, *([""] if below else [])])
+
+
+def show(grid: Grid, console: Console) -> None:
+    """Prints a table."""
+    console.print(Text(grid.title, style="bold"), soft_wrap=True)
+    header, *body = lines(grid)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for index, name in enumerate(header):
+        table.add_column(Text(name), justify="right" if index else "left", overflow="fold", no_wrap=not index)
+    for line in body:
+        table.add_row(*map(Text, line))
+    console.print(table)
+    for words in remarks(grid):
+        console.print(Text(f"  {words}", style="dim"), soft_wrap=True)
+    console.print()
+
+
+def save(
+    study: Study, scale: str, grids: Sequence[Grid], omitted: Sequence[str], records: Sequence[Record], folder: Path
+) -> list[str]:
+    """Writes the page and the pictures into a folder; returns the names of the files. Where matplotlib is missing there
+    is the page alone."""
+    parts, files = [_head(study, scale, records)], [PAGE]
+    for number_, grid in enumerate(grids, 1):
+        parts.append(to_markdown(grid))
+        try:
+            pictures = draw(grid, folder / f"{grid.part}-{number_}")
+        except ImportError:
+            pictures = []
+        files += [path.name for path in pictures]
+        parts += [f"![{grid.title}]({path.name})\n" for path in pictures if path.suffix == ".png"]
+    parts.append("\n".join(["### Left out", "", *(f"- {line}" for line in omitted), ""]))
+    (folder / PAGE).write_text("\n".join(parts))
+    return files
+
+
+def _head(study: Study, scale: str, records: Sequence[Record]) -> str:
+    """What was measured, where, when, and by which command."""
+    machine: dict[str, Any] = records[-1]["machine"] if records else {}
+    versions = {name: word for record in records for name, word in sorted(record["versions"].items())}
+    passed = sum(record["status"] == "PASS" for record in records)
+    return "\n".join(
+        [
+            f"# {study.name}: {study.about[0].lower()}{study.about[1:]}",
+            "",
+            f"{study.source}. Run again by `xbench study {study.name} --scale {scale}`: {len(records)} cells, of which"
+            f" {passed} are proved to be the same network and timed. † are published figures, of other machines and"
+            " other years: quotations, not measurements of ours.",
+            "",
+            f"Machine: {printable(machine.get('cpu'))}, {machine.get('cpus')} CPUs. "
+            + ", ".join(f"{name} {word}" for name, word in sorted(versions.items()))
+            + ".",
+            "",
+        ]
+    )

@@ -1,0 +1,147 @@
+"""The five comparisons that xbench succeeds, as plain data: what each measured, and what it published. Imports nothing.
+
+Every other file of the folder is one study, named by the word behind `xbench study`; `STUDIES` is the table. A study is
+its tables (`Part`); what a table needs is said for each `--scale` (`SCALES`): `full` is what the study did, as far as
+it can be done; the others leave out and shrink, and what they leave out is told (`omitted`).
+"""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+SCALES = ("tiny", "small", "full")
+ALL = 0  # threads: as many as there are CPUs
+
+
+@dataclass(frozen=True)
+class Vary:
+    """A network of a table, and what is varied; all of it is combined. `threads` 0 means all CPUs."""
+
+    network: str
+    batches: tuple[int, ...]
+    modes: tuple[str, ...] = ("step",)
+    threads: tuple[int, ...] = (ALL,)
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Published figures that stand beside ours. `rows` are named as the rows of the table, and hold seconds (or what
+    the table's unit is) by tool; `network` and `mode` say to which table of a part they belong, where it has several.
+    `about` is the machine and what else was different, `source` where they were published."""
+
+    rows: Mapping[str, Mapping[str, float]]
+    about: str
+    source: str
+    network: str = ""
+    mode: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One table of a study.
+
+    `kind` says what is measured and how it is shown: `times` (a row a network, mode and batch), `tools` (a row a
+    runtime, a column a machine), `threads` and `batches` (a table a network and mode, a row a number of them),
+    `phases`, `scaling`, `training`. `samples` makes of the times of a step those of so many samples; `of` says what
+    those are. `settings` are a kind's own. Rows of `sums` add others up: name -> names.
+    """
+
+    name: str
+    title: str
+    kind: str
+    varied: Mapping[str, tuple[Vary, ...]]
+    quotes: tuple[Quote, ...] = ()
+    plane: str = "resident"
+    samples: Mapping[str, int] = field(default_factory=dict)
+    of: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    sums: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Study:
+    """A comparison: its name, what it was, where it was published, its tables, and what no scale can do again here."""
+
+    name: str
+    about: str
+    source: str
+    parts: tuple[Part, ...]
+    never: tuple[str, ...] = ()
+
+
+FILES = {
+    "dlbench": "dlbench",
+    "s-sgd": "s_sgd",
+    "minibatch": "minibatch",
+    "rosetta": "rosetta",
+    "bahrampour": "bahrampour",
+}
+STUDIES = tuple(FILES)
+# Runtimes by default: those of a scale, of the ones that are installed.
+RUNTIMES = {
+    "tiny": ("torch", "onnxruntime", "openvino", "tensorflow", "jax"),
+    "small": ("torch", "torch_compile", "onnxruntime", "openvino", "tensorflow", "jax"),
+    "full": ("torch", "torch_compile", "onnxruntime", "openvino", "tensorflow", "jax", "tvm"),
+}
+
+
+def find(name: str) -> Study:
+    """
+    Raises:
+        KeyError: there is none of that name.
+    """
+    found: Study = importlib.import_module(f"xbench.studies.{FILES[name]}").STUDY
+    return found
+
+
+def spread(part: Part, scale: str) -> list[Vary]:
+    """What a table needs at a scale, each with one batch, one mode and one number of threads, in the order of its rows.
+
+    >>> part = Part("t", "", "times", {"full": (Vary("lenet", (1, 2), ("forward", "step")),)})
+    >>> [(each.batches, each.modes) for each in spread(part, "full")]
+    [((1,), ('forward',)), ((1,), ('step',)), ((2,), ('forward',)), ((2,), ('step',))]
+    >>> spread(part, "tiny")
+    []
+    """
+    return [
+        replace(vary, batches=(batch,), modes=(mode,), threads=(threads,))
+        for vary in part.varied.get(scale, ())
+        for batch in vary.batches
+        for mode in vary.modes
+        for threads in vary.threads
+    ]
+
+
+def omitted(study: Study, scale: str, cpus: int) -> list[str]:
+    """What a scale leaves out of the study, a line each, what no scale can do at the end."""
+    found = []
+    for part in study.parts:
+        whole, here = spread(part, "full"), [each for each in spread(part, scale) if each.threads[0] <= cpus]
+        networks = list(dict.fromkeys(each.network for each in whole))
+        missing = [name for name in networks if name not in {each.network for each in here}]
+        if len(missing) == len(networks):
+            found.append(f"{part.name}: the whole table ({', '.join(networks)})")
+            continue
+        found += [f"{part.name}: {', '.join(missing)}"] if missing else []
+        for name in networks:
+            if name not in missing:
+                found += _smaller(part.name, name, whole, here)
+    return [*found, *study.never]
+
+
+def _smaller(part: str, network: str, whole: list[Vary], here: list[Vary]) -> list[str]:
+    """What of one network is left out, and what stands for it."""
+    found = []
+    for what in ("batches", "modes", "threads"):
+        theirs = list(dict.fromkeys(getattr(each, what)[0] for each in whole if each.network == network))
+        ours = list(dict.fromkeys(getattr(each, what)[0] for each in here if each.network == network))
+        if gone := [each for each in theirs if each not in ours]:
+            word = {"batches": "batch", "modes": "mode", "threads": "threads"}[what]
+            instead = ", ".join(map(_word, ours))
+            found.append(f"{part}: {network}, {word} {', '.join(map(_word, gone))} (here {instead})")
+    return found
+
+
+def _word(value: object) -> str:
+    return "all" if value == ALL else str(value)

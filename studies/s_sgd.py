@@ -1,0 +1,85 @@
+"""Shi, Wang, Chu: Performance Modeling and Evaluation of Distributed Deep Learning Frameworks on GPUs (2018, arXiv
+1711.05979v3): one P40 by phases, then 2, 4, 8 and 16 of them."""
+
+from xbench.studies import Part, Quote, Study, Vary
+
+PAPER = "arXiv 1711.05979v3"
+P40 = "one Tesla P40, CUDA 8, cuDNN 6, 2018"
+TOOLS = ("Caffe-MPI", "CNTK", "MXNet", "TensorFlow 1.2")
+PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_u", "t_iter")
+
+
+def _phases(network: str, batch: int, *rows: tuple[float, ...]) -> Quote:
+    """Columns of Table V: the phases of each tool, in seconds."""
+    named = {phase: dict(zip(TOOLS, values, strict=True)) for phase, values in zip(PHASES, rows, strict=True)}
+    return Quote(named, f"batch {batch}, {P40}", f"{PAPER}, Table V", network)
+
+
+def _speed(network: str, **tools: tuple[float, ...]) -> Quote:
+    """Speed-ups of figures 2 and 3, read off the paths of the drawing."""
+    rows = {str(n): {TOOL[t]: v[at] for t, v in tools.items()} for at, n in enumerate((2, 4, 8, 16))}
+    about = "speed-up on so many P40, four a machine, 56 Gb/s InfiniBand, weak scaling"
+    return Quote(rows, about, f"{PAPER}, figures 2 and 3, read off the drawing", network)
+
+
+TOOL = {"caffe_mpi": "Caffe-MPI", "cntk": "CNTK", "mxnet": "MXNet", "tf": "TensorFlow 1.2"}
+
+STUDY = Study(
+    "s-sgd",
+    "Where the time of a training iteration goes, and what communication between workers costs",
+    "Shi, Wang, Chu: Performance Modeling and Evaluation of Distributed Deep Learning Frameworks on GPUs, "
+    f"{PAPER}, 2018",
+    (
+        Part(
+            "phases",
+            "Phases of an iteration, mean ± standard deviation (Table V)",
+            "phases",
+            {
+                "tiny": (Vary("googlenet", (2,)), Vary("alexnet_bvlc", (4,))),
+                "small": (Vary("alexnet_bvlc", (16,)), Vary("googlenet", (8,)), Vary("resnet50", (4,))),
+                "full": (Vary("alexnet_bvlc", (1024,)), Vary("googlenet_aux", (128,)), Vary("resnet50", (32,))),
+            },
+            (
+                _phases(
+                    "alexnet_bvlc",
+                    1024,
+                    (0.0002, 0.2233, 0.0001, 0.0008),
+                    (0.0526, 0.0528, 0.1109, 0.1140),
+                    (0.1718, 0.1684, 0.2147, 0.1804),
+                    (0.3560, 0.2919, 0.4086, 0.3417),
+                    (0.0062, 0.0086, 0.0041, 0.0031),
+                    (0.5772, 0.7433, 0.7235, 0.6593),
+                ),
+                _phases(
+                    "googlenet",
+                    128,
+                    (0.0002, 0.0001, 0.0001, 0.0010),
+                    (0.0021, 0.0033, 0.0143, 0.0161),
+                    (0.0920, 0.0814, 0.0892, 0.1192),
+                    (0.2073, 0.1780, 0.1819, 0.1856),
+                    (0.0015, 0.0095, 0.0095, 0.0005),
+                    (0.3050, 0.2767, 0.2943, 0.3100),
+                ),
+                _phases(
+                    "resnet50",
+                    32,
+                    (0.0002, 0.0001, 0.0001, 0.0003),
+                    (0.0009, 0.0016, 0.0039, 0.0045),
+                    (0.0807, 0.0724, 0.0732, 0.0767),
+                    (0.1291, 0.1482, 0.1307, 0.1355),
+                    (0.0033, 0.0073, 0.0164, 0.0015),
+                    (0.2078, 0.2261, 0.2242, 0.2148),
+                ),
+            ),
+            notes=(
+                "The study took the local response normalization out of AlexNet, because CNTK had none; here it is in.",
+                "CNTK read JPEG files in its t_io, the others what had been decoded before.",
+            ),
+        ),
+    ),
+    (
+        "ImageNet's images: nothing is downloaded; samples are bytes of no meaning, read from files",
+        "4 machines of 4 GPUs each, InfiniBand: workers here are processes of one machine",
+        "pinned against pageable memory, cuDNN's algorithms: there is no GPU between host and device here",
+    ),
+)
