@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import MODES, SYNTHETIC, Case, phases, samples, session, suite, training
+from xbench.bench import MODES, SYNTHETIC, Case, phases, profile, samples, session, suite, training
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record
-from xbench.bench.results import FILE, Store, latest, open_store
+from xbench.bench.results import FILE, Store, open_store
 from xbench.converters.artifact import Artifact
 from xbench.models import MODELS
 from xbench.studies import ALL, Part, Study, spread
 
-MEASURED = ("times", "tools", "threads", "batches")  # kinds of tables whose cells are those of `xbench time`
-FILES = {"phases": phases.FILE, "training": training.FILE}
+MEASURED = ("times", "tools", "threads", "batches", "costs")  # kinds of tables whose cells are those of `xbench time`
+FILES = {"phases": phases.FILE, "layers": profile.FILE, "training": training.FILE}
 # How long a cell takes, to be told before it begins: fitted to runs on two cores, and good to a factor of two.
 EXPORT_S, EXPORT_S_PER_PARAMETER = 4.0, 1.5e-7
 CELL_S, WORK, ORACLE, MACS_PER_S = 3.5, 12, 12, 1e10  # `WORK`, `ORACLE`: passes of a proof with audit, of a reference
@@ -133,43 +133,36 @@ def run(
     if artifact is None:
         progress.skip(len(task.cases))
         return []
-    one = RUNNERS[task.part.kind](task, setting, artifact, exporter, logs, progress.say)
-    known, found = latest(store.read()), []
-    for case in task.cases:
-        name, measure = one(case)
-        if suite.wanted(known.get(name), again):
-            record = measure()
-            store.append(record)
-            progress.finish(f"{case.model} {case.runtime} {task.part.kind}: {record['status']}")
-        else:
-            record = known[name]
-            progress.skip()
-        found.append(record)
-    return found
+    named, one = RUNNERS[task.part.kind](task, setting, artifact, exporter, logs, progress.say)
+    return suite.each(task.cases, named, one, store, progress, again)
 
 
-One = Callable[[Case], tuple[str, Callable[[], Record]]]  # what a cell is filed under, and how it is measured
+Say = Callable[[str], None]
+Runner = tuple[Callable[[Case], str], Callable[[Case], Record]]  # what a cell is filed under, and how it is measured
 
 
-def _by_phases(
-    task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Callable[[str], None]
-) -> One:
-    return lambda case: (
-        phases.named(case, artifact),
-        lambda: phases.run(case, artifact, exporter, setting.protocol, logs, say),
+def _by_phases(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
+    return (
+        lambda case: phases.named(case, artifact),
+        lambda case: phases.run(case, artifact, exporter, setting.protocol, logs, say),
     )
 
 
-def _by_training(
-    task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Callable[[str], None]
-) -> One:
-    settings, (data, *_) = task.part.settings, task.cases
-    told = {"epochs": int(settings[setting.scale]), "batch": data.batch, "seed": 0}
-    whole = training.planned(data.data, artifact, logs / f"{artifact.digest}.npz", dropout=False, **told)
-    return lambda case: (
-        training.named(case, artifact, whole),
-        lambda: training.run(case, artifact, whole, exporter, setting.protocol.timeout, logs, say),
+def _by_layers(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
+    return (
+        lambda case: profile.named(case, artifact),
+        lambda case: profile.run(case, artifact, exporter, setting.protocol.timeout, logs, say),
     )
 
 
-RUNNERS = {"phases": _by_phases, "training": _by_training}
+def _by_training(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
+    settings, (first, *_) = task.part.settings, task.cases
+    told = {"epochs": int(settings[setting.scale]), "batch": first.batch, "seed": 0}
+    whole = training.planned(first.data, artifact, logs / f"{artifact.digest}.npz", dropout=False, **told)
+    return (
+        lambda case: training.named(case, artifact, whole),
+        lambda case: training.run(case, artifact, whole, exporter, setting.protocol.timeout, logs, say),
+    )
+
+
+RUNNERS = {"phases": _by_phases, "layers": _by_layers, "training": _by_training}

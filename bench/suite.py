@@ -57,6 +57,29 @@ def measure(
     return [known[name] for name in keys if name in known], kept
 
 
+def each(
+    cases: Sequence[Case],
+    named: Callable[[Case], str],
+    run: Callable[[Case], Record],
+    store: Store,
+    progress: Progress,
+    again: str = "none",
+) -> list[Record]:
+    """The record of every cell that is measured by itself, under the name it is filed under; stored when it is new."""
+    known, found = latest(store.read()), []
+    for case in cases:
+        record = known.get(named(case))
+        if record is not None and not wanted(record, again):
+            progress.skip()
+        else:
+            record = run(case)
+            store.append(record)
+            words = f"{record['status']}: {record['message']}" if record["message"] else record["status"]
+            progress.finish(f"{case.model} {case.runtime}: {words}")
+        found.append(record)
+    return found
+
+
 def wanted(record: Mapping[str, Any] | None, again: str) -> bool:
     """Whether a cell is measured, given what is stored of it."""
     return record is None or again == "all" or (again == "failed" and record["status"] in FAILED)

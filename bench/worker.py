@@ -23,7 +23,10 @@ from typing import Any
 
 from xbench.bench import Case, XBenchError, cache
 
-JOB_FILES = ("jobs", "audit_jobs", "load_jobs", "cost_jobs", "phase_jobs", "train_jobs", "export_jobs", "bisect_jobs")
+JOB_FILES = (
+    *("jobs", "audit_jobs", "load_jobs", "cost_jobs", "phase_jobs", "layer_jobs"),
+    *("train_jobs", "export_jobs", "bisect_jobs"),
+)
 PR_SET_PDEATHSIG = 1
 # What a step frees stays with the process. By glibc's own rule it is a matter of luck, process by process, whether it
 # is given back, and its pages faulted in again by the next step: PyTorch takes 29 or 39 ms for one of lstm_ptb, JAX 34

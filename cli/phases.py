@@ -73,31 +73,23 @@ def _measure(
     cases: list[Any], strict: bool, rerun: bool, protocol: Any, store: Any, logs: Path
 ) -> list[dict[str, Any]]:
     """The records of all runtimes, each stored as soon as it is final."""
+    from xbench.bench import suite
     from xbench.bench.phases import named, run
     from xbench.bench.prepare import Exporter
     from xbench.bench.record import expected
-    from xbench.bench.results import latest
     from xbench.cli._progress import Bar
 
-    known, records, exporter = latest(store.read()), [], Exporter(logs)
+    exporter = Exporter(logs)
     with Bar(len(cases), "phases") as bar:
         try:
             bar.say("export to ONNX")
             artifact = exporter.artifact(cases[0].model)
-            for case in cases:
-                name = named(case, artifact)
-                if not strict and not expected(case, artifact):
-                    bar.skip()
-                elif name in known and not rerun:
-                    bar.skip()
-                    records.append(known[name])
-                else:
-                    records.append(run(case, artifact, exporter, protocol, logs, bar.say))
-                    store.append(records[-1])
-                    bar.finish(f"{case.runtime}: {records[-1]['status']}")
+            chosen = [case for case in cases if strict or expected(case, artifact)]
+            bar.skip(len(cases) - len(chosen))
+            one = lambda case: run(case, artifact, exporter, protocol, logs, bar.say)  # noqa: E731
+            return suite.each(chosen, lambda case: named(case, artifact), one, store, bar, "all" if rerun else "none")
         finally:
             exporter.close()
-    return records
 
 
 def _print(records: list[dict[str, Any]]) -> None:

@@ -11,6 +11,7 @@ Value = dict[str, Any]  # status, value, low, high, std, converged, message
 Column = dict[str, Value]  # by row
 
 HERE = "this machine"
+TOP = 10  # layers shown
 PHASES = {
     "t_io": "read a batch",
     "t_h2d": "put it on the device",
@@ -198,11 +199,48 @@ def _training_column(record: Record) -> Column:
     return column if found["losses"] else {"seconds an epoch": told | {"value": None}}
 
 
+def _layers(part: Part, records: Sequence[Record]) -> list[Grid]:
+    """A table a network and runtime, a row a layer, the longest first; then what the others take, and what is left."""
+    return [_layers_of(part, record) for record in records]
+
+
+def _layers_of(part: Part, record: Record) -> Grid:
+    case, told = record["case"], {"status": record["status"], "message": record["message"]}
+    title = f"{part.title}: {case['model']}, batch {case['batch']}, {_label(record)}"
+    if not record["profile"]:
+        return Grid(part.name, title, "layer", ("whole",), {_label(record): {"whole": told | {"value": None}}})
+    layers = sorted(record["profile"]["layers"], key=lambda layer: -layer["median_s"])
+    top, whole = int(part.settings.get("top", TOP)), record["profile"]["whole_s"]
+    rows = {f"{layer['name']} ({layer['operator']})": layer["median_s"] for layer in layers[:top]}
+    rest, total = layers[top:], sum(layer["median_s"] for layer in layers)
+    rows |= {f"{len(rest)} others": sum(layer["median_s"] for layer in rest)} if rest else {}
+    rows |= {"outside of layers": whole - total, "whole": whole}
+    column = {row: told | {"value": value} for row, value in rows.items()}
+    share = {row: told | {"value": 100 * value / whole, "unit": "%"} for row, value in rows.items()}
+    return Grid(part.name, title, "layer", tuple(rows), {"median": column, "share": share}, notes=part.notes)
+
+
+def _costs(part: Part, records: Sequence[Record]) -> list[Grid]:
+    """A row a cell and what it costs besides time: the peak of its host memory, and the joules of a step."""
+    ours: dict[str, Column] = {}
+    for record in records:
+        cost, told = record["cost"] or {}, {"status": record["status"], "message": record["message"]}
+        column = ours.setdefault(_label(record), {})
+        memory, joules = cost.get("peak_memory_bytes"), cost.get("energy_j")
+        passed = record["status"] == "PASS"
+        column[f"{_cell(record)}: memory, MiB"] = told | {"value": memory / 2**20 if memory and passed else None}
+        column[f"{_cell(record)}: energy of a step, J"] = told | {"value": joules if passed else None}
+    rows = [row for row in _rows(*ours.values()) if any(column.get(row, {}).get("value") for column in ours.values())]
+    return [Grid(part.name, part.title, "", tuple(rows), ours, unit="", notes=part.notes)]
+
+
 SHAPES = {
     "times": _times,
     "tools": _tools,
     "threads": _swept,
     "batches": _swept,
+    "costs": _costs,
     "phases": _phases,
+    "layers": _layers,
     "training": _training,
 }

@@ -23,7 +23,8 @@ def text(value: Value | None, unit: str) -> str:
         return ""
     if value["value"] is None:
         return printable(value["status"])
-    plain = seconds(value["value"]) if unit == "s" else number(value["value"])
+    unit = value.get("unit", unit)
+    plain = seconds(value["value"]) if unit == "s" else f"{number(value['value'])} {unit}".strip()
     if unit == "s" and value["value"] < 0:
         plain = f"-{seconds(-value['value'])}"
     if value.get("std") is not None:

@@ -16,14 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes._rows import LAYOUTS, RUNTIMES, Lower, Row
 
-__all__ = ["LAYOUTS", "RUNTIMES", "Lower", "Options", "Row", "Runtime", "Trainer", "Unavailable"]
+__all__ = ["LAYOUTS", "RUNTIMES", "Layer", "Lower", "Options", "Row", "Runtime", "Trainer", "Unavailable"]
 
 
 class Unavailable(Exception):
@@ -46,6 +46,14 @@ class Options:
     @property
     def trains(self) -> bool:
         return self.mode != "forward"
+
+
+class Layer(NamedTuple):
+    """What a runtime takes for one layer: its own name for it, its operator, and the seconds of it in every pass."""
+
+    name: str
+    operator: str
+    seconds: list[float]
 
 
 class Runtime(ABC):
@@ -120,6 +128,11 @@ class Runtime(ABC):
     def by_events(self, step: Callable[[], object]) -> float:
         """Runs a step between two events of the device, and returns the seconds between them by its own clock. Asked of
         a runtime only on devices that its row names in `events`."""
+        raise NotImplementedError
+
+    def layers(self, inputs: Sequence[Any], count: int) -> list[Layer]:
+        """Seconds of every layer in each of so many forward passes, as the runtime itself tells them, in the order in
+        which they run. Asked of a runtime whose row names `layers`."""
         raise NotImplementedError
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:

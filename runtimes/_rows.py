@@ -26,7 +26,8 @@ class Row:
     float32 that it can be told. `effort` says what is added to its name for `--tune off`, and what is tried for `--tune
     max`; `{seconds}` is what a search may take. `events` are the devices whose own clock it can read around a step.
     `ours` are the modules that its adapter, not the runtime, needs: they are imported before the clock starts. Where it
-    `keeps` what it compiles, later processes find it on disk.
+    `keeps` what it compiles, later processes find it on disk. `layers` is what is added to its name for it to tell of
+    single layers, None of one that compiles a network as one.
     """
 
     entry: str
@@ -43,6 +44,7 @@ class Row:
     events: tuple[str, ...] = ()
     ours: tuple[str, ...] = ()
     keeps: bool = False
+    layers: str | None = None
 
 
 LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
@@ -64,6 +66,7 @@ TORCH = Row(
     lower=AUTOCAST,
     effort={"max cuda": ("benchmark",)},
     events=CUDA,
+    layers="",
 )
 
 RUNTIMES: dict[str, Row] = {
@@ -73,6 +76,7 @@ RUNTIMES: dict[str, Row] = {
         entry="xbench.runtimes.torch_compile:torch_compile",
         effort={"off": ("backend=aot_eager",), "max": ("mode=default", "mode=max-autotune")},
         keeps=True,
+        layers=None,
     ),
     "onnxruntime": Row(
         "xbench.runtimes.onnxruntime:make",
@@ -90,6 +94,7 @@ RUNTIMES: dict[str, Row] = {
             "max cuda": ("level=all", "level=extended", "provider=tensorrt"),
         },
         ours=("onnx",),
+        layers="profile",
     ),
     "openvino": Row(
         "xbench.runtimes.openvino:make",
@@ -99,6 +104,7 @@ RUNTIMES: dict[str, Row] = {
         lower=dict.fromkeys(("bf16", "fp16"), Lower("INFERENCE_PRECISION_HINT", CPU)),
         effort={"max": ("hint=latency", "hint=throughput")},
         ours=("onnx",),
+        layers="profile",
     ),
     "tensorflow": Row(
         "xbench.runtimes.tensorflow:TensorFlow",

@@ -1,5 +1,6 @@
 """ONNX Runtime: its CPU, CUDA or TensorRT provider, all graph optimisations, intra-op threads as told."""
 
+import json
 import shutil
 import tempfile
 from collections import Counter
@@ -13,7 +14,7 @@ import onnxruntime
 from onnx import numpy_helper
 
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import Options, Runtime, Unavailable
+from xbench.runtimes import Layer, Options, Runtime, Unavailable
 from xbench.runtimes._graph import Arrays, Call, GraphTrainer
 
 LEVELS = {
@@ -23,6 +24,7 @@ LEVELS = {
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 
+KERNEL = "_kernel_time"  # ends the name of an event of its profiler
 PROVIDERS = {
     "cpu": {"cpu": "CPUExecutionProvider"},
     "cuda": {"cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"},
@@ -47,6 +49,9 @@ def _session(model: str | bytes, options: Options) -> onnxruntime.InferenceSessi
     settings.inter_op_num_threads = 1
     settings.graph_optimization_level = LEVELS[level]
     settings.log_severity_level = 3
+    if "profile" in options.extra:
+        settings.enable_profiling = True
+        settings.profile_file_prefix = str(Path(tempfile.mkdtemp(prefix="xbench-profile-")) / "onnxruntime")
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     session = onnxruntime.InferenceSession(model, settings, providers=providers)
     wanted, got = providers[0][0], session.get_providers()[0]
@@ -85,6 +90,17 @@ def _placed(session: onnxruntime.InferenceSession) -> dict[str, int] | None:
     return dict(found)
 
 
+def _layers(events: list[dict[str, Any]], count: int) -> list[Layer]:
+    """The times of kernels in the last so many passes; the profiler has seen all since the session began."""
+    found: dict[str, Layer] = {}
+    for event in events:
+        if event.get("cat") == "Node" and event["name"].endswith(KERNEL):
+            name = event["name"].removesuffix(KERNEL)
+            layer = found.setdefault(name, Layer(name, event["args"]["op_name"], []))
+            layer.seconds.append(event["dur"] / 1e6)
+    return [layer._replace(seconds=layer.seconds[-count:]) for layer in found.values()]
+
+
 class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
         self.path, self.options = str(artifact.onnx), options
@@ -118,6 +134,15 @@ class Inference(Runtime):
             binding.bind_output(name, "cuda")
         self.session.run_with_iobinding(binding)
         return binding
+
+    def layers(self, inputs: Sequence[Any], count: int) -> list[Layer]:
+        """By the profiler of the session, which is ended by it."""
+        for _ in range(count):
+            self.wait(self.forward(*inputs))
+        path = Path(self.session.end_profiling())
+        events = json.loads(path.read_text())
+        shutil.rmtree(path.parent)
+        return _layers(events, count)
 
     def wait(self, result: Any) -> None:
         if self.options.device == "cuda":

@@ -9,7 +9,7 @@ import onnx
 import openvino
 
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import Options, Runtime, Unavailable
+from xbench.runtimes import Layer, Options, Runtime, Unavailable
 from xbench.runtimes._graph import Arrays, Call, GraphTrainer
 
 TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
@@ -26,6 +26,7 @@ def _settings(options: Options) -> dict[str, Any]:
         "INFERENCE_PRECISION_HINT": TYPES[options.precision],
         "PERFORMANCE_HINT": options.extra.get("hint", "latency").upper(),
         "INFERENCE_NUM_THREADS": options.threads,
+        "PERF_COUNT": "profile" in options.extra,
     }
 
 
@@ -67,6 +68,14 @@ class Inference(Runtime):
 
     def placed(self) -> dict[str, int]:
         return _placed(self.compiled)
+
+    def layers(self, inputs: Sequence[Any], count: int) -> list[Layer]:
+        found: dict[str, Layer] = {}
+        for _ in range(count):
+            for each in self.forward(*inputs).profiling_info:
+                layer = found.setdefault(each.node_name, Layer(each.node_name, each.node_type, []))
+                layer.seconds.append(each.real_time.total_seconds())
+        return [layer for layer in found.values() if any(layer.seconds)]
 
     def held(self) -> dict[str, np.ndarray]:
         constants = [node for node in self.model.get_ops() if node.get_type_name() == "Constant"]

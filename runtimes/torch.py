@@ -18,7 +18,8 @@ from xbench.converters.loss import loss_of
 from xbench.converters.optimizer import rate
 from xbench.converters.release import released
 from xbench.converters.torch_dropout import switch
-from xbench.runtimes import Options, Trainer, Unavailable
+from xbench.runtimes import Layer, Options, Trainer, Unavailable
+from xbench.runtimes._torch_layers import layers_of
 
 MODULES = ("zoo", "module")  # origins of artifacts that were exported from a module
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -250,6 +251,9 @@ class Torch(Trainer):
     def recalled(self) -> bool:
         """By Inductor's own count of the graphs that it found in its cache."""
         return self.compiled and torch._dynamo.utils.counters["inductor"]["fxgraph_cache_hit"] > 0
+
+    def layers(self, inputs: Sequence[Any], count: int) -> list[Layer]:
+        return layers_of(self.module, lambda: self.wait(self.forward(*inputs)), lambda: self.wait(None), count)
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         return standalone.write(self.artifact.program(), "torch", name, folder, self.artifact.info["loss"])

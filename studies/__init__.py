@@ -41,9 +41,9 @@ class Part:
     """One table of a study.
 
     `kind` says what is measured and how it is shown: `times` (a row a network, mode and batch), `tools` (a row a
-    runtime, a column a machine), `threads` and `batches` (a table a network and mode, a row a number of them),
-    `phases`, `scaling`, `training`. `samples` makes of the times of a step those of so many samples; `of` says what
-    those are. `settings` are a kind's own. Rows of `sums` add others up: name -> names.
+    runtime, a column a machine), `threads` and `batches` (a table a network and mode, a row a number of them), `costs`
+    (memory and energy), `phases`, `layers`, `scaling`, `training`. `samples` makes of the times of a step those of so
+    many samples; `of` says what those are. `settings` are a kind's own. Rows of `sums` add others up: name -> names.
     """
 
     name: str

@@ -90,6 +90,19 @@ STUDY = Study(
             },
         ),
         Part(
+            "memory",
+            "Memory and energy",
+            "costs",
+            {
+                "tiny": (Vary("fcn5_mnist", (64,)), Vary("alexnet_cifar", (64,)), Vary("lstm_ptb", (16,))),
+                "small": (Vary("fcn5_mnist", (256,)), Vary("alexnet_cifar", (256,)), Vary("lstm_ptb", (64,))),
+                "full": (Vary("fcn5_mnist", (1024,)), Vary("alexnet_cifar", (1024,)), Vary("lstm_ptb", (256,))),
+            },
+            notes=(
+                "The peak of the worker's memory while it was timed; the energy of all processors, where they tell.",
+            ),
+        ),
+        Part(
             "convergence",
             "Loss and accuracy by epoch and by second",
             "training",

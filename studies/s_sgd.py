@@ -76,6 +76,16 @@ STUDY = Study(
                 "CNTK read JPEG files in its t_io, the others what had been decoded before.",
             ),
         ),
+        Part(
+            "layers",
+            "Layers of a forward pass, by the runtime's own profiler",
+            "layers",
+            {
+                "tiny": (Vary("alexnet_bvlc", (4,), ("forward",)),),
+                "small": (Vary("alexnet_bvlc", (16,), ("forward",)), Vary("googlenet", (8,), ("forward",))),
+                "full": (Vary("alexnet_bvlc", (1024,), ("forward",)), Vary("googlenet", (128,), ("forward",))),
+            },
+        ),
     ),
     (
         "ImageNet's images: nothing is downloaded; samples are bytes of no meaning, read from files",

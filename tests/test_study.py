@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import signal
 import time
 
@@ -23,7 +24,7 @@ LENET = ("study", "bahrampour", "--part", "lenet", "--budget", "0.1", "--threads
 
 
 def setting(scale, *runtimes, cpus=2):
-    return running.Setting(scale, runtimes, "cpu", cpus, Protocol())
+    return running.Setting(scale, runtimes, "cpu", cpus, Protocol(budget=0.5))
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -209,6 +210,50 @@ def test_phases_of_who_cannot_train_are_unsupported_and_say_why(shell, lenet):
     (record,) = json.loads(answer.stdout)
     assert (record["status"], record["phases"]) == ("UNSUPPORTED", None)
     assert record["message"] == f"gradient: {FAST} cannot train: it has no gradient"
+
+
+SLEEPER = """
+import time
+from torch import nn
+
+class Sleeps(nn.Module):
+    def forward(self, x):
+        time.sleep(0.05)
+        return x
+
+def make():
+    return nn.Sequential(nn.Linear(8, 16), Sleeps(), nn.ReLU(), nn.Linear(16, 4))
+"""
+
+
+def test_the_layer_that_takes_longest_is_the_one_that_was_made_slow(shell):
+    (shell.folder / "sleeper.py").write_text(SLEEPER)
+    words = ("profile", "sleeper:make", "--input", "x:float32:batch,8", "--batch", 2, "--out", "out")
+    answer = shell.run(*words, "--runtime", "torch", "--json", PYTHONPATH=f"{shell.folder}:{os.environ['PYTHONPATH']}")
+    assert answer.returncode == 0, answer.stderr
+    (record,) = json.loads(answer.stdout)
+    found = {layer["name"]: layer for layer in record["profile"]["layers"]}
+    assert [layer["operator"] for layer in found.values()] == ["Linear", "Sleeps", "ReLU", "Linear"]
+    assert found["1"]["median_s"] >= 0.05
+    assert all(layer["median_s"] < 0.05 for name, layer in found.items() if name != "1")
+    assert record["profile"]["whole_s"] >= 0.05
+
+
+def test_runtimes_tell_of_the_layers_that_they_run(shell, lenet):
+    words = ("profile", "lenet", "--batch", 4, "--threads", 1, "--out", "out")
+    runtimes = [word for name in ("torch", "onnxruntime", "openvino", "jax") for word in ("--runtime", name)]
+    answer = shell.run(*words, *runtimes, "--json")
+    assert answer.returncode == 0, answer.stderr
+    found = {record["case"]["runtime"]: record for record in json.loads(answer.stdout)}
+    assert found["jax"]["status"] == "UNSUPPORTED"
+    assert found["jax"]["message"] == "jax compiles a network as one, and tells of no single layer"
+    for name, kinds in {"torch": "Conv2d", "onnxruntime": "Conv", "openvino": "Convolution"}.items():
+        layers = found[name]["profile"]["layers"]
+        assert sum(kinds in layer["operator"] for layer in layers) == 2, layers
+        assert all(layer["median_s"] > 0 for layer in layers)
+    shown = shell.run(*words, *runtimes, "--top", 1)
+    assert "outside of layers" in shown.stdout
+    assert "conv" in shown.stdout
 
 
 def test_phases_need_samples_that_can_be_stored(shell):

@@ -1,0 +1,30 @@
+"""What a worker can be asked to do when single layers are timed."""
+
+import statistics
+import time
+from typing import Any
+
+from xbench.bench.cell import CELL
+from xbench.parity import candidate
+
+LEAD = 3  # passes that do not count
+
+
+def layers(count: int) -> dict[str, Any]:
+    """The layers of the cell's runtime, as it tells them, in forward passes on one input: the median of each, and of
+    a whole pass of the same cell."""
+    (cell,) = CELL
+    inputs = cell.runtime.put(candidate.inputs_of(cell.references[0]))
+    whole = []
+    for _ in range(LEAD + count):
+        begun = time.perf_counter()
+        cell.runtime.wait(cell.runtime.forward(*inputs))
+        whole.append(time.perf_counter() - begun)
+    told = [
+        {"name": layer.name, "operator": layer.operator, "median_s": statistics.median(layer.seconds)}
+        for layer in cell.runtime.layers(inputs, count)
+    ]
+    return {"layers": told, "whole_s": statistics.median(whole[LEAD:]), "passes": count}
+
+
+JOBS = (layers,)
