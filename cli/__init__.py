@@ -18,6 +18,7 @@ from xbench.cli.list import app as list_app
 from xbench.cli.load import load
 from xbench.cli.match import match
 from xbench.cli.plugin import app as plugin_app
+from xbench.cli.scale import scale
 from xbench.cli.show import show
 from xbench.cli.time import time
 from xbench.cli.train import train
@@ -33,7 +34,7 @@ app = typer.Typer(
     "PyTorch (or brought as ONNX files), converted to every runtime, proved equal to a float64 oracle, and only then "
     "timed.",
 )
-for command in (convert, check, match, time, load, train, bisect, show, compare, doctor):
+for command in (convert, check, match, time, load, train, scale, bisect, show, compare, doctor):
     app.command(epilog=EPILOG if command is time else None)(command)
 app.add_typer(list_app, name="list")
 app.add_typer(plugin_app, name="plugin")
