@@ -70,10 +70,9 @@ def take_shard(references: list[str], batch: int) -> dict[str, Any]:
     training. Returns what is told of the messages of a step."""
     (own,) = MEMBER
     own.inputs, own.labels = _pool([verdict.read(Path(path), GIVEN) for path in references], batch)
-    own.batch, own.turn = batch, 0
+    own.batch, own.turn = batch, own.rank  # so that no two take the same: who does not average then shows
     own.engine.prepare(*_taken(own), dropout=own.artifact.has_dropout)
     own.acts = _acts(own)
-    kinds = [kind for kind in own.acts if kind not in ("reduction", "together") or own.world > 1]
     for kind in ("apart", "together") if own.world > 1 else ("apart",):
         for _ in range(3):  # DistributedDataParallel makes its buckets anew behind the first
             own.acts[kind]()
@@ -82,7 +81,7 @@ def take_shard(references: list[str], batch: int) -> dict[str, Any]:
         own.acts["meet"]()
         own.acts["reduction"]()
     own.engine.reset()
-    return {"kinds": kinds, "messages": own.engine.messages()}
+    return {"messages": own.engine.messages(), "early": own.engine.early}
 
 
 def _pool(given: list[dict[str, np.ndarray]], batch: int) -> tuple[list[np.ndarray], np.ndarray]:
@@ -171,7 +170,10 @@ def _digest(own: Member) -> str:
 def time_exchange(count: int, times: int) -> list[float]:
     """The seconds of averaging one array of so many float32 numbers, all workers met before each."""
     (own,) = MEMBER
-    act, meet = own.engine.exchange(count), own.acts["meet"]
+    name, meet = f"exchange {count}", own.acts["meet"]
+    if name not in own.acts:
+        own.acts[name] = own.engine.exchange(count)
+    act = own.acts[name]
     act()
     found = []
     for _ in range(times):

@@ -31,7 +31,7 @@ from xbench.runtimes import distributed
 FILE = "scaling.jsonl"
 KINDS = ("weak", "strong")
 LEAST, MOST = 2, 200  # iterations of a block
-EXCHANGES = 10  # of every size that the line is fitted to
+EXCHANGES = 3  # of every size a round
 Say = Callable[[str], None]
 
 
@@ -147,8 +147,8 @@ def _measured(
             try:
                 for kind in team.kinds:
                     team.blocks.setdefault(kind, []).append(_block(team, kind, plan))
-                if team.workers > 1 and number == plan.rounds - 1:
-                    team.points = _points(team, plan)
+                if team.workers > 1:
+                    _exchange(team, plan)
             except WorkerFailure as failure:
                 yield from _lost(team, teams, plan, failure)
     layers = exporter.call("layers", artifact=str(artifact.folder)) if teams else []
@@ -172,7 +172,8 @@ def _ready(team: Team, artifact: Artifact, exporter: Exporter, shard: int, plan:
     """Makes the workers ready for iterations of so many samples."""
     given = [reference(artifact, exporter, "gradient", shard, team.workers, seed) for seed in (0, 1)]
     paths = list(dict.fromkeys(str(path) for each in given for path in each.paths))
-    team.messages = team.group.call("take_shard", plan.timeout, references=paths, batch=shard)[0]["messages"]
+    told = team.group.call("take_shard", plan.timeout, references=paths, batch=shard)[0]
+    team.messages, team.early = told["messages"], told["early"]
 
 
 def _phases(team: Team, plan: Plan) -> dict[str, Interval]:
@@ -202,10 +203,9 @@ def _times(team: Team, kind: str, count: int, plan: Plan) -> list[float]:
     return [float(each) for each in np.maximum(ends - begins, 1e-9)]
 
 
-def _points(team: Team, plan: Plan) -> list[tuple[int, float]]:
-    """Bytes and seconds of all-reduces, from one number to as many as there are gradients."""
-    most, found = sum(team.messages) // 4, []
+def _exchange(team: Team, plan: Plan) -> None:
+    """All-reduces by themselves, of one number up to all gradients: what the line is fitted to."""
+    most = sum(team.messages) // 4
     for count in sorted({1, *(max(1, most // 8**power) for power in range(4))}):
         answers = team.group.call("time_exchange", plan.timeout, count=count, times=EXCHANGES)
-        found.append((4 * count, float(np.median(np.max(answers, axis=0)))))
-    return found
+        team.exchanges.setdefault(4 * count, []).append(float(np.median(np.max(answers, axis=0))))

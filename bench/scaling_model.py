@@ -121,12 +121,14 @@ def fitted(points: Sequence[tuple[float, float]]) -> Line:
     return Line(y - slope * x, slope)
 
 
-def shares(messages: Sequence[int], layers: Sequence[tuple[int, int]]) -> list[float]:
-    """Return the share of the backward pass behind which each message can be sent, the first message first.
+def shares(messages: Sequence[int], layers: Sequence[tuple[int, int]], early: bool = True) -> list[float]:
+    """Return the share of the backward pass that is done between each message and the one before, the first first.
 
     `layers` are (bytes of gradients, multiply-accumulates) in the order of the network; messages take layers from the
-    last on, and one that ends inside a layer waits for it.
+    last on, and one that ends inside a layer waits for it. Where none can be sent `early` all wait for the whole pass.
     """
+    if not early:
+        return [1.0] + [0.0] * (len(messages) - 1)
     work = sum(macs for _, macs in layers) or 1
     left, done, filled, ready = list(reversed(layers)), 0, 0, []
     for end in [sum(messages[: number + 1]) for number in range(len(messages) - 1)]:

@@ -39,7 +39,8 @@ class Plan:
 
 @dataclass
 class Team:
-    """A group that is proved, and what it gave: kind -> round -> seconds of iterations."""
+    """A group that is proved, and what it gave: kind -> round -> seconds of iterations, and bytes -> seconds of
+    all-reduces."""
 
     workers: int
     group: Group
@@ -48,8 +49,9 @@ class Team:
     proof: dict[str, Any]
     versions: dict[str, str]
     messages: list[int] = field(default_factory=list)
+    early: bool = False
     blocks: dict[str, list[list[float]]] = field(default_factory=dict)
-    points: list[tuple[int, float]] = field(default_factory=list)
+    exchanges: dict[int, list[float]] = field(default_factory=dict)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -76,7 +78,7 @@ def filed(record: Record, case: Case, artifact: Artifact, plan: Plan, workers: i
         "cpus": cpus,
         "oversubscribed": case.device == "cpu" and workers * case.threads > cpus,
     }
-    more = ("efficiency", "phases", "messages", "line", "prediction", "blocks")
+    more = ("efficiency", "phases", "messages", "early", "line", "prediction", "blocks")
     found = {"key": key(case, artifact, plan, workers), "command": shlex.join([*map(str, words), "--rerun"])}
     return record | found | {"scaling": told | dict.fromkeys((*names, *more))}
 
@@ -94,6 +96,7 @@ def final(team: Team, one: Team | None, phases: dict[int, dict[str, Interval]], 
         "iteration_s": iteration._asdict(),
         "samples_per_s": told["total"] / iteration.median,
         "messages": team.messages,
+        "early": team.early,
         "phases": shard and {kind: each._asdict() for kind, each in shard.items()},
         "blocks": team.blocks,
     }
@@ -125,8 +128,9 @@ def communication(team: Team) -> dict[str, Any]:
     hidden = None
     if seen.low is not None and seen.high is not None and not seen.low < bound < seen.high:
         hidden = seen.high <= bound
-    line = scaling_model.fitted(team.points)
-    told = {"latency_s": line.latency, "per_byte_s": line.per_byte, "points": team.points}
+    points = [(size, statistics.median(found)) for size, found in team.exchanges.items()]
+    line = scaling_model.fitted(points)
+    told = {"latency_s": line.latency, "per_byte_s": line.per_byte, "points": points}
     return {
         "comm_s": comm._asdict(),
         "apart_s": apart._asdict(),
@@ -156,7 +160,7 @@ def modelled(
     is its iteration where what the workers take of each other is not computed but measured, without communication."""
     slower = max(1.0, team.workers * case.threads / told["cpus"]) if case.device == "cpu" else 1.0
     line = Line(told["line"]["latency_s"], told["line"]["per_byte_s"]) if told["line"] else None
-    parts = scaling_model.shares(team.messages, layers)
+    parts = scaling_model.shares(team.messages, layers, team.early)
     said = scaling_model.predicted(here, line or Line(0, 0), team.messages, parts, slower)
     work, measured = told["total"] / case.batch, told["iteration_s"]["median"]
     return {

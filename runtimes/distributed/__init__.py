@@ -32,6 +32,8 @@ class Engine(Trainer):
     say which of how many. `gradients` and `step` take a shard of the batch and average the gradients over all workers;
     the loss they return may be the shard's. Every call that communicates must be made by all."""
 
+    early = False  # whether a message can be sent while the backward pass is at work
+
     @staticmethod
     def place() -> tuple[int, int]:
         """The number of this worker, and of how many."""

@@ -18,6 +18,8 @@ from xbench.runtimes.torch import Torch
 class TorchEngine(Engine, Torch):
     """The module of `runtimes/torch.py` in DistributedDataParallel, where there are others; bare where it is alone."""
 
+    early = True
+
     def __init__(self, artifact: Artifact, options: Options) -> None:
         dist.init_process_group("nccl" if options.device == "cuda" else "gloo")
         self.wrapped: Any = None
