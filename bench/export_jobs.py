@@ -90,6 +90,17 @@ def _write(
         raise XBenchError(f"{artifact.name} was not exported as it is: {error}") from error
 
 
+def layers(artifact: str) -> list[list[int]]:
+    """The bytes of the gradients of each parameter and the multiply-accumulates that it takes part in, in order."""
+    import onnx_ir as ir
+
+    from xbench.converters import macs
+
+    model = Artifact.read(artifact)
+    found = macs.by_parameter(ir.load(str(model.folder / "model.onnx")), model.parameters)
+    return [[array.nbytes, found[name]] for name, array in model.each_parameter()]
+
+
 def explain_forward(artifact: str, reference: str, candidate: str, tensor: str) -> list[dict[str, Any]]:
     """The mistakes that explain the first wrong tensor of a model whose tensors are all outputs."""
     from xbench.parity.explain.forward import forward
@@ -124,4 +135,4 @@ def match(port: str, reference: str, batch: int) -> dict[str, Any]:
     return {"same": False, "agrees": None, "differences": [head, *said]}
 
 
-JOBS = (export, import_tensorflow, reference, training_reference, explain_forward, explain_training, match)
+JOBS = (export, import_tensorflow, reference, training_reference, layers, explain_forward, explain_training, match)

@@ -24,7 +24,7 @@ from typing import Any
 from xbench.bench import Case, XBenchError, cache
 
 JOB_FILES = (
-    *("jobs", "audit_jobs", "load_jobs", "cost_jobs", "phase_jobs", "layer_jobs"),
+    *("jobs", "audit_jobs", "load_jobs", "cost_jobs", "phase_jobs", "layer_jobs", "scale_jobs"),
     *("train_jobs", "export_jobs", "bisect_jobs"),
 )
 PR_SET_PDEATHSIG = 1
@@ -213,7 +213,7 @@ def environment(device: str, threads: int) -> dict[str, str]:
 
 
 def main(requests: int, answers: int, threads: int, parent: int) -> None:
-    _die_with(parent)
+    die_with(parent)
     _limit(threads)
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
@@ -263,7 +263,7 @@ def _line(error: BaseException) -> str:
     return lines[0][:300] if lines else type(error).__name__
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Asks Linux to kill this process when its parent dies, even by kill -9 and even while it is stopped."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

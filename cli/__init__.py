@@ -20,6 +20,7 @@ from xbench.cli.match import match
 from xbench.cli.phases import phases
 from xbench.cli.plugin import app as plugin_app
 from xbench.cli.profile import profile
+from xbench.cli.scale import scale
 from xbench.cli.show import show
 from xbench.cli.study import study
 from xbench.cli.time import time
@@ -36,7 +37,7 @@ app = typer.Typer(
     "PyTorch (or brought as ONNX files), converted to every runtime, proved equal to a float64 oracle, and only then "
     "timed.",
 )
-for command in (convert, check, match, time, phases, profile, load, train, bisect, study, show, compare, doctor):
+for command in (convert, check, match, time, phases, profile, load, train, scale, bisect, study, show, compare, doctor):
     app.command(epilog=EPILOG if command is time else None)(command)
 app.add_typer(list_app, name="list")
 app.add_typer(plugin_app, name="plugin")

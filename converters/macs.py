@@ -4,8 +4,9 @@ Counted are convolutions, matrix products (attention's included) and the gates o
 the five studies count. Normalisation, activation and lookup count nothing.
 """
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import onnx
 import onnx.shape_inference
@@ -21,6 +22,30 @@ def count(model: ir.Model) -> int | None:
         return sum(RULES[node.op_type](node) for node in graph if node.op_type in RULES)
     except _Unknown:
         return None
+
+
+def by_parameter(model: ir.Model, names: list[str]) -> dict[str, int]:
+    """The MACs of one sample that each parameter takes part in, by name; none of those whose shapes are unknown."""
+    graph, found = model.graph if _is_inferred(model.graph) else _inferred(model), dict.fromkeys(names, 0)
+    for node in graph:
+        owners = _owners(node, found) if node.op_type in RULES else []
+        for name in owners[:1]:
+            with contextlib.suppress(_Unknown):
+                found[name] += RULES[node.op_type](node)
+    return found
+
+
+def _owners(node: ir.Node, names: Mapping[str, int]) -> list[str]:
+    """The parameters that a node reads, itself or through nodes that compute nothing of an input."""
+    pending, owners = [value for value in node.inputs[1:] if value is not None], []
+    while pending:
+        value = pending.pop(0)
+        maker = value.producer()
+        if value.name in names:
+            owners.append(str(value.name))
+        elif maker is not None and maker.op_type in ("Transpose", "Unsqueeze", "Reshape", "Squeeze", "Identity"):
+            pending += [each for each in maker.inputs[:1] if each is not None]
+    return owners
 
 
 def _is_inferred(graph: ir.Graph) -> bool:

@@ -16,6 +16,16 @@ class Lower:
 
 
 @dataclass(frozen=True)
+class EngineRow:
+    """A runtime's own engine for several workers: its class, who starts the processes (`distributed/__init__.py`), and
+    what it is in its makers' words."""
+
+    entry: str
+    launcher: str
+    words: str
+
+
+@dataclass(frozen=True)
 class Row:
     """One runtime of the table: where its class is, what it needs installed, what it can do.
 
@@ -27,7 +37,7 @@ class Row:
     max`; `{seconds}` is what a search may take. `events` are the devices whose own clock it can read around a step.
     `ours` are the modules that its adapter, not the runtime, needs: they are imported before the clock starts. Where it
     `keeps` what it compiles, later processes find it on disk. `layers` is what is added to its name for it to tell of
-    single layers, None of one that compiles a network as one.
+    single layers, None of one that compiles a network as one. `engine` trains it by several workers.
     """
 
     entry: str
@@ -45,6 +55,7 @@ class Row:
     ours: tuple[str, ...] = ()
     keeps: bool = False
     layers: str | None = None
+    engine: EngineRow | None = None
 
 
 LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
@@ -67,6 +78,9 @@ TORCH = Row(
     effort={"max cuda": ("benchmark",)},
     events=CUDA,
     layers="",
+    engine=EngineRow(
+        "xbench.runtimes.distributed.torch:TorchEngine", "torchrun", "DistributedDataParallel by torchrun, gloo"
+    ),
 )
 
 RUNTIMES: dict[str, Row] = {
@@ -77,6 +91,7 @@ RUNTIMES: dict[str, Row] = {
         effort={"off": ("backend=aot_eager",), "max": ("mode=default", "mode=max-autotune")},
         keeps=True,
         layers=None,
+        engine=None,
     ),
     "onnxruntime": Row(
         "xbench.runtimes.onnxruntime:make",
@@ -119,6 +134,11 @@ RUNTIMES: dict[str, Row] = {
             "fp16": Lower("auto_mixed_precision", modes=FORWARD),
         },
         effort={"off": ("grappler=off",), "max": ("", "xla")},
+        engine=EngineRow(
+            "xbench.runtimes.distributed.tensorflow:TensorFlowEngine",
+            "tf_config",
+            "MultiWorkerMirroredStrategy by TF_CONFIG, ring over gRPC",
+        ),
     ),
     "jax": Row(
         "xbench.runtimes.jax:Jax",
@@ -133,6 +153,9 @@ RUNTIMES: dict[str, Row] = {
             "fp16": Lower("jax_default_matmul_precision", CUDA, FORWARD),
         },
         effort={"off": ("optimize=off",)},
+        engine=EngineRow(
+            "xbench.runtimes.distributed.jax:JaxEngine", "coordinator", "jax.distributed, shard_map with pmean, gloo"
+        ),
     ),
     "tvm": Row(
         "xbench.runtimes.tvm:make",

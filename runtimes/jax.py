@@ -29,7 +29,7 @@ PRECISION = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32"
 
 def _device(kind: str) -> Any:
     try:
-        return jax.devices(kind)[0]
+        return jax.local_devices(backend=kind)[0]  # of several processes, this one's
     except RuntimeError as error:
         raise Unavailable("this jax sees no CUDA device: pip install 'jax[cuda13]'") from error
 
@@ -73,8 +73,8 @@ class Jax(Trainer):
             return True
         self.answer = jax.jit(self._forward)
         if self.options.mode == "gradient":
-            loss = jax.value_and_grad(self._loss, has_aux=True)
-            self.call = jax.jit(loss).lower(self.params, self.state, self.rng, given, self.put([labels])[0]).compile()
+            loss = jax.jit(self._differentiated)
+            self.call = loss.lower(self.params, self.state, self.rng, given, self.put([labels])[0]).compile()
         else:
             step = jax.jit(self._step, donate_argnums=(0, 1, 2, 3))
             arguments = (self.params, self.state, self.memory, self.count, self.rng, given, self.put([labels])[0])
@@ -92,9 +92,12 @@ class Jax(Trainer):
         outputs, changed = self.apply(self._as_onnx(params), state, *inputs, training=True, rng=rng)
         return self.loss(outputs, labels), changed
 
+    def _differentiated(self, params, state, rng, inputs, labels):
+        return jax.value_and_grad(self._loss, has_aux=True)(params, state, rng, inputs, labels)
+
     def _step(self, params, state, memory, count, rng, inputs, labels):
         rng = jax.random.fold_in(rng[0], count.astype("int32")), rng[1]
-        (value, changed), grads = jax.value_and_grad(self._loss, has_aux=True)(params, state, rng, inputs, labels)
+        (value, changed), grads = self._differentiated(params, state, rng, inputs, labels)
         params, memory = update(self.rule, count + 1, params, grads, memory, FUNCTIONS)
         return value, params, {**state, **changed}, memory, count + 1
 

@@ -154,6 +154,21 @@ class Disguised(nn.Module):
         return self.last(y)
 
 
+class Normed(nn.Module):
+    """A batch normalisation: what it computes of a sample depends on the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.head = nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.Linear(6, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.tanh(self.norm(self.conv(x))).mean((2, 3)))
+
+
+def normed() -> nn.Module:
+    return Normed()
+
+
 def dropping() -> nn.Module:
     return Dropping()
 

@@ -38,7 +38,8 @@ BRIDGES = {
 ALIASES = {"jaxlib": "jax", "keras": "tensorflow"}
 
 # What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
-SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient", "parity/explain", "parity/mistakes")
+SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient")
+SUBFOLDERS += ("runtimes/distributed", "parity/explain", "parity/mistakes")
 
 FUNCTION_LINES = 50
 FILE_LINES = 300
@@ -90,7 +91,7 @@ def imports_at_start(path: Path) -> Iterator[str]:
 
 def frameworks_of(path: Path) -> set[str]:
     allowed = {framework for pattern, framework in BRIDGES.items() if path.match(pattern)}
-    if path.parent.name in {"converters", "runtimes", "arrays"}:
+    if path.parent.name in {"converters", "runtimes", "arrays", "distributed"}:
         allowed |= {framework for framework in FRAMEWORKS if path.stem.lstrip("_").split("_")[0] == framework}
     return allowed
 

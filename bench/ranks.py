@@ -1,0 +1,236 @@
+"""Several workers that train together: how they are started, asked and ended. Both halves, as in `worker.py`.
+
+The framework's own launcher starts the processes, so pipes cannot be handed to them: each connects to a socket of the
+parent's and says which it is; from then on it is a worker of `worker.py`, with the same protocol and the same jobs. A
+job is asked of all at once, because they meet in it. The first that dies, fails or keeps silent ends all of them.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from xbench.bench import machine, worker
+from xbench.bench.worker import OUT_OF_MEMORY, TAIL, WorkerFailure
+from xbench.runtimes import distributed
+
+PROGRAM = "xbench.bench.ranks"
+GRACE = 1.0  # seconds in which the death of a worker is told that made another one fail
+ENDING = 10.0  # seconds in which all must be gone when their launcher is
+
+
+class Group:
+    """The workers of one runtime. Any failed call ends all of them."""
+
+    def __init__(self, runtime: str, count: int, log: Path, device: str, threads: int, timeout: float) -> None:
+        """Starts them, and waits until each has told who it is.
+
+        Raises:
+            WorkerFailure: one ended or kept silent instead.
+        """
+        self.count, self.log, self._stopped = count, log, False
+        self._buffers = dict.fromkeys(range(count), b"")
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._ports = distributed.reserved(count)
+        self._folder = tempfile.mkdtemp(prefix="xbench-ranks-")
+        self._links: dict[int, socket.socket] = {}
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+                listener.bind(str(Path(self._folder) / "parent"))
+                listener.listen(count)
+                self._start(runtime, device, threads)
+                self._meet(listener, timeout)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self, runtime: str, device: str, threads: int) -> None:
+        ports = [each.getsockname()[1] for each in self._ports]
+        program = [PROGRAM, "rank", str(Path(self._folder) / "parent"), str(threads), str(self.log)]
+        for number, (command, more) in enumerate(distributed.launches(runtime, ports, program)):
+            with self.log.with_suffix(f".launcher{number}.log").open("wb") as chatter:
+                own = [sys.executable, "-P", "-m", PROGRAM, "launch", str(os.getpid()), *command]
+                told = worker.environment(device, threads) | more
+                process = subprocess.Popen(
+                    own, stdin=subprocess.DEVNULL, stdout=chatter, stderr=chatter, env=told, start_new_session=True
+                )
+            self._processes.append(process)
+
+    def _meet(self, listener: socket.socket, timeout: float) -> None:
+        end = time.monotonic() + timeout
+        while len(self._links) < self.count:
+            ready, _, _ = select.select([listener], [], [], 0.2)
+            if ready:
+                link, _ = listener.accept()
+                self._links[int(link.recv(16))] = link
+            elif any(process.poll() is not None for process in self._processes):
+                raise WorkerFailure("CRASH", f"a launcher of {self.count} workers ended: {self._launchers_words()}")
+            elif time.monotonic() > end:
+                raise WorkerFailure("TIMEOUT", f"{self.count} workers did not start within {timeout:.0f} s")
+
+    def call(self, job: str, timeout: float, **arguments: Any) -> list[Any]:
+        """Runs one job in all workers, and returns their results in order.
+
+        Raises:
+            WorkerFailure: one of them raised, or died, or gave no answer in so many seconds.
+        """
+        return self.each(job, timeout, [arguments] * self.count)
+
+    def each(self, job: str, timeout: float, arguments: Sequence[dict[str, Any]]) -> list[Any]:
+        """The same with arguments of their own."""
+        try:
+            for rank, told in enumerate(arguments):
+                self._send(rank, {"job": job, "arguments": told})
+            return self._answers(job, timeout)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _send(self, rank: int, request: dict[str, Any]) -> None:
+        try:
+            self._links[rank].sendall(json.dumps(request).encode() + b"\n")
+        except OSError:
+            raise self._death(rank) from None
+
+    def _answers(self, job: str, timeout: float) -> list[Any]:
+        end = time.monotonic() + timeout
+        found: dict[int, dict[str, Any]] = {}
+        failure: WorkerFailure | None = None
+        while len(found) < self.count:
+            waiting = {link: rank for rank, link in self._links.items() if rank not in found}
+            ready, _, _ = select.select(list(waiting), [], [], max(end - time.monotonic(), 0))
+            if not ready:
+                late = ", ".join(str(rank) for rank in sorted(waiting.values()))
+                words = f"no answer to {job} within {timeout:.0f} s from worker {late} of {self.count}"
+                raise failure or WorkerFailure("TIMEOUT", words)
+            for link in ready:
+                rank = waiting[link]
+                answer = self._read(rank)
+                if answer is None:
+                    continue
+                found[rank] = answer
+                if "error" in answer and failure is None:
+                    told = answer["error"] if self.count == 1 else f"worker {rank} of {self.count}: {answer['error']}"
+                    failure = WorkerFailure(answer["status"], told, answer.get("operators"))
+                    end = min(end, time.monotonic() + GRACE)
+        if failure:
+            raise failure
+        return [found[rank]["result"] for rank in range(self.count)]
+
+    def _read(self, rank: int) -> dict[str, Any] | None:
+        """The answer of a worker, None where the line has not ended."""
+        try:
+            data = self._links[rank].recv(1 << 20)
+        except OSError:
+            data = b""
+        if not data:
+            raise self._death(rank)
+        self._buffers[rank] += data
+        line, newline, rest = self._buffers[rank].partition(b"\n")
+        if not newline:
+            return None
+        self._buffers[rank] = rest
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _death(self, rank: int) -> WorkerFailure:
+        words = _last_words(log_of(self.log, rank))
+        status = "OOM" if any(sign in words for sign in OUT_OF_MEMORY) else "CRASH"
+        how = self._ended(rank)
+        return WorkerFailure(status, f"worker {rank} of {self.count} ended{how}{': ' if words else ''}{words}")
+
+    def _ended(self, rank: int) -> str:
+        """How a worker ended, where its launcher is itself."""
+        if len(self._processes) != self.count:
+            return ""
+        try:
+            code = self._processes[rank].wait(ENDING)
+        except subprocess.TimeoutExpired:
+            return ""
+        return f" with signal {signal.Signals(-code).name}" if code < 0 else f" with exit code {code}"
+
+    def _launchers_words(self) -> str:
+        logs = (self.log.with_suffix(f".launcher{number}.log") for number in range(len(self._processes)))
+        return next(filter(None, map(_last_words, logs)), "it said nothing")
+
+    def stop(self) -> None:
+        """Ends the launchers, and with them the workers: each asked Linux to die with its parent. Waits for it."""
+        if self._stopped:
+            return
+        self._stopped = True
+        for process in self._processes:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        end = time.monotonic() + ENDING
+        for link in self._links.values():
+            with contextlib.suppress(OSError):
+                link.shutdown(socket.SHUT_WR)  # who waits for a job reads the end
+                link.settimeout(max(end - time.monotonic(), 0.1))
+                while link.recv(1 << 20):
+                    pass
+            link.close()
+        for held in self._ports:
+            held.close()
+        with contextlib.suppress(OSError):
+            (Path(self._folder) / "parent").unlink(missing_ok=True)
+            Path(self._folder).rmdir()
+
+
+def log_of(log: Path, rank: int) -> Path:
+    return log.with_suffix(f".rank{rank}.log")
+
+
+def _last_words(log: Path) -> str:
+    try:
+        data = log.read_bytes()[-TAIL:]
+    except OSError:
+        return ""
+    lines = [line.strip() for line in data.decode(errors="replace").splitlines() if line.strip()]
+    return "".join(c for c in lines[-1] if c.isprintable())[:200] if lines else ""
+
+
+# ***** the workers' half *****
+
+
+def launch(parent: int, command: list[str]) -> None:
+    """Becomes the launcher, which dies with the parent: what was asked of Linux is kept by `exec`."""
+    worker.die_with(parent)
+    os.execv(command[0], command)
+
+
+def rank(place: str, threads: int, log: Path) -> None:
+    """Meets the parent, and is a worker from then on."""
+    parent, number = os.getppid(), int(os.environ["RANK"])
+    with log_of(log, number).open("wb") as chatter:
+        os.dup2(chatter.fileno(), 1)
+        os.dup2(chatter.fileno(), 2)
+    if os.environ.get("CUDA_VISIBLE_DEVICES") != "-1":
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(number)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cpus_of(number, threads, machine.allowed()))
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    link.connect(place)
+    link.sendall(str(number).encode())
+    worker.main(link.fileno(), link.fileno(), threads, parent)
+
+
+def cpus_of(number: int, threads: int, allowed: Sequence[int]) -> set[int]:
+    """The CPUs of a worker: as many as it has threads, dealt out in turn; where there are too few they are shared."""
+    return {allowed[(number * threads + index) % len(allowed)] for index in range(min(threads, len(allowed)))}
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "launch":
+        launch(int(sys.argv[2]), sys.argv[3:])
+    else:
+        rank(sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))

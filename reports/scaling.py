@@ -1,0 +1,121 @@
+"""Records of several workers as rows (docs/results.md, "Scaling"), and the rows as tables: a table a network and kind
+of scaling, runtime by runtime, by the number of workers. A row that is no PASS has no number."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from xbench.bench.results import Record
+from xbench.reports.formats import label, number, printable, seconds
+from xbench.reports.table import COLOURS, OTHER
+
+Row = dict[str, Any]
+CASE = ("model", "runtime", "batch", "device", "threads")
+ASKED = ("kind", "workers", "shard", "total", "engine", "cpus", "oversubscribed")
+INTERVALS = ("iteration_s", "apart_s", "comm_s", "exposed_s", "speed_up")
+FOUND = ("hidden", "samples_per_s", "efficiency", "phases", "messages", "line", "prediction")
+MODEL = {"model_s": "iteration_s", "model_speed_up": "speed_up", "model_comm_s": "comm_s", "model_error": "error"}
+MODEL |= {"given_apart_s": "given_apart_s", "case": "case"}
+MEASURED = ("workers", "iteration", "samples/s", "speed-up", "efficiency", "apart", "all-reduce", "exposed", "hidden")
+HEADER = ("runtime", "status", *MEASURED, "model", "model's speed-up", "error")
+HIDDEN = {True: "yes", False: "no", None: "?"}
+
+
+def rows(records: Iterable[Record]) -> list[Row]:
+    """One row a record, in the order of runtimes as they come, each by its workers."""
+    found = [_row(record) for record in records]
+    order = list(dict.fromkeys((_group(row), row["runtime"]) for row in found))
+    return sorted(found, key=lambda row: (order.index((_group(row), row["runtime"])), row["workers"]))
+
+
+def show(found: Sequence[Row], console: Console) -> None:
+    """Prints the tables, the messages below each."""
+    for group in _grouped(found):
+        console.print(Text(title(group[0]), style="bold"), soft_wrap=True)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for name in HEADER:
+            table.add_column(name, justify="left" if name in HEADER[:2] else "right", no_wrap=True, overflow="ellipsis")
+        for row in group:
+            texts = [Text(text) for text in cells(row)]
+            texts[1].stylize(COLOURS.get(row["status"], OTHER))
+            table.add_row(*texts)
+        console.print(table)
+        for words in says(group):
+            console.print(Text(f"  {words}"), soft_wrap=True)
+        console.print()
+
+
+def to_markdown(found: Sequence[Row]) -> str:
+    """One Markdown table a group."""
+    parts = []
+    for group in _grouped(found):
+        lines = [list(HEADER), ["---", "---", *["--:"] * (len(HEADER) - 2)], *map(cells, group)]
+        table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+        parts.append(
+            "\n".join([f"### {title(group[0])}", "", *table, "", *(f"- {words}" for words in says(group)), ""])
+        )
+    return "\n".join(parts)
+
+
+def title(row: Row) -> str:
+    """What all rows of a table have in common."""
+    threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
+    batch = f"batch {row['batch']} {'a worker' if row['kind'] == 'weak' else 'in all'}"
+    return printable(f"{row['model']} {row['kind']} scaling, {batch}, {row['device']}, {threads} a worker")
+
+
+def says(group: Sequence[Row]) -> list[str]:
+    """The messages of a table's rows, and the engines in their makers' words."""
+    found = [f"{label(row)}, {row['workers']}: {row['message']}" for row in group if row["message"]]
+    engines = dict.fromkeys(f"{row['runtime']}: {row['engine']}" for row in group if row["engine"])
+    return [printable(words) for words in (*engines, *found)]
+
+
+def cells(row: Row) -> list[str]:
+    """The row's cells under `HEADER`."""
+    status = " ".join(word for word in (row["status"], row["class"]) if word)
+    several = row["workers"] > 1 and row["status"] == "PASS" and row["comm_s"] is not None
+    shown = [seconds(_middle(row["iteration_s"])), number(row["samples_per_s"]), number(_middle(row["speed_up"]))]
+    shown += [_percent(row["efficiency"])]
+    shown += [_signed(_middle(row[name])) for name in ("apart_s", "comm_s", "exposed_s")]
+    shown += [HIDDEN[row["hidden"]] if several else "", seconds(row["model_s"]), number(row["model_speed_up"])]
+    error = "" if row["model_error"] is None else f"{row['model_error']:+.0%}"
+    return [printable(label(row)), printable(status), str(row["workers"]), *shown, error]
+
+
+def _row(record: Record) -> Row:
+    told, passed = record["scaling"], record["status"] == "PASS"
+    row = {name: record["case"][name] for name in CASE} | {name: told[name] for name in ASKED}
+    row |= {name: told[name] if passed else None for name in (*INTERVALS, *FOUND)}
+    said = row["prediction"] or {}
+    row |= {name: said.get(source) for name, source in MODEL.items()}
+    parity = record["parity"] or {}
+    row |= {"class": parity.get("class"), "ratio": parity.get("ratio"), "proof": told["proof"]}
+    return row | {name: record[name] for name in ("status", "note", "message", "time")}
+
+
+def _middle(interval: dict[str, float | None] | None) -> float | None:
+    return interval["median"] if interval else None
+
+
+def _signed(value: float | None) -> str:
+    """Seconds that may be below zero, as a difference is."""
+    return f"-{seconds(-value)}" if value is not None and value < 0 else seconds(value)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.0%}"
+
+
+def _group(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("model", "kind", "batch", "device", "threads"))
+
+
+def _grouped(found: Iterable[Row]) -> list[list[Row]]:
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in found:
+        groups.setdefault(_group(row), []).append(row)
+    return list(groups.values())

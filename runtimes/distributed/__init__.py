@@ -1,0 +1,133 @@
+"""The contract of a runtime's own engine for several workers, and how each kind is launched. Imports no framework.
+
+An engine is a `Trainer` that is one of several: the same model in every process, each with its shard of a batch, the
+gradients averaged over all of them by the framework's own collectives, never ours. A runtime's row says which class it
+is (`Row.engine`), and so does a third party's. Every other file of the folder is one engine, named as its runtime.
+"""
+
+import dataclasses
+import importlib
+import json
+import os
+import socket
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import Options, Trainer, parse, table
+
+# What a runtime lacks that has no engine.
+MISSING = {
+    "torch_compile": "DistributedDataParallel around a compiled step is not built here: --runtime torch has an engine",
+    "onnxruntime": "its package has no collective; that of its training build was PyTorch's (ORTModule)",
+    "openvino": "it has no collective and no training of its own",
+    "tvm": "its Disco sessions shard inference; it has no averaging of gradients in training",
+}
+
+
+class Engine(Trainer):
+    """A trainer that is one of several workers, made in all of them at once; `RANK` and `WORLD_SIZE` in the environment
+    say which of how many. `gradients` and `step` take a shard of the batch and average the gradients over all workers;
+    the loss they return may be the shard's. Every call that communicates must be made by all."""
+
+    early = False  # whether a message can be sent while the backward pass is at work
+
+    @staticmethod
+    def place() -> tuple[int, int]:
+        """The number of this worker, and of how many."""
+        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+    @abstractmethod
+    def apart(self, active: bool) -> None:
+        """Whether `gradients` and `step` leave the averaging out: the same work on the same arrays, alone."""
+
+    @abstractmethod
+    def messages(self) -> list[int]:
+        """The bytes of each collective of a step, in the order in which they can be sent. Asked for after a step."""
+
+    @abstractmethod
+    def reduction(self) -> Callable[[], object]:
+        """The averaging of all gradients by itself, in the same messages, complete on return. After a step."""
+
+    @abstractmethod
+    def exchange(self, count: int) -> Callable[[], object]:
+        """The averaging of one array of so many float32 numbers, complete on return."""
+
+
+class Launch(NamedTuple):
+    """A process to start, and what its environment has besides."""
+
+    command: list[str]
+    environment: dict[str, str]
+
+
+def missing(word: str) -> str | None:
+    """What a runtime lacks to be trained by several workers; None where it has an engine."""
+    name, _ = parse(word)
+    if table()[name].engine:
+        return None
+    return f"{name} has no engine for several workers: {MISSING.get(name, 'its row names none')}"
+
+
+def load(word: str, artifact: Artifact, options: Options) -> Engine:
+    """Imports an engine, joins its workers, and makes it read a converted model."""
+    name, extra = parse(word)
+    row = table()[name]
+    assert row.engine is not None, f"{name} has no engine"
+    module, _, attribute = row.engine.entry.partition(":")
+    made = getattr(importlib.import_module(module), attribute)(artifact, dataclasses.replace(options, extra=extra))
+    assert isinstance(made, Engine)
+    return made
+
+
+def words_of(word: str) -> str:
+    """The engine in its makers' words."""
+    engine = table()[parse(word)[0]].engine
+    return engine.words if engine else ""
+
+
+def launches(word: str, ports: Sequence[int], program: list[str]) -> list[Launch]:
+    """How the framework starts a program in as many workers as there are ports, all on this machine."""
+    engine = table()[parse(word)[0]].engine
+    assert engine is not None, f"{word} has no engine"
+    return LAUNCHERS[engine.launcher](ports, program)
+
+
+def reserved(count: int) -> list[socket.socket]:
+    """So many free ports of this machine, held by sockets that listen to nothing: whoever shares them by SO_REUSEPORT,
+    as gRPC's servers do, can bind them, and nobody else is given them meanwhile."""
+    held = []
+    for _ in range(count):
+        held.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+        held[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held[-1].bind(("127.0.0.1", 0))
+    return held
+
+
+def _torchrun(ports: Sequence[int], program: list[str]) -> list[Launch]:
+    """One process, which starts all workers; it finds a port of its own."""
+    options = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={len(ports)}", "--max-restarts=0"]
+    run = [sys.executable, "-P", "-m", "torch.distributed.run", *options, "-m", *program]
+    return [Launch(run, {"PYTHONSAFEPATH": "1", "GLOO_SOCKET_IFNAME": "lo"})]
+
+
+def _tf_config(ports: Sequence[int], program: list[str]) -> list[Launch]:
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    told = [{"cluster": cluster, "task": {"type": "worker", "index": rank}} for rank in range(len(ports))]
+    return [_ranked(program, rank, ports, TF_CONFIG=json.dumps(each)) for rank, each in enumerate(told)]
+
+
+def _coordinator(ports: Sequence[int], program: list[str]) -> list[Launch]:
+    address = f"127.0.0.1:{ports[0]}"
+    told = {"JAX_COORDINATOR_ADDRESS": address, "JAX_COORDINATOR_BIND_ADDRESS": address}
+    return [_ranked(program, rank, ports, **told) for rank in range(len(ports))]
+
+
+def _ranked(program: list[str], rank: int, ports: Sequence[int], **told: str) -> Launch:
+    place = {"RANK": str(rank), "WORLD_SIZE": str(len(ports)), "TF_GRPC_REUSE_PORT": "1"}
+    return Launch([sys.executable, "-P", "-m", *program], place | told)
+
+
+LAUNCHERS = {"torchrun": _torchrun, "tf_config": _tf_config, "coordinator": _coordinator}
