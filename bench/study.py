@@ -1,21 +1,34 @@
 """A study, planned and run: the cells of its tables, measured as `xbench time`, `scale` and `train` measure them, and
 stored one by one, so that a run that was ended goes on where it was."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import MODES, SYNTHETIC, Case, phases, profile, samples, session, suite, training
+from xbench.bench import (
+    MODES,
+    SYNTHETIC,
+    Case,
+    phases,
+    profile,
+    samples,
+    scaling,
+    scaling_record,
+    session,
+    suite,
+    training,
+)
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record
 from xbench.bench.results import FILE, Store, open_store
 from xbench.converters.artifact import Artifact
 from xbench.models import MODELS
+from xbench.runtimes import distributed
 from xbench.studies import ALL, Part, Study, spread
 
 MEASURED = ("times", "tools", "threads", "batches", "costs")  # kinds of tables whose cells are those of `xbench time`
-FILES = {"phases": phases.FILE, "layers": profile.FILE, "training": training.FILE}
+FILES = {"phases": phases.FILE, "layers": profile.FILE, "training": training.FILE, "scaling": scaling.FILE}
 # How long a cell takes, to be told before it begins: fitted to runs on two cores, and good to a factor of two.
 EXPORT_S, EXPORT_S_PER_PARAMETER = 4.0, 1.5e-7
 CELL_S, WORK, ORACLE, MACS_PER_S = 3.5, 12, 12, 1e10  # `WORK`, `ORACLE`: passes of a proof with audit, of a reference
@@ -60,10 +73,10 @@ def _groups(part: Part, setting: Setting) -> Iterator[list[Case]]:
     for each in spread(part, setting.scale):
         (batch,), (mode,), (threads,) = each.batches, each.modes, each.threads
         if threads <= setting.cpus:
-            told: dict[str, Any] = {"device": setting.device, "plane": part.plane}
+            told: dict[str, Any] = {"device": setting.device, "plane": part.plane, "data": _data(part, each.network)}
             told["threads"] = setting.cpus if threads == ALL else threads
-            data = _data(part, each.network)
-            yield [Case(each.network, runtime, mode, batch, **told, data=data) for runtime in setting.runtimes]
+            runtimes = [word for word in setting.runtimes if part.kind != "scaling" or not distributed.missing(word)]
+            yield [Case(each.network, runtime, mode, batch, **told) for runtime in runtimes]
 
 
 def _data(part: Part, network: str) -> str:
@@ -89,6 +102,8 @@ PASSES = {"forward": 1, "gradient": 3, "step": 6}  # two training steps are comp
 
 def _measuring(case: Case, protocol: session.Protocol, kind: str) -> float:
     """Seconds of opening, proving and timing what a table asks of a cell."""
+    if kind == "scaling":  # two groups, each proved and timed in several ways
+        return 2 * (3 * CELL_S + 8 * protocol.budget) + 4 * WORK * case.batch * MODELS[case.model].macs / MACS_PER_S
     modes = MODES if kind == "phases" else (case.mode,)
     proofs = sum(PASSES[mode] for mode in modes) * WORK * case.batch * MODELS[case.model].macs / MACS_PER_S
     return len(modes) * (CELL_S + 2 * protocol.budget) + proofs
@@ -133,25 +148,26 @@ def run(
     if artifact is None:
         progress.skip(len(task.cases))
         return []
-    named, one = RUNNERS[task.part.kind](task, setting, artifact, exporter, logs, progress.say)
-    return suite.each(task.cases, named, one, store, progress, again)
+    names, measured = RUNNERS[task.part.kind](task, setting, artifact, exporter, logs, progress.say)
+    return suite.each(task.cases, names, measured, store, progress, again)[0]
 
 
 Say = Callable[[str], None]
-Runner = tuple[Callable[[Case], str], Callable[[Case], Record]]  # what a cell is filed under, and how it is measured
+# What the records of a cell are filed under, and how they are made.
+Runner = tuple[Callable[[Case], Sequence[str]], Callable[[Case], Iterable[Record]]]
 
 
 def _by_phases(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
     return (
-        lambda case: phases.named(case, artifact),
-        lambda case: phases.run(case, artifact, exporter, setting.protocol, logs, say),
+        lambda case: [phases.named(case, artifact)],
+        lambda case: [phases.run(case, artifact, exporter, setting.protocol, logs, say)],
     )
 
 
 def _by_layers(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
     return (
-        lambda case: profile.named(case, artifact),
-        lambda case: profile.run(case, artifact, exporter, setting.protocol.timeout, logs, say),
+        lambda case: [profile.named(case, artifact)],
+        lambda case: [profile.run(case, artifact, exporter, setting.protocol.timeout, logs, say)],
     )
 
 
@@ -160,9 +176,24 @@ def _by_training(task: Task, setting: Setting, artifact: Artifact, exporter: Exp
     told = {"epochs": int(settings[setting.scale]), "batch": first.batch, "seed": 0}
     whole = training.planned(first.data, artifact, logs / f"{artifact.digest}.npz", dropout=False, **told)
     return (
-        lambda case: training.named(case, artifact, whole),
-        lambda case: training.run(case, artifact, whole, exporter, setting.protocol.timeout, logs, say),
+        lambda case: [training.named(case, artifact, whole)],
+        lambda case: [training.run(case, artifact, whole, exporter, setting.protocol.timeout, logs, say)],
     )
 
 
-RUNNERS = {"phases": _by_phases, "layers": _by_layers, "training": _by_training}
+def _by_workers(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
+    whole = _scaled(task.part, setting)
+    return (
+        lambda case: [scaling_record.key(case, artifact, whole, number) for number in whole.workers],
+        lambda case: scaling.run(case, artifact, whole, exporter, logs, say),
+    )
+
+
+def _scaled(part: Part, setting: Setting) -> scaling_record.Plan:
+    """What is asked of several workers: those of the scale, as many as there may be of a network."""
+    workers = tuple(map(int, part.settings[setting.scale].split()))
+    budget, timeout = 4 * setting.protocol.budget, setting.protocol.timeout
+    return scaling_record.Plan(workers, part.settings["kind"], budget, timeout=timeout)
+
+
+RUNNERS = {"phases": _by_phases, "layers": _by_layers, "training": _by_training, "scaling": _by_workers}

@@ -1,6 +1,6 @@
 """A suite: cells of any networks, measured group by group and stored one by one; what is stored already is left out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
@@ -59,25 +59,35 @@ def measure(
 
 def each(
     cases: Sequence[Case],
-    named: Callable[[Case], str],
-    run: Callable[[Case], Record],
+    names: Callable[[Case], Sequence[str]],
+    run: Callable[[Case], Iterable[Record]],
     store: Store,
     progress: Progress,
     again: str = "none",
-) -> list[Record]:
-    """The record of every cell that is measured by itself, under the name it is filed under; stored when it is new."""
-    known, found = latest(store.read()), []
+    words: Callable[[Record], str] | None = None,
+) -> tuple[list[Record], int]:
+    """The records of cells that are measured by themselves, and how many were stored before. `names` are what those of
+    a cell are filed under; it is measured where one of them is missing, and every record is stored when it is there.
+    `words` say what became of it."""
+    known, found, kept = latest(store.read()), [], 0
     for case in cases:
-        record = known.get(named(case))
-        if record is not None and not wanted(record, again):
-            progress.skip()
-        else:
-            record = run(case)
+        filed = names(case)
+        if not any(wanted(known.get(name), again) for name in filed):
+            found += [known[name] for name in filed]
+            kept += len(filed)
+            progress.skip(len(filed))
+            continue
+        for record in run(case):
             store.append(record)
-            words = f"{record['status']}: {record['message']}" if record["message"] else record["status"]
-            progress.finish(f"{case.model} {case.runtime}: {words}")
-        found.append(record)
-    return found
+            found.append(record)
+            progress.finish((words or said)(record))
+    return found, kept
+
+
+def said(record: Mapping[str, Any]) -> str:
+    """What became of a cell that is measured by itself, for a log."""
+    case, words = record["case"], filter(None, (record["status"], record["message"]))
+    return f"{case['model']} {case['runtime']}: {': '.join(words)}"
 
 
 def wanted(record: Mapping[str, Any] | None, again: str) -> bool:

@@ -86,8 +86,9 @@ def _measure(
             artifact = exporter.artifact(cases[0].model)
             chosen = [case for case in cases if strict or expected(case, artifact)]
             bar.skip(len(cases) - len(chosen))
-            one = lambda case: run(case, artifact, exporter, protocol, logs, bar.say)  # noqa: E731
-            return suite.each(chosen, lambda case: named(case, artifact), one, store, bar, "all" if rerun else "none")
+            one = lambda case: [run(case, artifact, exporter, protocol, logs, bar.say)]  # noqa: E731
+            names = lambda case: [named(case, artifact)]  # noqa: E731
+            return suite.each(chosen, names, one, store, bar, "all" if rerun else "none")[0]
         finally:
             exporter.close()
 

@@ -77,8 +77,9 @@ def _measure(cases: list[Any], rerun: bool, timeout: float, store: Any, logs: Pa
         try:
             bar.say("export to ONNX")
             artifact = exporter.artifact(cases[0].model)
-            one = lambda case: run(case, artifact, exporter, timeout, logs, bar.say)  # noqa: E731
-            return suite.each(cases, lambda case: named(case, artifact), one, store, bar, "all" if rerun else "none")
+            one = lambda case: [run(case, artifact, exporter, timeout, logs, bar.say)]  # noqa: E731
+            names = lambda case: [named(case, artifact)]  # noqa: E731
+            return suite.each(cases, names, one, store, bar, "all" if rerun else "none")[0]
         finally:
             exporter.close()
 

@@ -96,31 +96,26 @@ def _scale(
     model: str, targets: list[str], cell: dict[str, Any], plan: Any, rerun: bool, store: Any, folder: Path
 ) -> list[dict[str, Any]]:
     """The records of all runtimes, each stored as soon as it is final, with those that were recorded before."""
-    from xbench.bench import Case
+    from xbench.bench import Case, suite
     from xbench.bench.prepare import Exporter
-    from xbench.bench.results import latest
     from xbench.bench.scaling import run
     from xbench.bench.scaling_record import key
     from xbench.cli._progress import Bar
 
-    known, found, kept = latest(store.read()), [], 0
     exporter = Exporter(folder)
     with Bar(len(targets) * len(plan.workers), f"scale {model}") as bar:
         try:
             bar.say("export to ONNX")
             artifact = exporter.artifact(model)
-            for case in (Case(model, target, "step", **cell) for target in targets):
-                keys = [key(case, artifact, plan, number) for number in plan.workers]
-                if not rerun and all(each in known for each in keys):
-                    found += [known[each] for each in keys]
-                    kept += len(keys)
-                    bar.skip(len(keys))
-                    continue
-                say = lambda words, runtime=case.runtime: bar.say(f"{runtime}: {words}")  # noqa: E731
-                for record in run(case, artifact, plan, exporter, folder, say):
-                    store.append(record)
-                    found.append(record)
-                    bar.finish(_line(record))
+            found, kept = suite.each(
+                [Case(model, target, "step", **cell) for target in targets],
+                lambda case: [key(case, artifact, plan, number) for number in plan.workers],
+                lambda case: run(case, artifact, plan, exporter, folder, bar.say),
+                store,
+                bar,
+                "all" if rerun else "none",
+                _line,
+            )
         finally:
             exporter.close()
     if kept:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench.reports.curves import COLOURS
-from xbench.reports.study import Grid
+from xbench.reports.grid import Grid
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 KINDS = ("png", "svg")
@@ -91,4 +91,19 @@ def _training(grid: Grid, axes: Any) -> None:
     axes.set(xlabel="seconds of training", ylabel="test accuracy, %", xscale="log")
 
 
-PICTURES = {"threads": _threads, "batch": _batches, "phases": _phases, "training": _training}
+def _speed(grid: Grid, axes: Any) -> None:
+    """Measured with a line, what the model says with dashes, the ideal with dots."""
+    measured = [name for name in grid.ours if not name.endswith(", model")]
+    counts = sorted({int(row) for column in grid.ours.values() for row in column})
+    axes.plot(counts, counts, "k:", linewidth=1, label="ideal")
+    for name, colour, mark in zip(measured, itertools.cycle(COLOURS), itertools.cycle(MARKS)):
+        for each, style in ((name, "-"), (f"{name}, model", "--")):
+            column = grid.ours.get(each, {})
+            points = sorted((int(row), value["value"]) for row, value in column.items() if value["value"] is not None)
+            if points:
+                axes.plot(*zip(*points, strict=True), style, color=colour, marker=mark, label=each)
+    axes.set_xticks(counts)
+    axes.set(xlabel="workers", ylabel="speed-up")
+
+
+PICTURES = {"speed": _speed, "threads": _threads, "batch": _batches, "phases": _phases, "training": _training}

@@ -1,14 +1,11 @@
 """The tables of a study in its own shape: a `Grid` each, today's runtimes as columns, published figures beside them."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from xbench.bench.results import Record
-from xbench.studies import Part, Quote
-
-Value = dict[str, Any]  # status, value, low, high, std, converged, message
-Column = dict[str, Value]  # by row
+from xbench.reports import scaling
+from xbench.reports.grid import Column, Grid, Listing, Value, columns, label_of, quoted, united, value_of
+from xbench.studies import COMMUNICATION, Part
 
 HERE = "this machine"
 TOP = 10  # layers shown
@@ -23,79 +20,22 @@ PHASES = {
 }
 
 
-@dataclass(frozen=True)
-class Grid:
-    """One table. `rows` name what `corner` says; `ours` holds a column of values for each runtime, `theirs` the
-    published ones by tool. Values are in `unit`: s, or nothing. `quotes` say where the published ones are from. `axis`
-    is what a picture of it is drawn by, if there is one (`plots`)."""
-
-    part: str
-    title: str
-    corner: str
-    rows: tuple[str, ...]
-    ours: dict[str, Column]
-    theirs: dict[str, dict[str, float]] = field(default_factory=dict)
-    unit: str = "s"
-    quotes: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    axis: str = ""
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        return asdict(self)
+Shape = Callable[[Part, Sequence[Record]], Sequence[Grid | Listing]]
 
 
-def grids_of(part: Part, records: Sequence[Record]) -> list[Grid]:
+def grids_of(part: Part, records: Sequence[Record]) -> Sequence[Grid | Listing]:
     """The tables of a part, of the records of its cells."""
     return SHAPES[part.kind](part, records) if records else []
 
 
-def _value(record: Record, scale: float = 1.0) -> Value:
-    """The time of a cell; none beside anything but a proof."""
-    times = record["times"] if record["status"] == "PASS" else None
-    told = {"status": record["status"], "message": record["message"]}
-    if not times:
-        return told | {"value": None}
-    names = {"value": "median_s", "low": "low_s", "high": "high_s"}
-    bounds = {name: None if times[of] is None else times[of] * scale for name, of in names.items()}
-    return told | bounds | {"converged": times["converged"]}
-
-
-def _columns(records: Iterable[Record], row: Callable[[Record], str], scale: float = 1.0) -> dict[str, Column]:
-    found: dict[str, Column] = {}
-    for record in records:
-        found.setdefault(_label(record), {})[row(record)] = _value(record, scale)
-    return found
-
-
-def _label(record: Record) -> str:
-    """A runtime's name; what its makers' default is called, where it has a name."""
-    return f"{record['case']['runtime']} ({record['note']})" if record["note"] else str(record["case"]["runtime"])
-
-
-def _rows(*names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for some in names for name in some))
-
-
-def _quoted(quotes: Iterable[Quote]) -> dict[str, Any]:
-    """The published columns, and the lines that say where they are from."""
-    theirs: dict[str, dict[str, float]] = {}
-    for quote in quotes:
-        for row, tools in quote.rows.items():
-            for tool, value in tools.items():
-                theirs.setdefault(tool, {})[row] = value
-    lines = _rows(f"{', '.join(_rows(*quote.rows.values()))}: {quote.about}; {quote.source}" for quote in quotes)
-    return {"theirs": theirs, "quotes": lines}
-
-
 def _times(part: Part, records: Sequence[Record]) -> list[Grid]:
     """A row a network, mode and batch; sums of others below."""
-    ours = _columns(records, _cell)
+    ours = columns(records, _cell)
     for name, parts in part.sums.items():
         for column in ours.values():
             column[name] = _sum([column.get(each) for each in parts])
-    rows = _rows(map(_cell, records), part.sums, *(quote.rows for quote in part.quotes))
-    return [Grid(part.name, part.title, "", rows, ours, **_quoted(part.quotes), notes=part.notes)]
+    rows = united(map(_cell, records), part.sums, *(quote.rows for quote in part.quotes))
+    return [Grid(part.name, part.title, "", rows, ours, **quoted(part.quotes), notes=part.notes)]
 
 
 def _cell(record: Record) -> str:
@@ -121,13 +61,13 @@ def _tools(part: Part, records: Sequence[Record]) -> list[Grid]:
     case = records[0]["case"]
     scale = part.samples[case["model"]] / case["batch"]
     here = f"{HERE}, batch {case['batch']}"
-    ours = {here: {_label(record): _value(record, scale) for record in records}}
+    ours = {here: {label_of(record): value_of(record, scale) for record in records}}
     theirs: dict[str, dict[str, float]] = {}
     for quote in part.quotes:
         for card, tools in quote.rows.items():
             theirs.setdefault(card, {}).update({f"{tool} (published)": value for tool, value in tools.items()})
-    rows = _rows(ours[here], *theirs.values())
-    lines = _rows(f"{quote.about}; {quote.source}" for quote in part.quotes)
+    rows = united(ours[here], *theirs.values())
+    lines = united(f"{quote.about}; {quote.source}" for quote in part.quotes)
     return [Grid(part.name, part.title, "", rows, ours, theirs, quotes=lines, notes=part.notes)]
 
 
@@ -141,11 +81,11 @@ def _swept(part: Part, records: Sequence[Record]) -> list[Grid]:
     found = []
     for (model, mode), own in tables.items():
         quotes = [q for q in part.quotes if q.network == model and q.mode in ("", mode)]
-        rows = _rows((str(record["case"][name]) for record in own), *(quote.rows for quote in quotes))
+        rows = united((str(record["case"][name]) for record in own), *(quote.rows for quote in quotes))
         title = f"{model} {mode}, {other} {own[0]['case'][other]}"
-        ours = _columns(own, lambda record: str(record["case"][name]))
+        ours = columns(own, lambda record: str(record["case"][name]))
         found.append(
-            Grid(part.name, f"{part.title}: {title}", name, rows, ours, **_quoted(quotes), notes=part.notes, axis=name)
+            Grid(part.name, f"{part.title}: {title}", name, rows, ours, **quoted(quotes), notes=part.notes, axis=name)
         )
     return found
 
@@ -158,9 +98,9 @@ def _phases(part: Part, records: Sequence[Record]) -> list[Grid]:
     found = []
     for model, own in tables.items():
         quotes = [quote for quote in part.quotes if quote.network == model]
-        ours = {_label(record): _phase_column(record) for record in own}
+        ours = {label_of(record): _phase_column(record) for record in own}
         title = f"{part.title}: {model}, batch {own[0]['case']['batch']}"
-        told = _quoted(quotes)
+        told = quoted(quotes)
         found.append(Grid(part.name, title, "phase", tuple(PHASES), ours, **told, notes=part.notes, axis="phases"))
     return found
 
@@ -179,9 +119,9 @@ def _training(part: Part, records: Sequence[Record]) -> list[Grid]:
         tables.setdefault((record["case"]["model"], record["case"]["data"]), []).append(record)
     found = []
     for (model, data), own in tables.items():
-        ours = {_label(record): _training_column(record) for record in own}
+        ours = {label_of(record): _training_column(record) for record in own}
         title = f"{part.title}: {model} on {data.partition(':')[0]}, batch {own[0]['case']['batch']}"
-        rows = _rows(*ours.values())
+        rows = united(*ours.values())
         found.append(Grid(part.name, title, "", rows, ours, unit="", notes=part.notes, axis="training"))
     return found
 
@@ -206,9 +146,9 @@ def _layers(part: Part, records: Sequence[Record]) -> list[Grid]:
 
 def _layers_of(part: Part, record: Record) -> Grid:
     case, told = record["case"], {"status": record["status"], "message": record["message"]}
-    title = f"{part.title}: {case['model']}, batch {case['batch']}, {_label(record)}"
+    title = f"{part.title}: {case['model']}, batch {case['batch']}, {label_of(record)}"
     if not record["profile"]:
-        return Grid(part.name, title, "layer", ("whole",), {_label(record): {"whole": told | {"value": None}}})
+        return Grid(part.name, title, "layer", ("whole",), {label_of(record): {"whole": told | {"value": None}}})
     layers = sorted(record["profile"]["layers"], key=lambda layer: -layer["median_s"])
     top, whole = int(part.settings.get("top", TOP)), record["profile"]["whole_s"]
     rows = {f"{layer['name']} ({layer['operator']})": layer["median_s"] for layer in layers[:top]}
@@ -220,21 +160,61 @@ def _layers_of(part: Part, record: Record) -> Grid:
     return Grid(part.name, title, "layer", tuple(rows), {"median": column, "share": share}, notes=part.notes)
 
 
+def _workers(part: Part, records: Sequence[Record]) -> list[Grid | Listing]:
+    """Of each network the speed-up, measured and as the model says; the time of the communication; all that is told."""
+    found: list[Grid | Listing] = []
+    told = scaling.rows(records)
+    for model in dict.fromkeys(row["model"] for row in told):
+        own = [row for row in told if row["model"] == model]
+        speed, communication = (
+            [q for q in part.quotes if q.network == model and (q.mode == COMMUNICATION) == second]
+            for second in (False, True)
+        )
+        names = [str(workers) for workers in dict.fromkeys(row["workers"] for row in own)]
+        title = scaling.title(own[0])
+        rows = united(names, *(quote.rows for quote in speed))
+        ours = _by_workers(own, "speed_up") | {
+            f"{name}, model": column for name, column in _by_workers(own, "model_speed_up").items()
+        }
+        found.append(
+            Grid(part.name, f"Speed-up: {title}", "workers", rows, ours, **quoted(speed), unit="", axis="speed")
+        )
+        rows = united([name for name in names if name != "1"], *(quote.rows for quote in communication))
+        ours = _by_workers([row for row in own if row["workers"] > 1], "comm_s")
+        found.append(Grid(part.name, f"Communication: {title}", "workers", rows, ours, **quoted(communication)))
+        cells = [scaling.cells(row) for row in own]
+        notes = (*scaling.says(own), *part.notes)
+        found.append(Listing(part.name, f"{part.title}: {title}", scaling.HEADER, tuple(map(tuple, cells)), notes, own))
+    return found
+
+
+def _by_workers(rows: Sequence[scaling.Row], name: str) -> dict[str, Column]:
+    """A column a runtime, a row a number of workers."""
+    found: dict[str, Column] = {}
+    for row in rows:
+        value = row[name]
+        told = value if isinstance(value, dict) else {"median": value}
+        bounds = {"value": told["median"], "low": told.get("low"), "high": told.get("high")}
+        column = found.setdefault(row["runtime"], {})
+        column[str(row["workers"])] = bounds | {"status": row["status"], "message": row["message"]}
+    return found
+
+
 def _costs(part: Part, records: Sequence[Record]) -> list[Grid]:
     """A row a cell and what it costs besides time: the peak of its host memory, and the joules of a step."""
     ours: dict[str, Column] = {}
     for record in records:
         cost, told = record["cost"] or {}, {"status": record["status"], "message": record["message"]}
-        column = ours.setdefault(_label(record), {})
+        column = ours.setdefault(label_of(record), {})
         memory, joules = cost.get("peak_memory_bytes"), cost.get("energy_j")
         passed = record["status"] == "PASS"
         column[f"{_cell(record)}: memory, MiB"] = told | {"value": memory / 2**20 if memory and passed else None}
         column[f"{_cell(record)}: energy of a step, J"] = told | {"value": joules if passed else None}
-    rows = [row for row in _rows(*ours.values()) if any(column.get(row, {}).get("value") for column in ours.values())]
+    rows = [row for row in united(*ours.values()) if any(column.get(row, {}).get("value") for column in ours.values())]
     return [Grid(part.name, part.title, "", tuple(rows), ours, unit="", notes=part.notes)]
 
 
-SHAPES = {
+SHAPES: dict[str, Shape] = {
     "times": _times,
     "tools": _tools,
     "threads": _swept,
@@ -242,5 +222,6 @@ SHAPES = {
     "costs": _costs,
     "phases": _phases,
     "layers": _layers,
+    "scaling": _workers,
     "training": _training,
 }

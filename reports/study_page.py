@@ -10,8 +10,9 @@ from rich.text import Text
 
 from xbench.bench.results import Record
 from xbench.reports.formats import number, printable, seconds
+from xbench.reports.grid import Grid, Listing, Value
 from xbench.reports.plots import draw
-from xbench.reports.study import PHASES, Grid, Value
+from xbench.reports.study import PHASES
 from xbench.studies import Study
 
 PAGE = "study.md"
@@ -35,20 +36,25 @@ def text(value: Value | None, unit: str) -> str:
     return plain
 
 
-def lines(grid: Grid) -> list[list[str]]:
+def lines(grid: Grid | Listing) -> list[list[str]]:
     """The header and the rows of a table as text: ours first, the published ones behind them."""
+    if isinstance(grid, Listing):
+        return [list(grid.header), *map(list, grid.cells)]
     header = [grid.corner, *grid.ours, *(f"{tool} †" for tool in grid.theirs)]
     found = [header]
     for row in grid.rows:
         named = f"{row}: {PHASES[row]}" if grid.axis == "phases" else row
         own = [text(column.get(row), grid.unit) for column in grid.ours.values()]
-        quoted = [seconds(column[row]) if row in column else "" for column in grid.theirs.values()]
+        shown = seconds if grid.unit == "s" else number
+        quoted = [shown(column[row]) if row in column else "" for column in grid.theirs.values()]
         found.append([named, *own, *quoted])
     return found
 
 
-def remarks(grid: Grid) -> list[str]:
+def remarks(grid: Grid | Listing) -> list[str]:
     """What stands below a table: why a cell has no time, where the published figures are from, notes."""
+    if isinstance(grid, Listing):
+        return [*grid.notes]
     why = [
         f"{name}, {row}: {value['status']}: {printable(value['message'])}"
         for name, column in grid.ours.items()
@@ -59,7 +65,7 @@ def remarks(grid: Grid) -> list[str]:
     return [*(once.values() if once else why), *(f"† {line}" for line in grid.quotes), *grid.notes]
 
 
-def to_markdown(grid: Grid) -> str:
+def to_markdown(grid: Grid | Listing) -> str:
     """One table in Markdown, with what stands below it."""
     header, *body = ([cell.replace("|", "\\|") for cell in line] for line in lines(grid))
     align = ["---", *["--:"] * (len(header) - 1)]
@@ -68,7 +74,7 @@ def to_markdown(grid: Grid) -> str:
     return "\n".join([f"### {grid.title}", "", *table, "", *below, *([""] if below else [])])
 
 
-def show(grid: Grid, console: Console) -> None:
+def show(grid: Grid | Listing, console: Console) -> None:
     """Prints a table."""
     console.print(Text(grid.title, style="bold"), soft_wrap=True)
     header, *body = lines(grid)
@@ -84,7 +90,12 @@ def show(grid: Grid, console: Console) -> None:
 
 
 def save(
-    study: Study, scale: str, grids: Sequence[Grid], omitted: Sequence[str], records: Sequence[Record], folder: Path
+    study: Study,
+    scale: str,
+    grids: Sequence[Grid | Listing],
+    omitted: Sequence[str],
+    records: Sequence[Record],
+    folder: Path,
 ) -> list[str]:
     """Writes the page and the pictures into a folder; returns the names of the files. Where matplotlib is missing there
     is the page alone."""
@@ -92,7 +103,7 @@ def save(
     for number_, grid in enumerate(grids, 1):
         parts.append(to_markdown(grid))
         try:
-            pictures = draw(grid, folder / f"{grid.part}-{number_}")
+            pictures = draw(grid, folder / f"{grid.part}-{number_}") if isinstance(grid, Grid) else []
         except ImportError:
             pictures = []
         files += [path.name for path in pictures]

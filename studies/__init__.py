@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 SCALES = ("tiny", "small", "full")
+COMMUNICATION = "communication"  # the second table of several workers, as a quotation's `mode`
 ALL = 0  # threads: as many as there are CPUs
 
 

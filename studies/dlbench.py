@@ -90,6 +90,27 @@ STUDY = Study(
             },
         ),
         Part(
+            "workers",
+            "Strong scaling over workers",
+            "scaling",
+            {
+                "tiny": (Vary("fcn5_mnist", (64,), threads=(1,)),),
+                "small": (
+                    Vary("fcn5_mnist", (1024,), threads=(1,)),
+                    Vary("alexnet_cifar", (1024,), threads=(1,)),
+                    Vary("resnet56_cifar", (128,), threads=(1,)),
+                ),
+                "full": (
+                    Vary("fcn5_mnist", (4096,), threads=(1,)),
+                    Vary("alexnet_cifar", (1024,), threads=(1,)),
+                    Vary("resnet56_cifar", (128,), threads=(1,)),
+                ),
+            },
+            plane="host",
+            settings={"kind": "strong", "tiny": "1 2", "small": "1 2 4", "full": "1 2 4"},
+            notes=("ONNX Runtime, OpenVINO, TVM and torch_compile have no engine for several workers here.",),
+        ),
+        Part(
             "memory",
             "Memory and energy",
             "costs",

@@ -1,0 +1,90 @@
+"""A table of a study as plain data: ours and theirs, and what is said of a cell of the store in it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from xbench.bench.results import Record
+from xbench.studies import Quote
+
+Value = dict[str, Any]  # status, value, low, high, std, converged, message
+Column = dict[str, Value]  # by row
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One table. `rows` name what `corner` says; `ours` holds a column of values for each runtime, `theirs` the
+    published ones by tool. Values are in `unit`: s, or nothing. `quotes` say where the published ones are from. `axis`
+    is what a picture of it is drawn by, if there is one (`plots`)."""
+
+    part: str
+    title: str
+    corner: str
+    rows: tuple[str, ...]
+    ours: dict[str, Column]
+    theirs: dict[str, dict[str, float]] = field(default_factory=dict)
+    unit: str = "s"
+    quotes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    axis: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A table whose cells are text, line by line; `found` is what they say, as JSON holds it."""
+
+    part: str
+    title: str
+    header: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+    found: Sequence[Any]
+    axis: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return asdict(self)
+
+
+def value_of(record: Record, scale: float = 1.0) -> Value:
+    """The time of a cell; none beside anything but a proof."""
+    times = record["times"] if record["status"] == "PASS" else None
+    told = {"status": record["status"], "message": record["message"]}
+    if not times:
+        return told | {"value": None}
+    names = {"value": "median_s", "low": "low_s", "high": "high_s"}
+    bounds = {name: None if times[of] is None else times[of] * scale for name, of in names.items()}
+    return told | bounds | {"converged": times["converged"]}
+
+
+def columns(records: Iterable[Record], row: Callable[[Record], str], scale: float = 1.0) -> dict[str, Column]:
+    """A column a runtime; `row` names a record's row, `scale` is what its time is multiplied with."""
+    found: dict[str, Column] = {}
+    for record in records:
+        found.setdefault(label_of(record), {})[row(record)] = value_of(record, scale)
+    return found
+
+
+def label_of(record: Record) -> str:
+    """A runtime's name; what its makers' default is called, where it has a name."""
+    return f"{record['case']['runtime']} ({record['note']})" if record["note"] else str(record["case"]["runtime"])
+
+
+def united(*parts: Iterable[str]) -> tuple[str, ...]:
+    """All names, each once, in the order in which they come."""
+    return tuple(dict.fromkeys(name for part in parts for name in part))
+
+
+def quoted(quotes: Iterable[Quote]) -> dict[str, Any]:
+    """The published columns, and the lines that say where they are from."""
+    theirs: dict[str, dict[str, float]] = {}
+    for quote in quotes:
+        for row, tools in quote.rows.items():
+            for tool, value in tools.items():
+                theirs.setdefault(tool, {})[row] = value
+    lines = united(f"{', '.join(united(*quote.rows.values()))}: {quote.about}; {quote.source}" for quote in quotes)
+    return {"theirs": theirs, "quotes": lines}
