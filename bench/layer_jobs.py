@@ -10,7 +10,7 @@ from xbench.parity import candidate
 LEAD = 3  # passes that do not count
 
 
-def layers(count: int) -> dict[str, Any]:
+def timed_layers(count: int) -> dict[str, Any]:
     """The layers of the cell's runtime, as it tells them, in forward passes on one input: the median of each, and of
     a whole pass of the same cell."""
     (cell,) = CELL
@@ -27,4 +27,4 @@ def layers(count: int) -> dict[str, Any]:
     return {"layers": told, "whole_s": statistics.median(whole[LEAD:]), "passes": count}
 
 
-JOBS = (layers,)
+JOBS = (timed_layers,)

@@ -34,7 +34,7 @@ def run(
     if worker is None:
         return found
     try:
-        profile: dict[str, Any] = worker.call("layers", timeout, count=PASSES)
+        profile: dict[str, Any] = worker.call("timed_layers", timeout, count=PASSES)
         return found | {"times": None, "profile": profile}
     except WorkerFailure as failure:
         return found | {"times": None} | outcome(failure)

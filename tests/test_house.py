@@ -1,6 +1,7 @@
 """The rules of the house: who may import whom, how long things may be, and that tables, files and docs agree."""
 
 import ast
+import importlib
 import re
 import subprocess
 import tomllib
@@ -221,6 +222,15 @@ def test_every_file_in_data_has_a_row():
     from xbench.data import SETS
 
     assert set(SETS) == entries("data")
+
+
+def test_every_job_of_a_worker_has_a_name_of_its_own():
+    """A worker takes the first file that has a job of that name."""
+    from xbench.bench.worker import JOB_FILES
+
+    jobs = [(job.__name__, file) for file in JOB_FILES for job in importlib.import_module(f"xbench.bench.{file}").JOBS]
+    assert set(JOB_FILES) == {path.stem for path in (ROOT / "bench").glob("*jobs.py")}
+    report([f"{job} is in {file}, too" for at, (job, file) in enumerate(jobs) if job in dict(jobs[:at])])
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
