@@ -47,10 +47,12 @@ class Setting:
 
 @dataclass(frozen=True)
 class Task:
-    """What a table asks of a network: cells that differ in the runtime alone, and the seconds that they may take."""
+    """What a table asks of a network: cells that differ in the runtime alone, the number of their records, and the
+    seconds that they may take."""
 
     part: Part
     cases: tuple[Case, ...]
+    records: int
     seconds: float
 
 
@@ -65,7 +67,8 @@ def plan(study: Study, setting: Setting, folder: Path) -> list[Task]:
             done |= {(_file(part), case) for case in group}
             seconds = sum(_measuring(case, setting.protocol, part.kind) for case in todo)
             seconds += _preparing(group[0], part.kind, ready) if todo else 0.0
-            tasks.append(Task(part, tuple(group), seconds))
+            each = len(_scaled(part, setting).workers) if part.kind == "scaling" else 1
+            tasks.append(Task(part, tuple(group), each * len(group), seconds))
     return tasks
 
 
@@ -146,7 +149,7 @@ def run(
     progress.say(f"{task.cases[0].model}: export to ONNX")
     artifact = artifact_of(task.cases[0].model)
     if artifact is None:
-        progress.skip(len(task.cases))
+        progress.skip(task.records)
         return []
     names, measured = RUNNERS[task.part.kind](task, setting, artifact, exporter, logs, progress.say)
     return suite.each(task.cases, names, measured, store, progress, again)[0]

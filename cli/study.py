@@ -148,6 +148,7 @@ def _show_plan(tasks: Sequence[Any], omitted: Sequence[str], as_json: bool) -> N
             "mode": case.mode if task.part.kind != "phases" else "all",
             "threads": case.threads,
             "runtimes": [each.runtime for each in task.cases],
+            "records": task.records,
             "seconds": round(task.seconds),
         }
         for task in tasks
@@ -163,7 +164,7 @@ def _show_plan(tasks: Sequence[Any], omitted: Sequence[str], as_json: bool) -> N
     table = Table("table", "network", "mode", "batch", "threads", "cells", "about")
     for row in rows:
         words = [str(row[name]) for name in ("part", "network", "mode", "batch", "threads")]
-        table.add_row(*words, str(len(row["runtimes"])), _minutes(row["seconds"]) if row["seconds"] else "recorded")
+        table.add_row(*words, str(row["records"]), _minutes(row["seconds"]) if row["seconds"] else "recorded")
     console.print(table)
     console.print(f"in all about {_minutes(sum(row['seconds'] for row in rows))}; left out:", highlight=False)
     for line in omitted:
@@ -187,7 +188,7 @@ def _run(found: Any, tasks: Sequence[Any], setting: Any, folder: Path, again: st
         exporter, broken = Exporter(Path(logs)), set[str]()
         artifact_of = lambda model: choose.exported(exporter, model, broken)  # noqa: E731
         told = (artifact_of, exporter, Path(logs))
-        with Bar(sum(len(task.cases) for task in tasks), f"study {found.name}") as bar:
+        with Bar(sum(task.records for task in tasks), f"study {found.name}") as bar:
             try:
                 return [running.run(task, setting, stores[task.part.kind], *told, bar, again) for task in tasks]
             finally:
@@ -195,15 +196,16 @@ def _run(found: Any, tasks: Sequence[Any], setting: Any, folder: Path, again: st
 
 
 def _stored(found: Any, tasks: Sequence[Any], folder: Path) -> list[list[dict[str, Any]]]:
-    """The last record of each cell of every task, of those that are there."""
+    """The last records of each cell of every task, of those that are there: one, or one a number of workers."""
     from xbench.bench import Case
     from xbench.bench import study as running
 
-    known = {
-        kind: {Case(**record["case"]): record for record in store.read()}
-        for kind, store in running.stores(folder, found).items()
-    }
-    return [[known[t.part.kind][case] for case in t.cases if case in known[t.part.kind]] for t in tasks]
+    known: dict[Any, dict[Any, dict[str, Any]]] = {}
+    for kind, store in running.stores(folder, found).items():
+        for record in store.read():
+            workers = (record.get("scaling") or {}).get("workers")
+            known.setdefault((kind, Case(**record["case"])), {})[workers] = record
+    return [[r for case in t.cases for r in known.get((t.part.kind, case), {}).values()] for t in tasks]
 
 
 def _report(

@@ -19,8 +19,11 @@ from xbench.bench.scaling_proof import apart, mean, prove, reference
 from xbench.bench.scaling_record import Plan
 from xbench.bench.worker import WorkerFailure
 from xbench.parity import verdict
-from xbench.reports.scaling import cells, rows, to_markdown
+from xbench.reports.scaling import HEADER, cells, rows, to_markdown
+from xbench.reports.study import grids_of
+from xbench.reports.study_page import to_markdown as page_markdown
 from xbench.runtimes import distributed
+from xbench.studies import COMMUNICATION, Part, Quote
 
 TESTS = Path(__file__).parent
 QUICK = ("--workers", "1,2", "--batch", 8, "--budget", 0.4)
@@ -102,6 +105,27 @@ def test_rows_tables_and_pictures(scaled):
     assert cells(found[-1])[3:] == [""] * 11
     for ending in ("png", "svg"):
         assert (folder / "out" / f"lenet-weak-scaling.{ending}").stat().st_size > 10_000
+
+
+def test_a_study_shows_them_by_workers_with_the_published_ones_beside_them(scaled):
+    """Speed-ups measured and as the model says, the time of the communication, and everything that is told."""
+    quotes = (
+        Quote({"2": {"Old": 1.5}, "16": {"Old": 9.0}}, "a machine", "a paper", "lenet"),
+        Quote({"2": {"Old": 0.1}}, "a machine", "a paper", "lenet", COMMUNICATION),
+    )
+    part = Part("workers", "Weak scaling", "scaling", {}, quotes)
+    speed, communication, whole = grids_of(part, scaled[1])
+    assert speed.rows == ("1", "2", "16")
+    assert speed.theirs == {"Old": {"2": 1.5, "16": 9.0}}
+    two = of(scaled[1], "jax", 2)["scaling"]
+    assert speed.ours["jax"]["2"]["value"] == two["speed_up"]["median"]
+    assert speed.ours["jax, model"]["2"]["value"] == two["prediction"]["speed_up"]
+    assert speed.ours["onnxruntime"]["2"]["value"] is None
+    assert communication.rows == ("2",)
+    assert communication.ours["torch"]["2"]["value"] == of(scaled[1], "torch", 2)["scaling"]["comm_s"]["median"]
+    assert whole.header == HEADER
+    assert [row[0] for row in whole.cells] == ["torch"] * 2 + ["jax"] * 2 + ["tensorflow"] * 2 + ["onnxruntime"] * 2
+    assert "| torch | PASS fp32 | 2 |" in page_markdown(whole)
 
 
 def test_what_is_recorded_is_not_measured_again(scaled):
