@@ -16,7 +16,7 @@ PYTHON := $(BIN)/python
 XBENCH := $(BIN)/xbench
 
 .DEFAULT_GOAL := help
-.PHONY: help env run readme docs node-suite parity studies tuning gpu test check types clean
+.PHONY: help env run readme docs node-suite parity studies scaling tuning gpu test check types clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ gpu: env ## the fault kit, parity and times of all installed runtimes on a GPU, 
 
 tuning: env ## lenet and cifar_vgg, tuned and untuned (a quarter of an hour): docs/tuning.md
 	$(PYTHON) benchmarks/tuning.py > docs/tuning.md
+
+scaling: env ## lenet, fcn5_mnist and alexnet_cifar by 1, 2 and 4 workers, in a quiet moment: docs/scaling-figures.md
+	$(PYTHON) benchmarks/scaling.py --pictures docs > docs/scaling-figures.md
 
 docs: env ## docs/commands.md, from the commands' own help
 	$(PYTHON) -P -m typer xbench.cli utils docs --name xbench > docs/commands.md

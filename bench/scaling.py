@@ -126,16 +126,14 @@ def _measured(
 ) -> Iterator[Record]:
     """Times what was proved; a group that fails meanwhile is told, and the others go on."""
     phases: dict[int, dict[str, Interval]] = {}
+    others = sorted({team.shard for team in teams} - {case.batch})
     for team in list(teams):
         try:
-            if team.workers == 1:
-                for shard in sorted({each.shard for each in teams if each is not team}):
-                    say(f"phases of one worker, batch {shard}")
-                    _ready(team, artifact, exporter, shard, plan)
-                    phases[shard] = _phases(team, plan)
+            for shard in others if team.workers == 1 else ():
+                say(f"phases of one worker, batch {shard}")
+                _ready(team, artifact, exporter, shard, plan)
+                phases[shard] = _phases(team, plan)
             _ready(team, artifact, exporter, team.shard, plan)
-            if team.workers == 1 and team.shard not in phases:
-                phases[team.shard] = _phases(team, plan)
         except WorkerFailure as failure:
             yield from _lost(team, teams, plan, failure)
     shuffle = random.Random(case.runtime).shuffle
@@ -153,6 +151,8 @@ def _measured(
                 yield from _lost(team, teams, plan, failure)
     layers = exporter.call("layers", artifact=str(artifact.folder)) if teams else []
     one = next((team for team in teams if team.workers == 1), None)
+    if one:
+        phases[one.shard] = {kind: interval(one.blocks[kind]) for kind in PARTS}
     for team in teams:
         if team.workers in plan.workers:
             yield final(team, one, phases, [(size, macs) for size, macs in layers], case)
@@ -177,8 +177,7 @@ def _ready(team: Team, artifact: Artifact, exporter: Exporter, shard: int, plan:
 
 
 def _phases(team: Team, plan: Plan) -> dict[str, Interval]:
-    """The seconds of the parts of one worker's iteration. A runtime does not tell when its forward pass ends and its
-    update begins, so that they are differences: of the forward pass in evaluation, the gradient, the whole step."""
+    """The seconds of the parts of one worker's iteration, of a batch that it is not timed with."""
     blocks = {kind: [_block(team, kind, plan, 3 * len(PARTS)) for _ in range(3)] for kind in PARTS}
     return {kind: interval(found) for kind, found in blocks.items()}
 
@@ -204,8 +203,9 @@ def _times(team: Team, kind: str, count: int, plan: Plan) -> list[float]:
 
 
 def _exchange(team: Team, plan: Plan) -> None:
-    """All-reduces by themselves, of one number up to all gradients: what the line is fitted to."""
+    """All-reduces by themselves, of all gradients and of shares down to a 512th: what the line is fitted to. Of a
+    single number one says nothing, as engines have a shorter way for it."""
     most = sum(team.messages) // 4
-    for count in sorted({1, *(max(1, most // 8**power) for power in range(4))}):
+    for count in sorted({max(1, most // 8**power) for power in range(4)}):
         answers = team.group.call("time_exchange", plan.timeout, count=count, times=EXCHANGES)
         team.exchanges.setdefault(4 * count, []).append(float(np.median(np.max(answers, axis=0))))

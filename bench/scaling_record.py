@@ -55,7 +55,7 @@ class Team:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return ("apart",) if self.workers == 1 else ("together", "apart", "reduction")
+        return ("apart", *PARTS) if self.workers == 1 else ("together", "apart", "reduction")
 
 
 def key(case: Case, artifact: Artifact, plan: Plan, workers: int) -> str:
@@ -129,7 +129,7 @@ def communication(team: Team) -> dict[str, Any]:
     if seen.low is not None and seen.high is not None and not seen.low < bound < seen.high:
         hidden = seen.high <= bound
     points = [(size, statistics.median(found)) for size, found in team.exchanges.items()]
-    line = scaling_model.fitted(points)
+    line = scaling_model.fitted(points) if len(points) > 1 else Line(points[0][1], 0.0)  # of four numbers there is one
     told = {"latency_s": line.latency, "per_byte_s": line.per_byte, "points": points}
     return {
         "comm_s": comm._asdict(),
@@ -149,6 +149,8 @@ def difference(blocks: list[list[float]]) -> Interval:
 
 
 def as_phases(found: dict[str, Interval]) -> Phases:
+    """The phases of the model. A runtime does not tell when its forward pass ends and its update begins, so that they
+    are differences: of the forward pass in evaluation, the gradient, the whole step."""
     io, h2d, forward, gradient, step = (found[kind].median for kind in PARTS)
     return Phases(io, h2d, forward, gradient - forward, step - gradient)
 

@@ -65,7 +65,9 @@ class Launch(NamedTuple):
 
 def missing(word: str) -> str | None:
     """What a runtime lacks to be trained by several workers; None where it has an engine."""
-    name, _ = parse(word)
+    name, extra = parse(word)
+    if told := sorted(set(extra) - {"python"}):
+        return f"the engine of {name} for several workers takes no options: {', '.join(told)}"
     if table()[name].engine:
         return None
     return f"{name} has no engine for several workers: {MISSING.get(name, 'its row names none')}"
@@ -90,9 +92,10 @@ def words_of(word: str) -> str:
 
 def launches(word: str, ports: Sequence[int], program: list[str]) -> list[Launch]:
     """How the framework starts a program in as many workers as there are ports, all on this machine."""
-    engine = table()[parse(word)[0]].engine
-    assert engine is not None, f"{word} has no engine"
-    return LAUNCHERS[engine.launcher](ports, program)
+    name, extra = parse(word)
+    engine = table()[name].engine
+    assert engine is not None, f"{name} has no engine"
+    return LAUNCHERS[engine.launcher](ports, [extra.get("python", sys.executable), "-P", "-m"], program)
 
 
 def reserved(count: int) -> list[socket.socket]:
@@ -106,28 +109,28 @@ def reserved(count: int) -> list[socket.socket]:
     return held
 
 
-def _torchrun(ports: Sequence[int], program: list[str]) -> list[Launch]:
+def _torchrun(ports: Sequence[int], python: list[str], program: list[str]) -> list[Launch]:
     """One process, which starts all workers; it finds a port of its own."""
     options = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={len(ports)}", "--max-restarts=0"]
-    run = [sys.executable, "-P", "-m", "torch.distributed.run", *options, "-m", *program]
+    run = [*python, "torch.distributed.run", *options, "-m", *program]
     return [Launch(run, {"PYTHONSAFEPATH": "1", "GLOO_SOCKET_IFNAME": "lo"})]
 
 
-def _tf_config(ports: Sequence[int], program: list[str]) -> list[Launch]:
+def _tf_config(ports: Sequence[int], python: list[str], program: list[str]) -> list[Launch]:
     cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
     told = [{"cluster": cluster, "task": {"type": "worker", "index": rank}} for rank in range(len(ports))]
-    return [_ranked(program, rank, ports, TF_CONFIG=json.dumps(each)) for rank, each in enumerate(told)]
+    return [_ranked([*python, *program], rank, ports, TF_CONFIG=json.dumps(each)) for rank, each in enumerate(told)]
 
 
-def _coordinator(ports: Sequence[int], program: list[str]) -> list[Launch]:
+def _coordinator(ports: Sequence[int], python: list[str], program: list[str]) -> list[Launch]:
     address = f"127.0.0.1:{ports[0]}"
     told = {"JAX_COORDINATOR_ADDRESS": address, "JAX_COORDINATOR_BIND_ADDRESS": address}
-    return [_ranked(program, rank, ports, **told) for rank in range(len(ports))]
+    return [_ranked([*python, *program], rank, ports, **told) for rank in range(len(ports))]
 
 
-def _ranked(program: list[str], rank: int, ports: Sequence[int], **told: str) -> Launch:
+def _ranked(command: list[str], rank: int, ports: Sequence[int], **told: str) -> Launch:
     place = {"RANK": str(rank), "WORLD_SIZE": str(len(ports)), "TF_GRPC_REUSE_PORT": "1"}
-    return Launch([sys.executable, "-P", "-m", *program], place | told)
+    return Launch(command, place | told)
 
 
 LAUNCHERS = {"torchrun": _torchrun, "tf_config": _tf_config, "coordinator": _coordinator}
