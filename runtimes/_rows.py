@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from xbench.converters.artifact import TEXTS
+from xbench.runtimes._environments import RECIPES
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Row:
     float32 that it can be told. `effort` says what is added to its name for `--tune off`, and what is tried for `--tune
     max`; `{seconds}` is what a search may take. `events` are the devices whose own clock it can read around a step.
     `ours` are the modules that its adapter, not the runtime, needs: they are imported before the clock starts. Where it
-    `keeps` what it compiles, later processes find it on disk.
+    `keeps` what it compiles, later processes find it on disk. What installs beside nothing of today has an
+    `environment` of its own (`_environments.py`). One that is `named` runs only where it is asked for by name.
     """
 
     entry: str
@@ -43,6 +45,8 @@ class Row:
     events: tuple[str, ...] = ()
     ours: tuple[str, ...] = ()
     keeps: bool = False
+    environment: str | None = None
+    named: bool = False
 
 
 LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
@@ -138,5 +142,11 @@ RUNTIMES: dict[str, Row] = {
         effort={"max": ("tune={seconds:g}",)},
         ours=("onnxscript.optimizer",),
     ),
+    **{
+        name: Row(
+            f"xbench.runtimes.{name}:make", (RECIPES[name].package,), name, "native", environment=name, named=True
+        )
+        for name in ("mxnet", "chainer")
+    },
     "null": Row("xbench.runtimes.null:Null", ("onnx",), "torch", note="test", hidden=True),
 }
