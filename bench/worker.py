@@ -197,6 +197,7 @@ def environment(device: str, threads: int) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "TORCHINDUCTOR_COMPILE_THREADS": str(threads),
     }
+    settings["XBENCH_CACHE"] = str(cache.root())
     settings.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache.root() / "inductor"))
     if device == "cpu":
         settings |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}

@@ -49,7 +49,7 @@ def list_environments(as_json: Json = False) -> None:
     from rich.table import Table
 
     from xbench.bench import environment
-    from xbench.runtimes._environments import RECIPES
+    from xbench.runtimes._environments import RECIPES, root
 
     rows = environment.listed()
     if as_json:
@@ -61,7 +61,7 @@ def list_environments(as_json: Json = False) -> None:
         held = f"{package} {versions.get(package)}, numpy {versions.get('numpy')}" if versions else row["remark"]
         table.add_row(row["name"], row["framework"], row["state"], versions.get("python") or row["pythons"][0], held)
     Console().print(table)
-    typer.echo(f"They lie in {environment.root()}")
+    typer.echo(f"They lie in {root()}")
 
 
 @app.command("remove")

@@ -87,7 +87,7 @@ class Host:
 
     def _array(self, dtype: str, shape: Sequence[int]) -> np.ndarray:
         array = np.empty(shape, dtype)
-        view, done = memoryview(array.reshape(-1).view(np.uint8)), 0
+        view, done = array.reshape(-1).view(np.uint8).data, 0
         while done < len(view):
             count = self._answers.readinto(view[done:])  # type: ignore[attr-defined]
             if not count:
@@ -142,6 +142,9 @@ class Remote(Runtime):
 
     def versions(self) -> dict[str, str]:
         return dict(self.told)
+
+    def recalled(self) -> bool:
+        return bool(self.host.ask("recalled")[0]["recalled"])
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         return bool(self.host.ask("prepare", [*inputs, labels], dropout=bool(dropout))[0]["compiled"])

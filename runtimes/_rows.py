@@ -70,6 +70,13 @@ TORCH = Row(
     events=CUDA,
 )
 
+
+def _original(name: str, autodiff: str | None = "native", keeps: bool = False) -> Row:
+    """A framework of an old study, in its environment."""
+    entry, package = f"xbench.runtimes.{name}:make", RECIPES[name].package
+    return Row(entry, (package,), name, autodiff, keeps=keeps, environment=name, named=True)
+
+
 RUNTIMES: dict[str, Row] = {
     "torch": TORCH,
     "torch_compile": replace(
@@ -142,11 +149,9 @@ RUNTIMES: dict[str, Row] = {
         effort={"max": ("tune={seconds:g}",)},
         ours=("onnxscript.optimizer",),
     ),
-    **{
-        name: Row(
-            f"xbench.runtimes.{name}:make", (RECIPES[name].package,), name, "native", environment=name, named=True
-        )
-        for name in ("mxnet", "chainer")
-    },
+    "mxnet": _original("mxnet"),
+    "chainer": _original("chainer"),
+    "theano": _original("theano", keeps=True),
+    "cntk": _original("cntk"),
     "null": Row("xbench.runtimes.null:Null", ("onnx",), "torch", note="test", hidden=True),
 }

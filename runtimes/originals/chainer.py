@@ -4,56 +4,36 @@ import chainer
 import chainer.functions as F
 import numpy as np
 
-from xbench.runtimes.originals.update import numbers, operators, slots, update
+from xbench.runtimes.originals.reading import Unsupported, gates, operators, plain, symmetric, type_of
+from xbench.runtimes.originals.update import numbers, slots, update
 
 VERSIONS = {"chainer": chainer.__version__}
 chainer.config.use_ideep = "never"  # it is not installed
 chainer.config.dtype = np.float32
 
 
-def _pads(pads, rank, what):
-    if pads is None:
-        return (0,) * rank
-    if tuple(pads[:rank]) != tuple(pads[rank:]):
-        raise NotImplementedError("%s with pads that differ by side: %s" % (what, (pads,)))
-    return tuple(pads[:rank])
-
-
-def _plain(what, auto_pad):
-    if auto_pad not in ("NOTSET", "VALID"):
-        raise NotImplementedError("%s with auto_pad %s" % (what, auto_pad))
-
-
-def Constant(*, value_float=None, value_ints=None, value_int=None, value_floats=None):
-    return next(v for v in (value_float, value_ints, value_int, value_floats) if v is not None)
-
-
-def Identity(x):
-    return x
-
-
 def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_shape=None, pads=None, strides=None):
-    _plain("Conv", auto_pad)
+    plain("Conv", auto_pad)
     rank = len(w.shape) - 2
-    told = {"stride": strides or (1,) * rank, "pad": _pads(pads, rank, "Conv"), "groups": group}
+    told = {"stride": strides or (1,) * rank, "pad": symmetric(pads, rank, "Conv"), "groups": group}
     return F.convolution_nd(x, w, b, dilate=dilations or (1,) * rank, **told)
 
 
 def MaxPool(x, *, kernel_shape, pads=None, strides=None, ceil_mode=0, dilations=None, auto_pad="NOTSET", outputs=1):
-    _plain("MaxPool", auto_pad)
+    plain("MaxPool", auto_pad)
     if dilations or outputs > 1:
-        raise NotImplementedError("MaxPool with dilations or indices")
+        raise Unsupported("MaxPool with dilations or indices")
     rank = len(kernel_shape)
-    told = {"stride": strides or (1,) * rank, "pad": _pads(pads, rank, "MaxPool"), "cover_all": bool(ceil_mode)}
+    told = {"stride": strides or (1,) * rank, "pad": symmetric(pads, rank, "MaxPool"), "cover_all": bool(ceil_mode)}
     return F.max_pooling_nd(x, kernel_shape, **told)
 
 
 def AveragePool(x, *, kernel_shape, pads=None, strides=None, ceil_mode=0, count_include_pad=0, auto_pad="NOTSET"):
-    _plain("AveragePool", auto_pad)
+    plain("AveragePool", auto_pad)
     if ceil_mode:
-        raise NotImplementedError("AveragePool with ceil_mode")
+        raise Unsupported("AveragePool with ceil_mode")
     rank = len(kernel_shape)
-    told = {"stride": strides or (1,) * rank, "pad": _pads(pads, rank, "AveragePool")}
+    told = {"stride": strides or (1,) * rank, "pad": symmetric(pads, rank, "AveragePool")}
     return F.average_pooling_nd(x, kernel_shape, pad_value=0 if count_include_pad else None, **told)
 
 
@@ -66,9 +46,10 @@ def BatchNormalization(x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9,
     if not training_mode:
         return F.fixed_batch_normalization(x, scale, bias, mean, var, eps=epsilon), mean, var
     if not unbiased:
-        raise NotImplementedError("BatchNormalization with a biased running variance")
+        raise Unsupported("BatchNormalization with a biased running variance")
     kept = {"running_mean": mean.copy(), "running_var": var.copy()}  # which it overwrites
-    return F.batch_normalization(x, scale, bias, eps=epsilon, decay=momentum, **kept), *kept.values()
+    y = F.batch_normalization(x, scale, bias, eps=epsilon, decay=momentum, **kept)
+    return y, kept["running_mean"], kept["running_var"]
 
 
 def Relu(x):
@@ -116,10 +97,7 @@ def Less(a, b):
 
 
 def Cast(x, *, to):
-    names = {1: "float32", 6: "int32", 7: "int64"}
-    if to not in names:
-        raise NotImplementedError("Cast to ONNX's type %d" % to)
-    return x.astype(names[to]) if isinstance(x, np.ndarray) else F.cast(x, names[to])
+    return x.astype(type_of(to)) if isinstance(x, np.ndarray) else F.cast(x, type_of(to))
 
 
 def Dropout(x, ratio=0.5, training=False, *, seed=0, rng=None):
@@ -161,7 +139,7 @@ def Slice(x, starts, ends, axes=None, steps=None):
 
 def Pad(x, pads, value=0.0, axes=None, *, mode="constant"):
     if mode != "constant" or axes is not None:
-        raise NotImplementedError("Pad with mode %s, or axes" % mode)
+        raise Unsupported("Pad with mode %s, or axes" % mode)
     return F.pad(x, list(zip(pads[: x.ndim], pads[x.ndim :])), "constant", constant_values=value or 0.0)
 
 
@@ -175,7 +153,7 @@ def ReduceSum(x, axes=None, *, keepdims=1, noop_with_empty_axes=0):
 
 def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     if alpha != 1 or beta != 1 or transA:
-        raise NotImplementedError("Gemm with alpha, beta or transA")
+        raise Unsupported("Gemm with alpha, beta or transA")
     return F.linear(a, b if transB else F.transpose(b), c, n_batch_axes=a.ndim - 1)
 
 
@@ -185,24 +163,23 @@ def MatMul(a, b):
 
 def Gather(table, indices, *, axis=0):
     if axis:
-        raise NotImplementedError("Gather along axis %d" % axis)
+        raise Unsupported("Gather along axis %d" % axis)
     return F.embed_id(indices, table)
 
 
 def LSTM(x, w, r, b=None, lengths=None, h0=None, c0=None, p=None, *, hidden_size=None, gate_order=None, **attributes):
     """Chainer's n-step LSTM, whose eight matrices are those of input, forget, cell and output, of x and then of h."""
     if attributes or any(each is not None for each in (lengths, h0, c0, p)) or b is None:
-        raise NotImplementedError("LSTM with %s" % ", ".join([*attributes, "a state, lengths or peepholes"]))
-    order, size, (steps, batch, _) = gate_order or (0, 1, 2, 3), r.shape[2], x.shape
-    wanted = [order[0], order[2], order[3], order[1]]
-    rows = [slice(gate * size, (gate + 1) * size) for gate in wanted]
+        raise Unsupported("LSTM with %s" % ", ".join([*attributes, "a state, lengths or peepholes"]))
+    size, batch = r.shape[2], x.shape[1]
+    rows = [slice(gate * size, (gate + 1) * size) for gate in gates(gate_order)]
     matrices = [each[0][cut] for each in (w, r) for cut in rows]
     halves = [b[0][half * 4 * size : (half + 1) * 4 * size] for half in (0, 1)]
     biases = [half[cut] for half in halves for cut in rows]
     start = np.zeros((1, batch, size), np.float32)
-    sequences = [x[:, index] for index in range(batch)]
-    _, _, ys = F.n_step_lstm(1, 0.0, start, start, [matrices], [biases], sequences)
-    return F.expand_dims(F.stack(ys, axis=1), 1), None, None
+    rows = [x[step] for step in range(x.shape[0])]
+    _, _, ys = F.n_step_lstm(1, 0.0, start, start, [matrices], [biases], rows)
+    return F.expand_dims(F.stack(ys, axis=0), 1), None, None
 
 
 def cross_entropy(logits, labels):
@@ -261,7 +238,7 @@ class Model:
         self.count += 1
         given = [np.float32(number) for number in numbers(self.rule, self.count)]
         arrays = {name: p.array for name, p in self.params.items()}
-        arrays, self.kept = update(self.rule, given, arrays, grads, self.kept, np.sum, np.minimum)
+        arrays, self.kept = update(self.rule, given, arrays, grads, self.kept, np.sum, np.minimum, np.sqrt)
         for name, array in arrays.items():
             self.params[name].array = array
         self.state.update(changed)

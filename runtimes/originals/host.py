@@ -150,6 +150,9 @@ class Host:
         found = self.model.memory()
         return ({"none": True}, []) if found is None else self.named(found)
 
+    def do_recalled(self, asked, arrays):
+        return {"recalled": bool(getattr(self.model, "recalled", bool)())}, []
+
     def do_reset(self, asked, arrays):
         self.model.reset()
         return {}, []
@@ -175,14 +178,14 @@ def serve(framework, requests, answers):
             arrays = read_arrays(asking, asked.get("arrays", ()))
             try:
                 told, given = host.answer(asked, arrays)
-            except NotImplementedError as error:
-                told, given = {"error": str(error), "kind": "unsupported"}, []
             except MemoryError as error:
                 told, given = {"error": str(error) or "MemoryError", "kind": "memory"}, []
             except Exception as error:
                 traceback.print_exc()
                 lines = [each.strip() for each in str(error).splitlines() if each.strip()] or [""]
                 told, given = {"error": "%s: %s" % (type(error).__name__, lines[0]), "kind": "failed"}, []
+                if type(error).__name__ == "Unsupported":
+                    told.update(error=lines[0], kind="unsupported")
             write(answering, told, given)
 
 

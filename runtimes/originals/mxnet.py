@@ -7,7 +7,8 @@ times (n - 1) / n: MXNet's own update then gives PyTorch's, times the same.
 import mxnet as mx
 import numpy as np
 
-from xbench.runtimes.originals.update import numbers, operators, slots, update
+from xbench.runtimes.originals.reading import Unsupported, gates, operators, plain, symmetric, type_of
+from xbench.runtimes.originals.update import numbers, slots, update
 
 VERSIONS = {"mxnet": mx.__version__}
 SYM = mx.sym
@@ -27,55 +28,34 @@ CURRENT = Statistics()
 def shape(x):
     found = x.infer_shape()[1]
     if found is None:
-        raise NotImplementedError("MXNet cannot infer a shape that the text needs")
+        raise Unsupported("MXNet cannot infer a shape that the text needs")
     return found[0]
 
 
-def _pads(pads, rank, what):
-    if pads is None:
-        return (0,) * rank
-    if tuple(pads[:rank]) != tuple(pads[rank:]):
-        raise NotImplementedError("%s with pads that differ by side: %s" % (what, (pads,)))
-    return tuple(pads[:rank])
-
-
-def _plain(what, auto_pad):
-    if auto_pad not in ("NOTSET", "VALID"):
-        raise NotImplementedError("%s with auto_pad %s" % (what, auto_pad))
-
-
-def Constant(*, value_float=None, value_ints=None, value_int=None, value_floats=None):
-    return next(v for v in (value_float, value_ints, value_int, value_floats) if v is not None)
-
-
-def Identity(x):
-    return x
-
-
 def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_shape=None, pads=None, strides=None):
-    _plain("Conv", auto_pad)
+    plain("Conv", auto_pad)
     kernel = shape(w)
     rank = len(kernel) - 2
-    told = {"kernel": kernel[2:], "num_filter": kernel[0], "num_group": group, "pad": _pads(pads, rank, "Conv")}
+    told = {"kernel": kernel[2:], "num_filter": kernel[0], "num_group": group, "pad": symmetric(pads, rank, "Conv")}
     told.update(stride=strides or (1,) * rank, dilate=dilations or (1,) * rank)
     return SYM.Convolution(x, w, no_bias=True, **told) if b is None else SYM.Convolution(x, w, b, **told)
 
 
 def _pool(x, kind, kernel_shape, pads, strides, ceil_mode, **told):
     rank = len(kernel_shape)
-    told.update(kernel=kernel_shape, stride=strides or (1,) * rank, pad=_pads(pads, rank, kind))
+    told.update(kernel=kernel_shape, stride=strides or (1,) * rank, pad=symmetric(pads, rank, kind))
     return SYM.Pooling(x, pool_type=kind, pooling_convention="full" if ceil_mode else "valid", **told)
 
 
 def MaxPool(x, *, kernel_shape, pads=None, strides=None, ceil_mode=0, dilations=None, auto_pad="NOTSET", outputs=1):
-    _plain("MaxPool", auto_pad)
+    plain("MaxPool", auto_pad)
     if dilations or outputs > 1:
-        raise NotImplementedError("MaxPool with dilations or indices")
+        raise Unsupported("MaxPool with dilations or indices")
     return _pool(x, "max", kernel_shape, pads, strides, ceil_mode)
 
 
 def AveragePool(x, *, kernel_shape, pads=None, strides=None, ceil_mode=0, count_include_pad=0, auto_pad="NOTSET"):
-    _plain("AveragePool", auto_pad)
+    plain("AveragePool", auto_pad)
     return _pool(x, "avg", kernel_shape, pads, strides, ceil_mode, count_include_pad=bool(count_include_pad))
 
 
@@ -132,10 +112,7 @@ def Less(a, b):
 
 
 def Cast(x, *, to):
-    names = {1: "float32", 6: "int32", 7: "int64"}
-    if to not in names:
-        raise NotImplementedError("Cast to ONNX's type %d" % to)
-    return SYM.cast(x, names[to])
+    return SYM.cast(x, type_of(to))
 
 
 def Dropout(x, ratio=0.5, training=False, *, seed=0, rng=None):
@@ -183,7 +160,7 @@ def Slice(x, starts, ends, axes=None, steps=None):
 def Pad(x, pads, value=0.0, axes=None, *, mode="constant"):
     """MXNet's own pads no channels."""
     if mode != "constant" or axes is not None:
-        raise NotImplementedError("Pad with mode %s, or axes" % mode)
+        raise Unsupported("Pad with mode %s, or axes" % mode)
     sizes = shape(x)
     for axis, (before, behind) in enumerate(zip(pads[: len(sizes)], pads[len(sizes) :])):
         parts = [x]
@@ -205,7 +182,7 @@ def ReduceSum(x, axes=None, *, keepdims=1, noop_with_empty_axes=0):
 
 def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     if alpha != 1 or beta != 1 or transA:
-        raise NotImplementedError("Gemm with alpha, beta or transA")
+        raise Unsupported("Gemm with alpha, beta or transA")
     b = b if transB else SYM.transpose(b)
     told = {"num_hidden": shape(b)[0], "flatten": False}
     return SYM.FullyConnected(a, b, no_bias=True, **told) if c is None else SYM.FullyConnected(a, b, c, **told)
@@ -222,20 +199,19 @@ def Gather(table, indices, *, axis=0):
 def LSTM(x, w, r, b=None, lengths=None, h0=None, c0=None, p=None, *, hidden_size=None, gate_order=None, **attributes):
     """MXNet's own, whose gates are stored as input, forget, cell, output."""
     if attributes or any(each is not None for each in (lengths, h0, c0, p)) or b is None:
-        raise NotImplementedError("LSTM with %s" % ", ".join([*attributes, "a state, lengths or peepholes"]))
+        raise Unsupported("LSTM with %s" % ", ".join([*attributes, "a state, lengths or peepholes"]))
     size = shape(r)[2]
-    order = gate_order or (0, 1, 2, 3)  # where ONNX's input, output, forget and cell are
-    wanted = [order[0], order[2], order[3], order[1]]
+    wanted = gates(gate_order)
 
-    def gates(array):
+    def stored(array):
         """The rows of one direction, gate by gate as MXNet wants them."""
         parts = [SYM.slice_axis(array, axis=0, begin=gate * size, end=(gate + 1) * size) for gate in wanted]
         return SYM.reshape(array if wanted == [0, 1, 2, 3] else SYM.concat(*parts, dim=0), shape=(-1,))
 
     biases = SYM.reshape(b, shape=(2, 4 * size))
     halves = [SYM.reshape(SYM.slice_axis(biases, axis=0, begin=i, end=i + 1), shape=(-1,)) for i in (0, 1)]
-    flat = [gates(SYM.reshape(w, shape=(4 * size, -1))), gates(SYM.reshape(r, shape=(4 * size, -1)))]
-    given = SYM.concat(*flat, *map(gates, halves), dim=0)
+    flat = [stored(SYM.reshape(w, shape=(4 * size, -1))), stored(SYM.reshape(r, shape=(4 * size, -1)))]
+    given = SYM.concat(*flat, *map(stored, halves), dim=0)
     start = SYM.zeros((1, shape(x)[1], size))
     y = SYM.RNN(x, given, start, start, mode="lstm", state_size=size, num_layers=1)
     return SYM.expand_dims(y, axis=1), None, None
@@ -361,7 +337,7 @@ class Model:
         if plain and self.slots:
             self.fused(given[0])
         else:
-            params, kept = update(rule, given, self.params, self.grads, self.kept, lambda a: a.sum(), smaller)
+            params, kept = update(rule, given, self.params, self.grads, self.kept, lambda a: a.sum(), smaller, root)
             for name, value in params.items():
                 self.params[name][:] = value
             for slot, arrays in kept.items():
@@ -405,3 +381,7 @@ class Model:
 
 def smaller(a, b):
     return mx.nd.minimum(a, b)
+
+
+def root(a):
+    return a**0.5

@@ -5,7 +5,6 @@ takes them as inputs (`NUMBERS`), others as Python's own.
 """
 
 import math
-import types
 
 NUMBERS = ("lr", "correction1", "correction2")  # learning rate, and Adam's two corrections of its bias
 SLOTS = {"sgd": ("momentum",), "adam": ("mean", "square"), "adamw": ("mean", "square")}
@@ -23,24 +22,25 @@ def numbers(rule, step):
     return (rate,) + tuple(-math.expm1(step * math.log(rule[beta])) for beta in ("beta1", "beta2"))
 
 
-def update(rule, given, params, grads, memory, total, smaller):
+def update(rule, given, params, grads, memory, total, smaller, root):
     """New parameters, and new memory by slot and name. `given` are the `NUMBERS`; `total` is the sum of all elements of
-    an array, `smaller` the smaller of two."""
+    an array, `smaller` the smaller of two, `root` the square root."""
     if rule["clip"]:
-        norm = sum(total(g * g) for g in grads.values()) ** 0.5
+        squares = [total(g * g) for g in grads.values()]
+        norm = root(sum(squares[1:], squares[0]))
         factor = smaller(rule["clip"] / (norm + 1e-6), 1.0)
         grads = {name: g * factor for name, g in grads.items()}
     formula = _sgd if rule["name"] == "sgd" else _adam
     new_params, new_memory = {}, {slot: {} for slot in slots(rule)}
     for name, p in params.items():
         old = {slot: memory[slot][name] for slot in new_memory}
-        new_params[name], kept = formula(rule, given, p, grads[name], old)
+        new_params[name], kept = formula(rule, given, p, grads[name], old, root)
         for slot, value in kept.items():
             new_memory[slot][name] = value
     return new_params, new_memory
 
 
-def _sgd(rule, given, p, g, old):
+def _sgd(rule, given, p, g, old, root):
     lr = given[0]
     g = g + rule["weight_decay"] * p if rule["weight_decay"] else g
     if not old:
@@ -49,7 +49,7 @@ def _sgd(rule, given, p, g, old):
     return p - lr * (g + rule["momentum"] * momentum if rule["nesterov"] else momentum), {"momentum": momentum}
 
 
-def _adam(rule, given, p, g, old):
+def _adam(rule, given, p, g, old, root):
     lr, correction1, correction2 = given
     beta1, beta2, decay = rule["beta1"], rule["beta2"], rule["weight_decay"]
     if decay and rule["name"] == "adam":
@@ -58,10 +58,5 @@ def _adam(rule, given, p, g, old):
         p = p * (1 - lr * decay)
     mean = beta1 * old["mean"] + (1 - beta1) * g
     square = beta2 * old["square"] + (1 - beta2) * (g * g)
-    spread = square**0.5 / correction2**0.5 + rule["eps"]
+    spread = root(square) / root(correction2) + rule["eps"]
     return p - (lr / correction1) * (mean / spread), {"mean": mean, "square": square}
-
-
-def operators(names):
-    """The functions of a file whose names are ONNX operators'."""
-    return {name: each for name, each in names.items() if isinstance(each, types.FunctionType) and name[0].isupper()}
