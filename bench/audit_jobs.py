@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xbench import models
-from xbench.bench import timing
+from xbench.bench import group, timing
 from xbench.bench.cell import CELL, Cell, proving, step_of
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, verdict
@@ -142,12 +142,10 @@ def _cpu_use(cell: Cell, seconds: float, limit: int, cpus: list[int]) -> dict[st
     """CPUs that the worker and its children use, its threads that are at work for a tenth of the time or more, and how
     many are at work at once: running, or waiting for a CPU that others have."""
     with _opened(cpus):
-        threads, others = _thread_seconds(), _children_seconds()
-        cpu, start = time.process_time(), time.perf_counter()
+        threads, cpu, start = group.scheduled(), group.cpu_seconds(), time.perf_counter()
         with proving(cell):
             timing.sample(cell.steps, seconds, limit)
-        used, wall = time.process_time() - cpu, time.perf_counter() - start
-        used, after = used + _children_seconds() - others, _thread_seconds()
+        used, wall, after = group.cpu_seconds() - cpu, time.perf_counter() - start, group.scheduled()
     spent = [[b - a for a, b in zip(threads.get(n, (0, 0)), now, strict=True)] for n, now in after.items()]
     at_once = (sum(map(sum, spent)) if spent else used) / wall if wall > LOOK / 2 else None
     busy = sum(run > wall / 10 for run, _ in spent) if spent else None
@@ -156,46 +154,21 @@ def _cpu_use(cell: Cell, seconds: float, limit: int, cpus: list[int]) -> dict[st
 
 @contextlib.contextmanager
 def _opened(cpus: list[int]) -> Iterator[None]:
-    """While it is open, every thread of this process may run on all of these CPUs."""
+    """While it is open, every thread of the worker's processes may run on all of these CPUs."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
     own, before = os.sched_getaffinity(0), {}
-    for thread in _threads():
+    for thread in group.threads():
         with contextlib.suppress(OSError):  # it has ended
             before[thread] = os.sched_getaffinity(thread)
             os.sched_setaffinity(thread, cpus)
     try:
         yield
     finally:
-        for thread in _threads():
+        for thread in group.threads():
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(thread, before.get(thread, own))
-
-
-def _threads() -> list[int]:
-    return [int(folder.name) for folder in Path("/proc/self/task").glob("[0-9]*")]
-
-
-def _thread_seconds() -> dict[int, tuple[float, float]]:
-    """Seconds that each thread ran, and waited for a CPU; none where the system does not tell."""
-    found = {}
-    for thread in _threads():
-        with contextlib.suppress(OSError, ValueError):
-            run, waited, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
-            found[thread] = int(run) / 1e9, int(waited) / 1e9
-    return found
-
-
-def _children_seconds() -> float:
-    """CPU seconds of the processes it has started."""
-    total = 0.0
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            words = path.read_text().rpartition(")")[2].split()
-            if int(words[2]) == os.getpgrp() and int(path.parent.name) != os.getpid():
-                total += (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
-    return total
 
 
 def _idle(looks: int = QUIET) -> float:
@@ -203,16 +176,15 @@ def _idle(looks: int = QUIET) -> float:
     many looks in a row."""
     end, used = time.perf_counter() + SETTLE, [1.0] * looks
     while max(used[-looks:]) > 0.1 and time.perf_counter() < end:
-        others, cpu, start = _children_seconds(), time.process_time(), time.perf_counter()
+        cpu, start = group.cpu_seconds(), time.perf_counter()
         time.sleep(WINDOW)
-        spent, wall = time.process_time() - cpu, time.perf_counter() - start
-        used.append((spent + _children_seconds() - others) / wall)
+        used.append((group.cpu_seconds() - cpu) / (time.perf_counter() - start))
     return sum(used[-looks:]) / looks
 
 
 def _gpu_is_open() -> bool:
-    """Whether this process has a driver of a GPU open."""
-    for link in Path("/proc/self/fd").glob("*"):
+    """Whether the worker, or a process that it has started, has a driver of a GPU open."""
+    for link in (link for process in group.members() for link in Path(f"/proc/{process}/fd").glob("*")):
         with contextlib.suppress(OSError):
             if os.readlink(link).startswith(("/dev/nvidia", "/dev/dri", "/dev/kfd")):
                 return True

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import gpu
+from xbench.bench import gpu, group
 
 ROOT = Path("/")
 TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds; the system counts CPU time in these
@@ -91,12 +91,16 @@ def _celsius(root: Path) -> float | None:
 
 
 def _waited(root: Path) -> float | None:
-    """Seconds that the threads of this process have waited for a CPU."""
+    """Seconds that the threads of this process, and of those it has started, have waited for a CPU."""
     found = []
-    for path in (root / "proc/self/task").glob("*/schedstat"):
+    for path in (path for each in _processes(root) for path in (root / f"proc/{each}/task").glob("*/schedstat")):
         with contextlib.suppress(ValueError, IndexError):
             found.append(int(_read(path).split()[1]) / 1e9)
     return sum(found) if found else None
+
+
+def _processes(root: Path) -> list[str]:
+    return ["self", *(str(process) for process in group.members()[1:])] if root == ROOT else ["self"]
 
 
 def _throttled(cpus: Collection[int], root: Path) -> int | None:

@@ -14,7 +14,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from xbench.bench import XBenchError, gpu, health, machine, memory, timing, usage
+from xbench.bench import XBenchError, gpu, group, health, machine, memory, timing, usage
 from xbench.bench.cell import CELL, Cell, proving, steps_of
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
@@ -62,7 +62,8 @@ def open_cell(
     cell, times = made_ready(Artifact.read(artifact), runtime, options, given)
     cell.paths = references
     CELL[:] = [cell]
-    found = {"versions": versions((*packages, "numpy")), "tuned": cell.runtime.tuned()}
+    known = versions((*packages, "numpy")) | dict(cell.runtime.versions())
+    found = {"versions": known, "tuned": cell.runtime.tuned()}
     return {"times": times, "recalled": cell.runtime.recalled(), **found}
 
 
@@ -170,10 +171,10 @@ def block(seconds: float, limit: int) -> dict[str, Any]:
         cell.runtime.reset()  # so that no weight drifts to infinity or to denormals over thousands of steps
     begun, cpus = usage.begin(), machine.allowed()
     looks = [gpu.look() if cell.device == "cuda" else None]
-    before = health.look(cpus, time.process_time())
+    before = health.look(cpus, group.cpu_seconds())
     lead = timing.sample(cell.steps, seconds / 2, LEAD, cell.turn)
     samples = timing.sample(cell.steps, seconds, limit, cell.turn + len(lead))
-    after = health.look(cpus, time.process_time())
+    after = health.look(cpus, group.cpu_seconds())
     looks.append(gpu.look() if cell.device == "cuda" else None)
     on_gpu, used = gpu.between(*looks), usage.end(begun, len(lead) + len(samples))
     if cell.device == "cuda":

@@ -37,7 +37,7 @@ def _anew(case: Case, artifact: Artifact, opening: Mapping[str, Any]) -> float |
     where that was not seen."""
     row, first = table()[parse(case.runtime)[0]], float(opening["times"]["first_s"])
     told = {name: getattr(case, name) for name in (*TOLD, "batch")}
-    path = artifact.folder / FOLDER / f"{digest(told, version(row), machine.describe()['cpu'])}.json"
+    path = artifact.folder / FOLDER / f"{digest(told, version(row, case.runtime), machine.describe()['cpu'])}.json"
     if opening["recalled"]:
         return _read(path)
     if row.keeps:

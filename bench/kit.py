@@ -21,7 +21,7 @@ from xbench.bench.proof import outcome, prove
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import parse, table
+from xbench.runtimes import _configuration, parse, table
 
 CHECKS = {
     "result": "what it computes is the network: against float64, on two inputs, in every mode",
@@ -73,7 +73,7 @@ class Bench:
         return self.exporter.artifact(str(self.models[name]))
 
     def worker(self, name: str) -> Worker:
-        return Worker(self.logs / f"{name}.log", self.device, self.threads)
+        return Worker(self.logs / f"{name}.log", self.device, self.threads, _configuration.worker(self.runtime))
 
 
 def modes(runtime: str) -> list[str]:

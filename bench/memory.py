@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from xbench.bench.group import members
+
 HEADROOM = 2 << 30  # bytes, whatever the file holds
 PYTORCH = 4 << 30  # more, where PyTorch is imported meanwhile
 COPIES = 8  # of what lies on disk: as read, as parsed, as arrays, as text, and each once more while it is written
@@ -51,7 +53,7 @@ def forget_peak() -> bool:
     """Begins the peak of this process and of those it has started anew, at what they hold now; False where the system
     cannot, and the peak stays that of their whole lives. Source: proc_pid_clear_refs(5)."""
     done = False
-    for process in _group():
+    for process in members():
         try:
             Path(f"/proc/{process}/clear_refs").write_text("5")
             done = done or process == os.getpid()
@@ -72,22 +74,12 @@ def peak() -> int:
     """Bytes in memory at the peak, of this process and of those it has started, mapped files and libraries included.
     The sum of the peaks of each: they need not have been at once, and what they share counts in each."""
     total = 0
-    for process in _group():
+    for process in members():
         with contextlib.suppress(OSError, StopIteration, ValueError):
             lines = Path(f"/proc/{process}/status").read_text().splitlines()
             total += 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
     unit = 1 if sys.platform == "darwin" else 1024
     return total or unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def _group() -> list[int]:
-    """This process and those of its group: a worker leads one, in which is what it starts."""
-    found = [os.getpid()]
-    with contextlib.suppress(OSError):
-        for process in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-            with contextlib.suppress(OSError):  # it has ended
-                found += [process] if os.getpgid(process) == os.getpid() != process else []
-    return found
 
 
 def _taken() -> int:

@@ -19,7 +19,7 @@ def key(case: Case, artifact: Artifact) -> str:
     """What a record is filed under: the cell, the model's content, the runtime's version and ours."""
     name, _ = parse(case.runtime)
     row = table()[name]
-    return digest(asdict(case), artifact.digest, version(row), VERSION, machine.describe()["cpu"])
+    return digest(asdict(case), artifact.digest, version(row, case.runtime), VERSION, machine.describe()["cpu"])
 
 
 def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:

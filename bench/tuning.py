@@ -150,7 +150,7 @@ def _fastest(named: Iterable[tuple[str, float | None]]) -> dict[str, float | Non
 def _key(case: Case) -> str:
     """What the choice depends on, beside the model."""
     row = table()[parse(case.runtime)[0]]
-    return digest(asdict(case) | {"model": None}, version(row), machine.describe()["cpu"])
+    return digest(asdict(case) | {"model": None}, version(row, case.runtime), machine.describe()["cpu"])
 
 
 def _read(path: Path) -> dict[str, Any] | None:

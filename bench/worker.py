@@ -176,11 +176,10 @@ OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "Out of memory", "
 
 
 def worker_of(case: Case, log: Path) -> Worker:
-    """The worker of a cell: on its device, with its threads, of the Python that its runtime's word names."""
-    from xbench.runtimes import parse
+    """The worker of a cell: on its device, with its threads, of the Python that its runtime means."""
+    from xbench.runtimes import _configuration
 
-    python = parse(case.runtime)[1].get("python", sys.executable)
-    return Worker(log, case.device, case.threads, python, case.precision == "tf32")
+    return Worker(log, case.device, case.threads, _configuration.worker(case.runtime), case.precision == "tf32")
 
 
 def _write_all(file: int, data: bytes) -> None:
@@ -201,6 +200,7 @@ def environment(device: str, threads: int) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "TORCHINDUCTOR_COMPILE_THREADS": str(threads),
     }
+    settings["XBENCH_CACHE"] = str(cache.root())
     settings.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache.root() / "inductor"))
     if device == "cpu":
         settings |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}

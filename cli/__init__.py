@@ -14,6 +14,7 @@ from xbench.cli.check import check
 from xbench.cli.compare import compare
 from xbench.cli.convert import convert
 from xbench.cli.doctor import doctor
+from xbench.cli.env import app as env_app
 from xbench.cli.list import app as list_app
 from xbench.cli.load import load
 from xbench.cli.match import match
@@ -41,6 +42,7 @@ for command in (convert, check, match, time, phases, profile, load, train, scale
     app.command(epilog=EPILOG if command is time else None)(command)
 app.add_typer(list_app, name="list")
 app.add_typer(plugin_app, name="plugin")
+app.add_typer(env_app, name="env")
 
 
 def main() -> None:

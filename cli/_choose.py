@@ -24,7 +24,7 @@ RuntimeWords = Annotated[
     typer.Option(
         "--runtime",
         help="Runtime, with options after a colon (tensorflow:xla, torch:python=old/bin/python); may be repeated. "
-        "Default: all installed.",
+        "Default: all installed but those that have an environment of their own.",
         autocompletion=lambda incomplete: complete_runtime(incomplete),
     ),
 ]
@@ -138,7 +138,8 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
 
     rows = runtimes.table()
     if not words:
-        installed = [name for name, row in rows.items() if not row.hidden and runtimes.version(row)]
+        found = installed_versions()
+        installed = [name for name, row in rows.items() if not (row.hidden or row.named) and found[name]]
         if not installed:
             raise XBenchError("no runtime is installed: pip install 'xbench[cpu]'")
         return installed
@@ -151,14 +152,31 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
             known = ", ".join(known for known, row in rows.items() if not row.hidden)
             hint = f"did you mean {near[0]}?" if near else f"the runtimes are {known}"
             raise XBenchError(f"unknown runtime {name!r}: {hint}")
-        if not runtimes.version(rows[name]):
+        if "python" not in options and not installed_versions()[name]:
             raise XBenchError(f"{name} is not installed: {install(name)}")
     return split(words)
+
+
+def installed_versions() -> dict[str, str | None]:
+    """The version of every runtime that is not hidden, each where it is run; None of one that is not installed.
+
+    Raises:
+        XBenchError: the file of settings means nothing.
+    """
+    from xbench import runtimes
+    from xbench.runtimes._configuration import Misconfigured
+
+    try:
+        return {name: runtimes.version(row, name) for name, row in runtimes.table().items()}
+    except Misconfigured as error:
+        raise XBenchError(str(error)) from error
 
 
 def install(runtime: str) -> str:
     from xbench import runtimes
 
+    if own := runtimes.table()[runtime].environment:
+        return f"xbench env create {own}"
     return f"pip install 'xbench[{runtimes.table()[runtime].extra}]'"
 
 

@@ -153,7 +153,7 @@ def _convert(artifact: Any, runtime: str, device: str, logs: Path) -> dict[str, 
     from xbench import runtimes
     from xbench.bench.prepare import converted, read_json
 
-    version = runtimes.version(runtimes.table()[runtimes.parse(runtime)[0]])
+    version = runtimes.version(runtimes.table()[runtimes.parse(runtime)[0]], runtime)
     path = converted(artifact, runtime)
     known = read_json(path)
     if known and known.get("version") == version and known.get("device") == device:

@@ -9,11 +9,12 @@ import typer
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False) -> None:
     """Look at this machine and environment; imports no framework. Exit code 1 when no runtime is installed."""
     from xbench.bench import cache, machine
-    from xbench.cli._choose import install
-    from xbench.runtimes import table, version
+    from xbench.cli._choose import install, installed_versions
+    from xbench.runtimes import table
 
+    found = installed_versions()
     runtimes = [
-        {"runtime": name, "version": version(row), "install": None if version(row) else install(name)}
+        {"runtime": name, "version": found[name], "install": None if found[name] else install(name)}
         for name, row in table().items()
         if not row.hidden
     ]

@@ -37,13 +37,15 @@ def list_runtimes(
     ] = False,
 ) -> None:
     """The runtimes, whether each is installed, and how it trains: by its own autodiff or by a graph of the step."""
-    from xbench.runtimes import table, version
+    from xbench.cli._choose import installed_versions
+    from xbench.runtimes import table
 
     if lineage:
         _show_lineage(as_json)
         return
+    found = installed_versions()
     rows = [
-        {"name": name, "version": version(row), "autodiff": row.autodiff, "extra": row.extra, "note": row.note}
+        {"name": name, "version": found[name], "autodiff": row.autodiff, "extra": row.extra, "note": row.note}
         for name, row in table().items()
         if not row.hidden
     ]

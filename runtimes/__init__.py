@@ -91,6 +91,16 @@ class Runtime(ABC):
     def get(self, outputs: Any) -> list[np.ndarray]:
         """Copies the outputs of `forward` to the host, in the order of the ONNX graph."""
 
+    remote: bool = False  # computes in another process, whose clock tells what steps take: `clock`
+
+    def clock(self) -> float:
+        """Seconds that the other process has worked so far, by its own clock, where there is one."""
+        raise NotImplementedError
+
+    def versions(self) -> Mapping[str, str]:
+        """The versions of what computes in another process, by name; nothing where there is none."""
+        return {}
+
     def held(self) -> Mapping[str, np.ndarray] | None:
         """The parameters it holds, by ONNX name and in ONNX's layout; None where the runtime does not tell.
 
@@ -204,8 +214,18 @@ def layouts(word: str, artifact: Artifact) -> list[str]:
     return [layout for layout in table()[parse(word)[0]].layouts if layout in artifact.layouts]
 
 
-def version(row: Row) -> str | None:
-    """The installed version of a runtime's package, or None; imports nothing."""
+def version(row: Row, word: str = "") -> str | None:
+    """The installed version of a runtime's package, or None; imports nothing. `word` names the runtime where another
+    interpreter may be meant, by the word itself, by the settings or by an environment.
+
+    Raises:
+        Misconfigured: the settings cannot be read.
+    """
+    from xbench.runtimes import _configuration, _environments
+
+    python = _configuration.interpreter(word) if word else None
+    if python or row.environment:
+        return _environments.version_in(python, row.packages) if python else None
     for package in row.packages:
         try:
             return metadata.version(package)

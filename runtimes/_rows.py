@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from xbench.converters.artifact import TEXTS
+from xbench.runtimes._environments import RECIPES
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,9 @@ class Row:
     max`; `{seconds}` is what a search may take. `events` are the devices whose own clock it can read around a step.
     `ours` are the modules that its adapter, not the runtime, needs: they are imported before the clock starts. Where it
     `keeps` what it compiles, later processes find it on disk. `layers` is what is added to its name for it to tell of
-    single layers, None of one that compiles a network as one. `engine` trains it by several workers.
+    single layers, None of one that compiles a network as one. `engine` trains it by several workers. What
+    installs beside nothing of today has an `environment` of its own (`_environments.py`). One that is `named` runs only
+    where it is asked for by name.
     """
 
     entry: str
@@ -56,6 +59,8 @@ class Row:
     keeps: bool = False
     layers: str | None = None
     engine: EngineRow | None = None
+    environment: str | None = None
+    named: bool = False
 
 
 LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
@@ -82,6 +87,13 @@ TORCH = Row(
         "xbench.runtimes.distributed.torch:TorchEngine", "torchrun", "DistributedDataParallel by torchrun, gloo"
     ),
 )
+
+
+def _original(name: str, autodiff: str | None = "native", keeps: bool = False) -> Row:
+    """A framework of an old study, in its environment."""
+    entry, package = f"xbench.runtimes.{name}:make", RECIPES[name].package
+    return Row(entry, (package,), name, autodiff, keeps=keeps, environment=name, named=True)
+
 
 RUNTIMES: dict[str, Row] = {
     "torch": TORCH,
@@ -167,5 +179,9 @@ RUNTIMES: dict[str, Row] = {
         effort={"max": ("tune={seconds:g}",)},
         ours=("onnxscript.optimizer",),
     ),
+    "mxnet": _original("mxnet"),
+    "chainer": _original("chainer"),
+    "theano": _original("theano", keeps=True),
+    "cntk": _original("cntk"),
     "null": Row("xbench.runtimes.null:Null", ("onnx",), "torch", note="test", hidden=True),
 }

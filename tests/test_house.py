@@ -27,6 +27,7 @@ MAY_IMPORT = {
 SOURCES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
 
 FRAMEWORKS = {"torch", "torchvision", "tensorflow", "keras", "jax", "jaxlib", "onnxruntime", "openvino", "tvm"}
+FRAMEWORKS |= {"caffe2", "chainer", "cntk", "mxnet", "theano"}
 BRIDGES = {
     "models/*.py": "torch",
     "converters/onnx*.py": "torch",
@@ -40,12 +41,13 @@ ALIASES = {"jaxlib": "jax", "keras": "tensorflow"}
 
 # What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
 SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient")
-SUBFOLDERS += ("runtimes/distributed", "parity/explain", "parity/mistakes")
+SUBFOLDERS += ("runtimes/distributed", "runtimes/originals", "parity/explain", "parity/mistakes")
 
 FUNCTION_LINES = 50
 FILE_LINES = 300
 TABLE_LINES = 400
 TABLES = {f"converters/{place}{word}.py" for place in ("", "arrays/") for word in ("torch", "jax", "tensorflow")}
+TABLES |= {f"runtimes/originals/{word}.py" for word in ("caffe2", "chainer", "cntk", "mxnet", "theano")}
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc", "base", "core", "manager"}
 
 
@@ -92,7 +94,7 @@ def imports_at_start(path: Path) -> Iterator[str]:
 
 def frameworks_of(path: Path) -> set[str]:
     allowed = {framework for pattern, framework in BRIDGES.items() if path.match(pattern)}
-    if path.parent.name in {"converters", "runtimes", "arrays", "distributed"}:
+    if path.parent.name in {"converters", "runtimes", "originals", "arrays", "distributed"}:
         allowed |= {framework for framework in FRAMEWORKS if path.stem.lstrip("_").split("_")[0] == framework}
     return allowed
 

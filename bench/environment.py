@@ -1,0 +1,270 @@
+"""Builds the environments of `runtimes/_environments.py`: an old Python that is on this machine, pinned requirements.
+
+What is built lies where it will stay, and counts only when its `ready.json` is written, which happens last. So a build
+that was cut short is no environment; the next one begins anew. Nothing downloads a Python.
+"""
+
+import contextlib
+import difflib
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xbench.bench import XBenchError
+from xbench.runtimes._environments import READY, RECIPES, Environment, Library, Recipe, find, root
+
+Say = Callable[[str], None]
+TAIL = 200  # characters of what a failed command said last
+
+
+def recipe(name: str) -> Recipe:
+    """The recipe of a name.
+
+    Raises:
+        XBenchError: there is none.
+    """
+    if name in RECIPES:
+        return RECIPES[name]
+    near = difflib.get_close_matches(name, RECIPES, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(RECIPES)}"
+    raise XBenchError(f"no recipe for an environment {name!r}: {hint}")
+
+
+def steps(name: str) -> int:
+    """How many steps `create` tells of."""
+    asked = recipe(name)
+    return 3 + len(asked.installs) + (asked.library is not None)
+
+
+def create(name: str, python: str | None, say: Say, done: Say) -> Environment:
+    """Makes an environment, or finds it made. `say` is told what is going on, `done` what has been done.
+
+    Raises:
+        XBenchError: there is no such recipe or interpreter, or a step failed; one line.
+    """
+    asked, folder = recipe(name), root() / name
+    with _locked(name):
+        if made := find(name):
+            return made
+        found = interpreter(asked, python)
+        for program in asked.programs:
+            if not shutil.which(program):
+                raise XBenchError(f"{asked.framework} needs {program}, which is not on the PATH")
+        _cleared(folder)
+        _run([found, "-m", "venv", str(folder)], f"{asked.framework}: cannot make an environment with {found}", say)
+        done(f"made with {found}")
+        own = str(folder / "bin" / "python")
+        for arguments in asked.installs:
+            words = " ".join(word for word in arguments if "==" in word)
+            _run([own, "-m", "pip", "install", *arguments], f"{asked.framework}: cannot install {words}", say)
+            done(f"installed {words}")
+        variables = _library(asked.library, folder, say) if asked.library else {}
+        if asked.library:
+            done(f"found {', '.join(asked.library.names.values())}")
+        _run([own, "-I", "-c", asked.check], f"{asked.framework} cannot be imported", say, variables)
+        done(f"checked: {asked.check}")
+        told = {"versions": _versions(own), "variables": variables, "python": found}
+        _settle(folder / READY, told)
+    made = find(name)
+    assert made is not None
+    done("ready")
+    return made
+
+
+def remove(name: str) -> Path:
+    """Deletes an environment, or what is left of one that was not finished.
+
+    Raises:
+        XBenchError: there is none.
+    """
+    recipe(name)
+    folder = root() / name
+    if not folder.exists():
+        raise XBenchError(f"there is no environment {name} in {root()}")
+    with _locked(name):
+        _cleared(folder)
+    (root() / f".{name}.lock").unlink(missing_ok=True)
+    return folder
+
+
+def listed() -> list[dict[str, Any]]:
+    """Every recipe: where its environment is, what state it is in, what versions it holds."""
+    rows = []
+    for name, asked in RECIPES.items():
+        made, folder = find(name), root() / name
+        state = "ready" if made else "half-built" if folder.exists() else "missing"
+        versions = dict(made.versions) if made else {}
+        row = {"name": name, "framework": asked.framework, "state": state, "versions": versions}
+        rows.append(row | {"folder": str(folder), "pythons": list(asked.pythons), "remark": asked.remark})
+    return rows
+
+
+def interpreter(asked: Recipe, given: str | None = None) -> str:
+    """A Python that a recipe works with: the one that is given, or one of its versions on the PATH or of pyenv.
+
+    Raises:
+        XBenchError: there is none, or the given one is of another version.
+    """
+    if given:
+        found = shutil.which(given)
+        if not found:
+            raise XBenchError(f"there is no Python at {given}")
+        if (version := _version(found)) not in asked.pythons:
+            raise XBenchError(
+                f"{asked.framework} needs Python {_or(asked.pythons)}; {given} is {version or 'no Python'}"
+            )
+        return found
+    for version in asked.pythons:
+        for place in _places(version):
+            if _version(place) == version:  # pyenv's shims exist for versions that are not switched on
+                return place
+    raise XBenchError(
+        f"{asked.framework} needs Python {_or(asked.pythons)}, and none is on the PATH or in pyenv: "
+        "install one, or name it with --python PATH"
+    )
+
+
+def _places(version: str) -> Iterator[str]:
+    """Where a Python of a version may be."""
+    homes = [os.environ.get("PYENV_ROOT"), Path.home() / ".pyenv"]
+    for home in dict.fromkeys(str(home) for home in homes if home):
+        yield from sorted(map(str, Path(home, "versions").glob(f"{version}.*/bin/python")), reverse=True)
+    if found := shutil.which(f"python{version}"):
+        yield found
+
+
+def _version(python: str) -> str | None:
+    asked = [python, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    return None
+
+
+def _or(words: Sequence[str]) -> str:
+    return ", ".join(words[:-1]) + (" or " if words[1:] else "") + words[-1]
+
+
+def _run(command: Sequence[str], otherwise: str, say: Say, variables: Mapping[str, str] | None = None) -> None:
+    """Runs a step, each line of which is told.
+
+    Raises:
+        XBenchError: it failed; `otherwise`, and what it said last.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    said: list[str] = []
+    piped: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    with subprocess.Popen(command, env={**kept, **(variables or {})}, **piped) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if words := "".join(c for c in line.strip() if c.isprintable()):
+                    said.append(words)
+                    say(words[:100])
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        errors = [line for line in said if re.match(r"(ERROR|\w*Error)\b", line)] or said
+        raise XBenchError(f"{otherwise}: {errors[-1][:TAIL] if errors else f'exit code {process.returncode}'}")
+
+
+def _versions(python: str) -> dict[str, str]:
+    """Of all that is installed, and of Python itself."""
+    code = "import json, platform, pkg_resources as p; print(json.dumps([platform.python_version(), "
+    code += "{d.project_name.lower(): d.version for d in p.working_set}]))"
+    answer = subprocess.run([python, "-I", "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    own, packages = json.loads(answer.stdout)
+    return {"python": own, **{n: v for n, v in sorted(packages.items()) if n not in ("pip", "setuptools", "wheel")}}
+
+
+def _library(wanted: Library, folder: Path, say: Say) -> dict[str, str]:
+    """Links to shared libraries under their old names, and the variables by which they are found. Where the system does
+    not have them, Debian's own packages are unpacked beside, which needs no rights.
+
+    Raises:
+        XBenchError: they are nowhere.
+    """
+    links, unpacked = folder / "libraries", folder / "system"
+    links.mkdir()
+    known = _system_libraries()
+    if not all(now in known for now in wanted.names.values()):
+        known = known | _unpacked(wanted, unpacked, say)
+    missing = [now for now in wanted.names.values() if now not in known]
+    if missing:
+        raise XBenchError(f"{', '.join(missing)} is not on this machine: apt-get install {wanted.package}")
+    for old, now in wanted.names.items():
+        (links / old).symlink_to(known[now])
+    places = dict.fromkeys(
+        str(Path(known[now]).parent) for now in wanted.names.values() if unpacked in Path(known[now]).parents
+    )
+    own = {"OPAL_PREFIX": str(unpacked / "usr")} if places else {}
+    return {"LD_LIBRARY_PATH": ":".join([str(links), *places]), **own}
+
+
+def _system_libraries() -> dict[str, str]:
+    """The shared libraries that the loader knows, by name."""
+    loader = shutil.which("ldconfig") or "/sbin/ldconfig"
+    with contextlib.suppress(OSError):
+        listing = subprocess.run([loader, "-p"], capture_output=True, text=True, check=False).stdout
+        return {name: path for name, path in re.findall(r"^\s*(\S+) \(.*\) => (\S+)$", listing, re.MULTILINE)}
+    return {}
+
+
+def _unpacked(wanted: Library, folder: Path, say: Say) -> dict[str, str]:
+    """A package of the system, and those it needs and the system lacks, unpacked into a folder; its libraries by name.
+    Nothing where this is no Debian, or its index does not have the package."""
+    if not all(map(shutil.which, ("apt-get", "dpkg-deb"))):
+        return {}
+    simulate = ["apt-get", "install", "--simulate", "--no-install-recommends", wanted.package]
+    answer = subprocess.run(simulate, capture_output=True, text=True, check=False)
+    packages = re.findall(r"^Inst (\S+)", answer.stdout, re.MULTILINE)
+    with tempfile.TemporaryDirectory(prefix="xbench-apt-") as place:
+        for package in packages:
+            say(f"fetching {package}")
+            subprocess.run(["apt-get", "download", package], cwd=place, capture_output=True, check=False)
+        for file in sorted(Path(place).glob("*.deb")):
+            subprocess.run(["dpkg-deb", "-x", str(file), str(folder)], capture_output=True, check=False)
+    return {path.name: str(path) for path in folder.glob("usr/lib/*/lib*.so.*")}
+
+
+def _cleared(folder: Path) -> None:
+    """Deletes a folder, its `ready.json` first: what is left of it is not taken for ready."""
+    try:
+        (folder / READY).unlink(missing_ok=True)
+        if folder.exists():
+            shutil.rmtree(folder)
+    except OSError as error:
+        raise XBenchError(f"{folder} cannot be removed: {error.strerror}") from error
+
+
+def _settle(path: Path, told: dict[str, Any]) -> None:
+    temporary = path.with_suffix(".part")
+    temporary.write_text(json.dumps(told, indent=1))
+    os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """While it is open, no other process makes or removes the environment.
+
+    Raises:
+        XBenchError: the folder cannot be written, or another process is at it.
+    """
+    try:
+        root().mkdir(parents=True, exist_ok=True)
+        file = (root() / f".{name}.lock").open("w")
+    except OSError as error:
+        raise XBenchError(f"{root()} cannot be written: {error.strerror}") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise XBenchError(f"another process is at work on the environment {name}") from error
+        yield

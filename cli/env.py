@@ -1,0 +1,72 @@
+"""`xbench env create|list|remove`: environments of their own for frameworks that install beside nothing of today."""
+
+import json
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")]
+app = typer.Typer(
+    no_args_is_help=True, help="Environments of old frameworks: make one with one command, list them, remove one."
+)
+
+
+def complete_name(incomplete: str) -> list[str]:
+    from xbench.runtimes._environments import RECIPES
+
+    return [name for name in RECIPES if name.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Argument(help="mxnet, chainer, theano, cntk or caffe2.", autocompletion=complete_name)]
+
+
+@app.command("create")
+def create(
+    name: Name,
+    python: Annotated[
+        str | None, typer.Option("--python", help="The Python to make it with. Default: one on the PATH or of pyenv.")
+    ] = None,
+) -> None:
+    """Make the environment of a framework: an old Python of this machine, and pinned packages.
+
+    It lies in $XBENCH_ENVIRONMENTS, or ~/.local/share/xbench/environments. A build that is cut short counts for
+    nothing. No Python is downloaded: where none fits, exit code 2.
+    """
+    from xbench.bench import environment
+    from xbench.cli._progress import Bar
+
+    with Bar(environment.steps(name), f"env {name}") as bar:
+        made = environment.create(name, python, bar.say, bar.finish)
+    versions = ", ".join(f"{package} {version}" for package, version in made.versions.items())
+    typer.echo(f"{name} is ready in {made.folder}: {versions}")
+    typer.echo(f"Try it:  xbench check lenet --runtime {name} --mode forward")
+
+
+@app.command("list")
+def list_environments(as_json: Json = False) -> None:
+    """Every recipe, whether its environment is ready, where it is and what it holds."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from xbench.bench import environment
+    from xbench.runtimes._environments import RECIPES, root
+
+    rows = environment.listed()
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    table = Table("name", "framework", "state", "Python", "holds, or needs")
+    for row in rows:
+        versions, package = row["versions"], RECIPES[row["name"]].package
+        held = f"{package} {versions.get(package)}, numpy {versions.get('numpy')}" if versions else row["remark"]
+        table.add_row(row["name"], row["framework"], row["state"], versions.get("python") or row["pythons"][0], held)
+    Console().print(table)
+    typer.echo(f"They lie in {root()}")
+
+
+@app.command("remove")
+def remove(name: Name) -> None:
+    """Delete an environment, or what is left of one that was not finished."""
+    from xbench.bench import environment
+
+    typer.echo(f"removed {environment.remove(name)}")

@@ -1,0 +1,91 @@
+"""Which interpreter runs a runtime: told by its word, by a file of settings, or by an environment that xbench made.
+
+    # xbench.toml in the working folder, else ~/.config/xbench/config.toml
+    [runtimes.torch]
+    python = "old/bin/python"    # from the file's folder
+
+The first file that exists counts, whole.
+"""
+
+import os
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+LOCAL = "xbench.toml"
+
+
+class Misconfigured(Exception):
+    """A file of settings that cannot be meant so; one line that names the file."""
+
+
+def file() -> Path | None:
+    """The file of settings that counts."""
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "xbench" / "config.toml"
+    return next((path for path in (Path(LOCAL), home) if path.is_file()), None)
+
+
+def pythons() -> dict[str, str]:
+    """The interpreters that the settings name, by runtime.
+
+    Raises:
+        Misconfigured: the file is no TOML, or says what means nothing, or names an interpreter that is not there.
+    """
+    path = file()
+    if path is None:
+        return {}
+    try:
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Misconfigured(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+    if unknown := sorted(told.keys() - {"runtimes"}):
+        raise Misconfigured(f"{path}: unknown table {unknown[0]!r}: there is [runtimes.NAME]")
+    runtimes = told.get("runtimes", {})
+    if not isinstance(runtimes, dict):
+        raise Misconfigured(f"{path}: runtimes is no table: write [runtimes.NAME]")
+    return {name: _python(path, name, settings) for name, settings in runtimes.items()}
+
+
+def _python(path: Path, name: str, settings: Any) -> str:
+    from xbench.runtimes import table
+
+    if not isinstance(settings, dict) or not isinstance(settings.get("python"), str):
+        raise Misconfigured(f'{path}: [runtimes.{name}] must say python = "PATH"')
+    if unknown := sorted(settings.keys() - {"python"}):
+        raise Misconfigured(f"{path}: [runtimes.{name}] has no setting {unknown[0]!r}: it has python")
+    if name not in table():
+        raise Misconfigured(f"{path}: [runtimes.{name}]: there is no such runtime")
+    place = os.path.expanduser(settings["python"])
+    found = shutil.which(place if os.sep not in place else path.parent.absolute() / place)
+    if found is None:
+        raise Misconfigured(f"{path}: [runtimes.{name}]: there is no Python at {settings['python']}")
+    return found
+
+
+def interpreter(word: str) -> str | None:
+    """The interpreter that a runtime's word means, where it is not this one: `python=` in the word, else the settings,
+    else the environment that its row names; None where there is none.
+
+    Raises:
+        Misconfigured: see `pythons`.
+    """
+    from xbench.runtimes import _environments, parse, table
+
+    name, options = parse(word)
+    if told := options.get("python") or pythons().get(name):
+        return shutil.which(told) or told
+    environment = table()[name].environment if name in table() else None
+    made = _environments.find(environment) if environment else None
+    return str(made.python) if made else None
+
+
+def worker(word: str) -> str:
+    """The interpreter of a runtime's worker: of a framework with an environment of its own it is this one, which hands
+    the work to that (`_remote.py`)."""
+    from xbench.runtimes import parse, table
+
+    name, _ = parse(word)
+    own = name in table() and table()[name].environment is not None
+    return (None if own else interpreter(word)) or sys.executable

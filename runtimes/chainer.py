@@ -1,0 +1,9 @@
+"""Chainer 7.8.1, in an environment of its own (`xbench env create chainer`). There runs `originals/chainer.py`."""
+
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import Options, Runtime
+from xbench.runtimes._remote import RemoteTrainer
+
+
+def make(artifact: Artifact, options: Options) -> Runtime:
+    return RemoteTrainer("chainer", artifact, options)

@@ -1,0 +1,9 @@
+"""CNTK 2.7, in an environment of its own: `xbench env create cntk`. What runs there is `originals/cntk.py`."""
+
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import Options, Runtime
+from xbench.runtimes._remote import RemoteTrainer
+
+
+def make(artifact: Artifact, options: Options) -> Runtime:
+    return RemoteTrainer("cntk", artifact, options)

@@ -1,0 +1,9 @@
+"""MXNet 1.9.1, in an environment of its own: `xbench env create mxnet`. What runs there is `originals/mxnet.py`."""
+
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import Options, Runtime
+from xbench.runtimes._remote import RemoteTrainer
+
+
+def make(artifact: Artifact, options: Options) -> Runtime:
+    return RemoteTrainer("mxnet", artifact, options, {"MXNET_CPU_WORKER_NTHREADS": str(options.threads)})
