@@ -31,7 +31,7 @@ MEASURED = ("times", "tools", "threads", "batches", "costs")  # kinds of tables 
 FILES = {"phases": phases.FILE, "layers": profile.FILE, "training": training.FILE, "scaling": scaling.FILE}
 # How long a cell takes, to be told before it begins: fitted to runs on two cores, and good to a factor of two.
 EXPORT_S, EXPORT_S_PER_PARAMETER = 4.0, 1.5e-7
-CELL_S, WORK, ORACLE, MACS_PER_S = 3.5, 12, 12, 1e10  # `WORK`, `ORACLE`: passes of a proof with audit, of a reference
+CELL_S, WORK, ORACLE, MACS_PER_S = 3.0, 10, 10, 1e10  # `WORK`, `ORACLE`: passes of a proof with audit, of a reference
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,16 @@ def _preparing(case: Case, kind: str, ready: set[tuple[Any, ...]]) -> float:
     return seconds
 
 
+def stored(task: Task, folder: Path) -> list[Record]:
+    """The last records of each cell of a task, of those that are there: one, or one a number of workers."""
+    path = folder / _file(task.part)
+    known: dict[Case, dict[Any, Record]] = {}
+    for record in Store(path).read() if path.exists() else ():
+        workers = (record.get("scaling") or {}).get("workers")
+        known.setdefault(Case(**record["case"]), {})[workers] = record
+    return [record for case in task.cases for record in known.get(case, {}).values()]
+
+
 def stores(folder: Path, study: Study) -> dict[str, Store]:
     """The files of results of a study, by kind of table.
 
@@ -193,8 +203,10 @@ def _by_workers(task: Task, setting: Setting, artifact: Artifact, exporter: Expo
 
 
 def _scaled(part: Part, setting: Setting) -> scaling_record.Plan:
-    """What is asked of several workers: those of the scale, as many as there may be of a network."""
-    workers = tuple(map(int, part.settings[setting.scale].split()))
+    """What is asked of several workers: as many as the scale says, on GPUs no more than there are."""
+    gpus = len([*Path("/dev").glob("nvidia[0-9]*")]) if setting.device == "cuda" else None
+    wanted = map(int, part.settings[setting.scale].split())
+    workers = tuple(number for number in wanted if gpus is None or number <= gpus)
     budget, timeout = 4 * setting.protocol.budget, setting.protocol.timeout
     return scaling_record.Plan(workers, part.settings["kind"], budget, timeout=timeout)
 

@@ -70,31 +70,46 @@ def study(
     Exit code 1 when a cell failed.
     """
     from xbench import studies
+    from xbench.bench import XBenchError
     from xbench.bench import study as running
-    from xbench.bench.session import Protocol
 
     if name is None:
         _list(as_json)
         raise typer.Exit
     found = _found(name, part)
-    _known("--scale", scale, SCALES)
-    own = [each for each in choose.choose_runtimes(None) if each in RUNTIMES[scale]]
-    targets = choose.choose_runtimes(runtime) if runtime else own
-    cpus = choose.choose_threads(threads)
-    protocol = Protocol(budget=budget, target=0.05, timeout=timeout)
-    setting = running.Setting(scale, tuple(targets), choose.choose_device(device), cpus, protocol)
+    setting = _setting(scale, runtime, device, threads, budget, timeout)
     folder = out / f"{found.name}-{scale}"
     tasks = running.plan(found, setting, folder)
     if plan or not show:
-        _show_plan(tasks, studies.omitted(found, scale, cpus), as_json and plan)
+        _show_plan(tasks, studies.omitted(found, scale, setting.cpus), as_json and plan)
     if plan:
         raise typer.Exit
     choose.need_torch()
     again = "all" if rerun else "failed" if retry else "none"
-    records = _stored(found, tasks, folder) if show else _run(found, tasks, setting, folder, again)
-    statuses = [record["status"] for own in records for record in own]
-    _report(found, tasks, records, scale, cpus, folder, as_json)
-    raise typer.Exit(int(any(status not in ("PASS", "UNSUPPORTED") for status in statuses)))
+    records, broken = (_stored(tasks, folder), set()) if show else _run(found, tasks, setting, folder, again)
+    if not records and not broken:
+        raise XBenchError(f"nothing is recorded in {folder}: run the same command without --show")
+    _report(name, [part.name for part in found.parts], setting, folder, as_json)
+    failed = any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)
+    raise typer.Exit(2 if broken else int(failed))
+
+
+def _setting(
+    scale: str, runtime: list[str] | None, device: str, threads: int | None, budget: float, timeout: float
+) -> Any:
+    """How the study is run.
+
+    Raises:
+        XBenchError: a word that means nothing.
+    """
+    from xbench.bench.session import Protocol
+    from xbench.bench.study import Setting
+
+    _known("--scale", scale, SCALES)
+    own = [each for each in choose.choose_runtimes(None) if each in RUNTIMES[scale]]
+    targets = choose.choose_runtimes(runtime) if runtime else own
+    cpus, protocol = choose.choose_threads(threads), Protocol(budget=budget, target=0.05, timeout=timeout)
+    return Setting(scale, tuple(targets), choose.choose_device(device), cpus, protocol)
 
 
 def _known(option: str, word: str, words: Sequence[str]) -> None:
@@ -177,58 +192,61 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
-def _run(found: Any, tasks: Sequence[Any], setting: Any, folder: Path, again: str) -> list[list[dict[str, Any]]]:
-    """The records of every task, each stored as soon as it is final."""
+def _run(
+    found: Any, tasks: Sequence[Any], setting: Any, folder: Path, again: str
+) -> tuple[list[dict[str, Any]], set[str]]:
+    """The records of all tasks, each stored as soon as it is final, and the networks that could not be exported."""
     from xbench.bench import study as running
     from xbench.bench.prepare import Exporter
     from xbench.cli._progress import Bar
 
-    stores = running.stores(folder, found)
+    stores, records = running.stores(folder, found), []
     with tempfile.TemporaryDirectory(prefix="xbench-study-") as logs:
         exporter, broken = Exporter(Path(logs)), set[str]()
         artifact_of = lambda model: choose.exported(exporter, model, broken)  # noqa: E731
         told = (artifact_of, exporter, Path(logs))
         with Bar(sum(task.records for task in tasks), f"study {found.name}") as bar:
             try:
-                return [running.run(task, setting, stores[task.part.kind], *told, bar, again) for task in tasks]
+                for task in tasks:
+                    records += running.run(task, setting, stores[task.part.kind], *told, bar, again)
             finally:
                 exporter.close()
+    return records, broken
 
 
-def _stored(found: Any, tasks: Sequence[Any], folder: Path) -> list[list[dict[str, Any]]]:
-    """The last records of each cell of every task, of those that are there: one, or one a number of workers."""
-    from xbench.bench import Case
+def _stored(tasks: Sequence[Any], folder: Path) -> list[dict[str, Any]]:
     from xbench.bench import study as running
 
-    known: dict[Any, dict[Any, dict[str, Any]]] = {}
-    for kind, store in running.stores(folder, found).items():
-        for record in store.read():
-            workers = (record.get("scaling") or {}).get("workers")
-            known.setdefault((kind, Case(**record["case"])), {})[workers] = record
-    return [[r for case in t.cases for r in known.get((t.part.kind, case), {}).values()] for t in tasks]
+    return [record for task in tasks for record in running.stored(task, folder)]
 
 
-def _report(
-    found: Any, tasks: Sequence[Any], records: Sequence[Any], scale: str, cpus: int, folder: Path, as_json: bool
-) -> None:
-    """The tables on stdout, and in `study.md` with their pictures."""
+def _report(name: str, shown: Sequence[str], setting: Any, folder: Path, as_json: bool) -> None:
+    """The tables that were asked for on stdout; all that are recorded of the study in `study.md`, with pictures."""
     from rich.console import Console
 
     from xbench import studies
+    from xbench.bench import study as running
     from xbench.reports import study_page
     from xbench.reports.study import grids_of
 
-    by_part: dict[str, list[Any]] = {part.name: [] for part in found.parts}
-    for task, own in zip(tasks, records, strict=True):
-        by_part[task.part.name] += own
-    grids = [grid for part in found.parts for grid in grids_of(part, by_part[part.name])]
-    omitted = studies.omitted(found, scale, cpus)
+    whole = studies.find(name)
+    records: dict[str, list[Any]] = {part.name: [] for part in whole.parts}
+    for task in running.plan(whole, setting, folder):
+        records[task.part.name] += running.stored(task, folder)
+    grids = [grid for part in whole.parts for grid in grids_of(part, records[part.name])]
+    asked = [grid for grid in grids if grid.part in shown]
+    omitted = studies.omitted(whole, setting.scale, setting.cpus)
     if as_json:
-        told = {"study": found.name, "scale": scale, "omitted": omitted, "tables": [grid.plain() for grid in grids]}
+        told = {"study": name, "scale": setting.scale, "omitted": omitted, "tables": [grid.plain() for grid in asked]}
         typer.echo(json.dumps(told, indent=1))
     else:
         console = Console() if sys.stdout.isatty() else Console(width=160)
-        for grid in grids:
+        for grid in asked:
             study_page.show(grid, console)
-    saved = study_page.save(found, scale, grids, omitted, [r for own in records for r in own], folder)
+    flat = [record for own in records.values() for record in own]
+    try:
+        saved = study_page.save(whole, setting.scale, grids, omitted, flat, folder)
+    except OSError as error:
+        typer.echo(f"saved in {folder}; cannot write the page: {error.strerror}", err=True)
+        return
     typer.echo(f"saved in {folder}: {', '.join(saved)}", err=True)

@@ -8,6 +8,7 @@ from xbench.reports.grid import Column, Grid, Listing, Value, columns, label_of,
 from xbench.studies import COMMUNICATION, Part
 
 HERE = "this machine"
+ONLY = "published only: not measured at this scale"
 TOP = 10  # layers shown
 PHASES = {
     "t_io": "read a batch",
@@ -72,34 +73,42 @@ def _tools(part: Part, records: Sequence[Record]) -> list[Grid]:
 
 
 def _swept(part: Part, records: Sequence[Record]) -> list[Grid]:
-    """A table a network and mode, a row a number of threads, or a batch size."""
+    """A table a network and mode, a row a number of threads, or a batch size; and those that are only published."""
     name = {"threads": "threads", "batches": "batch"}[part.kind]
     other = {"threads": "batch", "batches": "threads"}[part.kind]
     tables: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         tables.setdefault((record["case"]["model"], record["case"]["mode"]), []).append(record)
+    for quote in part.quotes:
+        if not any(model == quote.network and quote.mode in ("", mode) for model, mode in tables):
+            tables[quote.network, quote.mode] = []
     found = []
     for (model, mode), own in tables.items():
         quotes = [q for q in part.quotes if q.network == model and q.mode in ("", mode)]
         rows = united((str(record["case"][name]) for record in own), *(quote.rows for quote in quotes))
-        title = f"{model} {mode}, {other} {own[0]['case'][other]}"
+        about = f"{other} {own[0]['case'][other]}" if own else ONLY
         ours = columns(own, lambda record: str(record["case"][name]))
-        found.append(
-            Grid(part.name, f"{part.title}: {title}", name, rows, ours, **quoted(quotes), notes=part.notes, axis=name)
-        )
+        title = f"{part.title}: {' '.join(filter(None, (model, mode)))}, {about}"
+        found.append(Grid(part.name, title, name, rows, ours, **quoted(quotes), notes=part.notes, axis=name))
     return found
+
+
+def _by_model(part: Part, records: Sequence[Record]) -> dict[str, list[Record]]:
+    """The records of each network, and none of those that are only published."""
+    tables: dict[str, list[Record]] = {}
+    for record in records:
+        tables.setdefault(record["case"]["model"], []).append(record)
+    return tables | {quote.network: [] for quote in part.quotes if quote.network not in tables}
 
 
 def _phases(part: Part, records: Sequence[Record]) -> list[Grid]:
     """A table a network, a row a phase."""
-    tables: dict[str, list[Record]] = {}
-    for record in records:
-        tables.setdefault(record["case"]["model"], []).append(record)
     found = []
-    for model, own in tables.items():
+    for model, own in _by_model(part, records).items():
         quotes = [quote for quote in part.quotes if quote.network == model]
         ours = {label_of(record): _phase_column(record) for record in own}
-        title = f"{part.title}: {model}, batch {own[0]['case']['batch']}"
+        about = f"batch {own[0]['case']['batch']}" if own else ONLY
+        title = f"{part.title}: {model}, {about}"
         told = quoted(quotes)
         found.append(Grid(part.name, title, "phase", tuple(PHASES), ours, **told, notes=part.notes, axis="phases"))
     return found
@@ -163,28 +172,26 @@ def _layers_of(part: Part, record: Record) -> Grid:
 def _workers(part: Part, records: Sequence[Record]) -> list[Grid | Listing]:
     """Of each network the speed-up, measured and as the model says; the time of the communication; all that is told."""
     found: list[Grid | Listing] = []
-    told = scaling.rows(records)
-    for model in dict.fromkeys(row["model"] for row in told):
-        own = [row for row in told if row["model"] == model]
+    for model, measured in _by_model(part, records).items():
+        own = scaling.rows(measured)
         speed, communication = (
             [q for q in part.quotes if q.network == model and (q.mode == COMMUNICATION) == second]
             for second in (False, True)
         )
         names = [str(workers) for workers in dict.fromkeys(row["workers"] for row in own)]
-        title = scaling.title(own[0])
+        title = scaling.title(own[0]) if own else f"{model}, {ONLY}"
         rows = united(names, *(quote.rows for quote in speed))
-        ours = _by_workers(own, "speed_up") | {
-            f"{name}, model": column for name, column in _by_workers(own, "model_speed_up").items()
-        }
-        found.append(
-            Grid(part.name, f"Speed-up: {title}", "workers", rows, ours, **quoted(speed), unit="", axis="speed")
-        )
+        said = {f"{name}, model": column for name, column in _by_workers(own, "model_speed_up").items()}
+        ours = _by_workers(own, "speed_up") | said
+        told = quoted(speed)
+        found.append(Grid(part.name, f"Speed-up: {title}", "workers", rows, ours, **told, unit="", axis="speed"))
         rows = united([name for name in names if name != "1"], *(quote.rows for quote in communication))
         ours = _by_workers([row for row in own if row["workers"] > 1], "comm_s")
         found.append(Grid(part.name, f"Communication: {title}", "workers", rows, ours, **quoted(communication)))
-        cells = [scaling.cells(row) for row in own]
-        notes = (*scaling.says(own), *part.notes)
-        found.append(Listing(part.name, f"{part.title}: {title}", scaling.HEADER, tuple(map(tuple, cells)), notes, own))
+        if own:
+            cells = tuple(tuple(scaling.cells(row)) for row in own)
+            notes = (*scaling.says(own), *part.notes)
+            found.append(Listing(part.name, f"{part.title}: {title}", scaling.HEADER, cells, notes, own))
     return found
 
 

@@ -177,6 +177,25 @@ def test_a_word_that_means_nothing_gets_the_nearest_that_does(shell, words, line
     assert only_line(answer.stderr) == line
 
 
+def test_nothing_that_is_recorded_cannot_be_shown(shell):
+    answer = shell.run("study", "rosetta", "--show", "--out", "out")
+    assert answer.returncode == 2
+    assert only_line(answer.stderr) == (
+        "xbench: nothing is recorded in out/rosetta-tiny: run the same command without --show"
+    )
+
+
+def test_what_is_only_published_is_shown_where_its_table_is(tmp_path):
+    (part,) = [part for part in FOUND["minibatch"].parts if part.name == "efficiency"]
+    times = {"median_s": 0.25, "low_s": 0.24, "high_s": 0.26, "converged": True}
+    case = {"model": "googlenet", "mode": "gradient", "batch": 4, "threads": 2, "runtime": "jax"}
+    found = grids_of(part, [{"case": case, "times": times, "status": "PASS", "message": None, "note": None}])
+    assert [grid.rows for grid in found] == [("4",), ("64", "128")]
+    assert found[1].ours == {}
+    assert found[1].theirs == {"TensorFlow 1.0": {"64": 0.42028, "128": 0.89986}}
+    assert "published only" in found[1].title
+
+
 def test_the_plan_measures_nothing(shell):
     answer = shell.run("study", "rosetta", "--plan", "--json")
     assert answer.returncode == 0, answer.stderr
