@@ -2,7 +2,9 @@
 files, with the cell's own step."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,23 +26,40 @@ def iterate(folder: str, batch: int, seconds: float, limit: int) -> dict[str, li
     before = begun
     for step in range(limit + 1):
         inputs, labels = data.training_batch(batch, 0, step)
-        read_at = time.perf_counter()
-        given, target = runtime.put(inputs), runtime.put([labels])
-        runtime.wait((*given, *target))
-        put_at = time.perf_counter()
-        result = runtime.step(given, target[0])
-        runtime.wait(result)
+        read_s = time.perf_counter() - before
+        (given, target), put_s, put_wall = _timed(runtime, lambda: _put(runtime, inputs, labels))  # noqa: B023
+        result, step_s, step_wall = _timed(runtime, lambda: _step(runtime, given, target))  # noqa: B023
         after = time.perf_counter()
-        parts = (read_at - before, put_at - read_at, after - put_at, after - before)
-        for name, value in zip(found, parts, strict=True):
+        way = put_wall - put_s + step_wall - step_s  # to another process and back, of a runtime that has its own
+        for name, value in zip(found, (read_s, put_s, step_s, after - before - way), strict=True):
             found[name].append(value)
         before = after
         if after - begun > seconds and step:
             break
-    loss = float(np.asarray(runtime.get(result[:1])[0]))
+    loss = float(np.asarray(runtime.get(result[:1])[0]).reshape(()))
     if not np.isfinite(loss):
         raise ValueError(f"the loss became {loss} behind {step + 1} iterations")
     return {name: values[1:] for name, values in found.items()}
+
+
+def _put(runtime: Trainer, inputs: list[np.ndarray], labels: np.ndarray) -> tuple[Any, Any]:
+    given, target = runtime.put(inputs), runtime.put([labels])
+    runtime.wait((*given, *target))
+    return given, target[0]
+
+
+def _step(runtime: Trainer, given: Any, target: Any) -> Any:
+    result = runtime.step(given, target)
+    runtime.wait(result)
+    return result
+
+
+def _timed(runtime: Trainer, call: Callable[[], Any]) -> tuple[Any, float, float]:
+    """What a call gives, its seconds by the clock of the process that computes, and those that passed here."""
+    clock, start = runtime.clock() if runtime.remote else 0.0, time.perf_counter()
+    result = call()
+    wall = time.perf_counter() - start
+    return result, runtime.clock() - clock if runtime.remote else wall, wall
 
 
 def read(folder: Path) -> DataSet:
