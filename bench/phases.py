@@ -115,11 +115,12 @@ def _iterations(cell: Open, protocol: Protocol, folder: Path) -> dict[str, Any]:
 
 def summary(rounds: Iterable[dict[str, float]]) -> dict[str, Any]:
     """Mean and standard deviation of every phase over the rounds, in seconds, as the study gives them; of the whole
-    iteration (`t_iter`), and of what the phases leave of it (`other`)."""
+    iteration (`t_iter`), of what the phases leave of it (`other`), and of a step on arrays that are there already, which
+    is what synthetic data takes (`t_step`)."""
     each = [_phases(one) for one in rounds]
     return {
         name: {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else 0.0}
-        for name in (*PHASES, "t_iter", "other")
+        for name in (*PHASES, "t_step", "t_iter", "other")
         for values in [[phases[name] for phases in each]]
     }
 
@@ -132,4 +133,5 @@ def _phases(one: dict[str, float]) -> dict[str, float]:
     """
     found = {"t_io": one["io"], "t_h2d": one["h2d"], "t_f": one["forward"]}
     found |= {"t_b": one["gradient"] - one["forward"], "t_u": one["step"] - one["gradient"]}
-    return found | {"t_iter": one["whole"], "other": one["whole"] - sum(found.values())}
+    rest = one["whole"] - sum(found.values())
+    return found | {"t_step": one["step"], "t_iter": one["whole"], "other": rest}

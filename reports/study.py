@@ -16,6 +16,7 @@ PHASES = {
     "t_f": "forward",
     "t_b": "backward, loss",
     "t_u": "update",
+    "t_step": "a step on data that is there already",
     "t_iter": "the whole iteration, measured",
     "other": "what the phases leave of it",
 }

@@ -1,5 +1,6 @@
 """The five studies: what they say, how they are planned and run, gone on with, and shown."""
 
+import doctest
 import json
 import math
 import os
@@ -25,6 +26,13 @@ LENET = ("study", "bahrampour", "--part", "lenet", "--budget", "0.1", "--threads
 
 def setting(scale, *runtimes, cpus=2):
     return running.Setting(scale, runtimes, "cpu", cpus, Protocol(budget=0.5))
+
+
+@pytest.mark.parametrize("module", [studies, phases])
+def test_the_examples_in_the_docstrings_are_true(module):
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert found.failed == 0
 
 
 @pytest.mark.parametrize("part", PARTS)
