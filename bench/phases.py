@@ -115,8 +115,8 @@ def _iterations(cell: Open, protocol: Protocol, folder: Path) -> dict[str, Any]:
 
 def summary(rounds: Iterable[dict[str, float]]) -> dict[str, Any]:
     """Mean and standard deviation of every phase over the rounds, in seconds, as the study gives them; of the whole
-    iteration (`t_iter`), of what the phases leave of it (`other`), and of a step on arrays that are there already, which
-    is what synthetic data takes (`t_step`)."""
+    iteration (`t_iter`), of what the phases leave of it (`other`), and of a step on arrays that are there already,
+    which is what synthetic data takes (`t_step`)."""
     each = [_phases(one) for one in rounds]
     return {
         name: {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else 0.0}

@@ -104,8 +104,8 @@ STUDY = Study(
             dict.fromkeys(("tiny", "small", "full"), (Vary("imdb_lstm", (16,), BOTH),)),
             (_both("imdb_lstm", 16, (None, None, 85.4, 17.3, 93.2), (None, None, 37.1, 4.6, 29.8)),),
             notes=(
-                "Lengths are drawn between the deciles of the study's own file of 1,989 reviews: 12, 48, 55, 61, 66, 71, "
-                "77, 82, 88, 94, 100. All runtimes compute 100 positions and leave the padding out of the mean.",
+                "Lengths are drawn between the deciles of the study's own file of 1,989 reviews: 12, 48, 55, 61, 66, "
+                "71, 77, 82, 88, 94, 100. All runtimes compute 100 positions and leave the padding out of the mean.",
             ),
         ),
     ),
