@@ -62,6 +62,7 @@ def scale(
     from xbench.bench.results import open_store
     from xbench.bench.scaling import FILE, KINDS, sensible
     from xbench.bench.scaling_record import Plan
+    from xbench.runtimes.distributed import missing
 
     names = choose.choose_models([model], (), shape, inputs, optimizer)
     if len(names) > 1:
@@ -72,7 +73,7 @@ def scale(
     size = batch or choose.batch_of(names[0], 32)
     cell = {"batch": size, "device": choose.choose_device(device), "threads": threads, "plane": "host"}
     sensible(plan, size, device)
-    targets = choose.choose_runtimes(runtime)
+    targets = [name for name in choose.choose_runtimes(runtime) if runtime or not missing(name)]
     choose.need_torch()
     store = open_store(out, FILE)
     with tempfile.TemporaryDirectory(prefix="xbench-scale-") as folder:

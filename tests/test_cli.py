@@ -157,7 +157,8 @@ def test_doctor_looks_at_this_machine(shell):
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["time", "--help"], ["train", "--help"], ["load", "--help"], ["list", "--help"]]
+    "words",
+    [["--help"], ["time", "--help"], ["train", "--help"], ["load", "--help"], ["scale", "--help"], ["list", "--help"]],
 )
 def test_help_imports_neither_a_framework_nor_numpy(shell, words):
     code = f"import sys; sys.argv = ['xbench', *{words}]\nfrom xbench.cli import main\ntry: main()\n"
@@ -168,7 +169,7 @@ def test_help_imports_neither_a_framework_nor_numpy(shell, words):
     assert not imported & {"numpy", "torch", "jax", "tensorflow", "tvm", "onnx", "onnxruntime", "openvino", "scipy"}
 
 
-@pytest.mark.parametrize("name", ["session", "proof", "jobs", "cost_jobs", "load_jobs"])
+@pytest.mark.parametrize("name", ["session", "proof", "jobs", "cost_jobs", "load_jobs", "scaling", "scale_jobs"])
 def test_what_runs_a_converted_model_does_not_import_what_reads_graphs(name):
     """onnx_ir brings SymPy, to the command and again to every worker."""
     module = f"xbench.bench.{name}"

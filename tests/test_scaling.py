@@ -192,13 +192,14 @@ def test_a_mean_of_references_has_floors_that_its_errors_keep():
     assert apart({"gradient/w": off}, {"gradient/w": off}, found) == 0
 
 
-def test_with_batch_normalization_the_reference_is_the_mean_of_shards(tmp_path, monkeypatch):
+@pytest.mark.parametrize("runtime", ["torch", "jax", "tensorflow"])
+def test_with_batch_normalization_the_reference_is_the_mean_of_shards(tmp_path, monkeypatch, runtime):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]))
     exporter = Exporter(tmp_path)
     artifact = exporter.artifact("small_nets:normed@x:float32:batch,3,8,8")
-    group = Group("torch", 2, tmp_path / "group.log", "cpu", 1, 120)
+    group = Group(runtime, 2, tmp_path / "group.log", "cpu", 1, 120)
     try:
-        joined(group, artifact, "torch")
+        joined(group, artifact, runtime)
         found = prove(group, None, artifact, exporter, 4, 120)
         parts = reference(artifact, exporter, "gradient", 4, 2, 0)
     finally:
