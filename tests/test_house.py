@@ -35,7 +35,8 @@ BRIDGES = {
     "parity/matching.py": "torch",
     "parity/oracle.py": "torch",
 }
-ALIASES = {"jaxlib": "jax", "keras": "tensorflow"}
+ALIASES = {"jaxlib": "jax"}
+BESIDE = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}}  # Keras, and the backends that it computes on
 
 # What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
 SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient", "runtimes/originals")
@@ -94,7 +95,7 @@ def frameworks_of(path: Path) -> set[str]:
     allowed = {framework for pattern, framework in BRIDGES.items() if path.match(pattern)}
     if path.parent.name in {"converters", "runtimes", "originals", "arrays"}:
         allowed |= {framework for framework in FRAMEWORKS if path.stem.lstrip("_").split("_")[0] == framework}
-    return allowed
+    return allowed.union(*(BESIDE.get(framework, set()) for framework in allowed))
 
 
 def framework(imported: str) -> str | None:
