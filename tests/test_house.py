@@ -36,7 +36,8 @@ BRIDGES = {
     "parity/oracle.py": "torch",
 }
 ALIASES = {"jaxlib": "jax"}
-BESIDE = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}}  # Keras, and the backends that it computes on
+# Keras and the backends that it computes on; Caffe2 is in the wheel of PyTorch.
+BESIDE = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}, "caffe2": {"torch"}}
 
 # What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
 SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient", "runtimes/originals")
