@@ -56,14 +56,14 @@ xbench the files of that folder. They speak lines of JSON and the bytes of array
 
 What is run, and what is each one's own:
 
-- `mxnet`: a symbol, bound by an executor; `sgd_mom_update` where the rule is momentum. Its running variance is the biased
-  one; its rule is linear, so what it keeps is PyTorch's times (n - 1) / n.
+- `mxnet`: a symbol, bound by an executor; `sgd_mom_update` where the rule is momentum. Its running variance is the
+  biased one; its rule is linear, so what it keeps is PyTorch's times (n - 1) / n.
 - `chainer`: define by run: its functions on NumPy, the graph made anew in every step; `n_step_lstm`.
 - `theano`: symbols compiled with g++, whose modules lie in xbench's cache. The BLAS it links is the OpenBLAS in NumPy's
   wheel, which is there wherever the environment is and obeys the number of threads.
-- `cntk`: its functions on its batch axis; the update is a learner of its `universal` kind. An LSTM is unrolled: its fused
-  layer is for GPUs. It wants Open MPI under an old name: links to the system's, or to Debian's packages unpacked inside
-  the environment.
+- `cntk`: its functions on its batch axis; the update is a learner of its `universal` kind. An LSTM is unrolled: its
+  fused layer is for GPUs. It wants Open MPI under an old name: links to the system's, or to Debian's packages unpacked
+  inside the environment.
 - `caffe2`: operators of a net, as PyTorch 1.8.1's wheel has them; inference only.
 - `keras`: a functional model of its own layers, channels last, called by `stateless_call` inside the step that the
   backend's runtime compiles. Its running variance is the biased one; a small subclass of its layer corrects it.
