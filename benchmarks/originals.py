@@ -56,8 +56,8 @@ xbench the files of that folder. They speak lines of JSON and the bytes of array
 
 What is run, and what is each one's own:
 
-- `mxnet`: a symbol, bound by an executor; `sgd_mom_update` where the rule is momentum. Its running variance is the
-  biased one; its rule is linear, so what it keeps is PyTorch's times (n - 1) / n.
+- `mxnet`: a symbol, run as Gluon runs a hybrid block; `sgd_mom_update` where the rule is momentum. Its running variance
+  is the biased one; its rule is linear, so what it keeps is PyTorch's times (n - 1) / n.
 - `chainer`: define by run: its functions on NumPy, the graph made anew in every step; `n_step_lstm`.
 - `theano`: symbols compiled with g++, whose modules lie in xbench's cache. The BLAS it links is the OpenBLAS in NumPy's
   wheel, which is there wherever the environment is and obeys the number of threads.
@@ -68,8 +68,8 @@ What is run, and what is each one's own:
 - `keras`: a functional model of its own layers, channels last, called by `stateless_call` inside the step that the
   backend's runtime compiles. Its running variance is the biased one; a small subclass of its layer corrects it.
 
-MXNet, CNTK and Caffe2 copy the inputs of a step into arrays of their own inside the clock, as their own trainers do.
-CNTK's numbers are all float32, labels and words too. An operator that a table lacks is UNSUPPORTED by name.
+CNTK and Caffe2 copy the inputs of a step into arrays of their own inside the clock, as their own trainers do. CNTK's
+numbers are all float32, labels and words too. An operator that a table lacks is UNSUPPORTED by name.
 
 ## Parity
 The worst error of any tensor in units of the float32 noise floor, batch 2, in forward also batch 3; up to 64 passes as
