@@ -58,7 +58,7 @@ def step_of(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Call
         cell.last = None
         step()
 
-    if cell.runtime.remote:
+    if getattr(cell.runtime, "remote", False):
         return lambda: _told(cell.runtime, alone)
     return (lambda: cell.runtime.by_events(alone)) if plane == "device" else alone
 

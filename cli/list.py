@@ -62,11 +62,22 @@ def _show_lineage(as_json: bool) -> None:
             "studies": row["studies"],
             "what became of it": row["fate"] + (f"; PyPI's {row['trap']} is something else" if row["trap"] else ""),
             "successor": row["successor"],
-            "here": ", ".join(row["runtimes"]) + (" (itself)" if row["original"] else "") or None,
+            "here": _here(row),
         }
         for row in rows
     ]
     _show(rows, shown, as_json)
+
+
+def _here(row: dict[str, Any]) -> str | None:
+    """The runtimes that stand for a tool; how the tool itself is run, where it is one of them."""
+    from xbench.runtimes import RUNTIMES
+
+    if not row["original"]:
+        return ", ".join(row["runtimes"]) or None
+    first, *rest = row["runtimes"]
+    own = RUNTIMES[first].environment
+    return ", ".join([f"{first} (itself{f', by xbench env create {own}' if own else ''})", *rest])
 
 
 def _show(rows: list[dict[str, Any]], shown: list[dict[str, Any]], as_json: bool) -> None:

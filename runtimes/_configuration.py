@@ -58,7 +58,7 @@ def _python(path: Path, name: str, settings: Any) -> str:
     if name not in table():
         raise Misconfigured(f"{path}: [runtimes.{name}]: there is no such runtime")
     place = os.path.expanduser(settings["python"])
-    found = shutil.which(place if os.sep not in place else path.parent.absolute() / place)
+    found = shutil.which(place if os.sep not in place else str(path.parent.absolute() / place))
     if found is None:
         raise Misconfigured(f"{path}: [runtimes.{name}]: there is no Python at {settings['python']}")
     return found

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 
 class Ancestor(NamedTuple):
-    """A tool that a study timed. `runtimes` are its successors here, by name; `original` says that one of them is the
-    tool itself. `trap` is a package of its name on PyPI that is something else."""
+    """A tool that a study timed. `runtimes` are its successors here, by name; `original` says that the first of them is
+    the tool itself, in an environment of its own where its row names one. `trap` is a package of its name on PyPI that
+    is something else."""
 
     tool: str
     studies: str
@@ -20,18 +21,22 @@ class Ancestor(NamedTuple):
 
 
 LINEAGE = (
-    Ancestor("Caffe", "1 3 5", "1.0 in 2017, last commit in 2020", "Caffe2, then PyTorch", ("torch",), trap="caffe"),
+    Ancestor(
+        "Caffe", "1 3 5", "1.0 in 2017, last commit in 2020", "Caffe2, then PyTorch", ("caffe2", "torch"), trap="caffe"
+    ),
     Ancestor("Caffe-MPI", "2", "last commit in 2018", "torch.distributed on NCCL", ("torch",)),
-    Ancestor("Caffe2", "4", "merged into PyTorch in 2018, removed from it in 2024", "PyTorch", ("torch",)),
-    Ancestor("CNTK", "1 2 4", "2.7 is its last release", "ONNX Runtime, by its own README", ("onnxruntime",)),
-    Ancestor("MXNet, Gluon", "1 2 4", "1.9.1 in 2022; in the Apache Attic since 2023", "none"),
+    Ancestor(
+        "Caffe2", "4", "merged into PyTorch in 2018, removed from it in 2024", "PyTorch", ("caffe2", "torch"), True
+    ),
+    Ancestor("CNTK", "1 2 4", "2.7 is its last release", "ONNX Runtime, by its README", ("cntk", "onnxruntime"), True),
+    Ancestor("MXNet, Gluon", "1 2 4", "1.9.1 in 2022; in the Apache Attic since 2023", "none", ("mxnet",), True),
     Ancestor("TensorFlow", "1 2 3 4 5", "alive", "itself", ("tensorflow",), original=True),
     Ancestor("Torch7", "1 3 5", "no longer developed; its kernels became ATen", "PyTorch", ("torch",)),
     Ancestor("PyTorch", "4", "alive", "itself", ("torch", "torch_compile"), original=True),
-    Ancestor("Theano", "4 5", "its makers stopped in 2017; 1.0.5 still runs", "PyTensor"),
+    Ancestor("Theano", "4 5", "its makers stopped in 2017; 1.0.5 still runs", "PyTensor", ("theano",), True),
     Ancestor("Lasagne", "4", "0.1 in 2015, last commit in 2019", "none"),
     Ancestor("Neon", "3 5", "discontinued in 2019", "nGraph, then OpenVINO", ("openvino",), trap="neon"),
-    Ancestor("Keras", "4", "alive, on TensorFlow, JAX and PyTorch", "itself", ("tensorflow", "jax")),
-    Ancestor("Chainer", "4", "maintenance only since 2019, last commit in 2022", "PyTorch", ("torch",)),
+    Ancestor("Keras", "4", "alive, on TensorFlow, JAX and PyTorch", "itself", ("keras", "tensorflow", "jax"), True),
+    Ancestor("Chainer", "4", "maintenance only since 2019, last commit in 2022", "PyTorch", ("chainer", "torch"), True),
     Ancestor("Knet", "4", "last commit in 2022 (Julia)", "Flux.jl", trap="knet"),
 )

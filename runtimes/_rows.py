@@ -179,9 +179,11 @@ RUNTIMES: dict[str, Row] = {
         effort={"max": ("tune={seconds:g}",)},
         ours=("onnxscript.optimizer",),
     ),
+    "keras": Row("xbench.runtimes.keras:make", ("keras",), "tensorflow", "native", named=True),
     "mxnet": _original("mxnet"),
     "chainer": _original("chainer"),
     "theano": _original("theano", keeps=True),
     "cntk": _original("cntk"),
+    "caffe2": _original("caffe2", None),
     "null": Row("xbench.runtimes.null:Null", ("onnx",), "torch", note="test", hidden=True),
 }

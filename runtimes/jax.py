@@ -44,11 +44,15 @@ class Jax(Trainer):
         if options.trains:
             self.loss = loss_of(ops, artifact.info["loss"])
         self.program = artifact.program(options.layout)
-        self.apply = self.program.bind(ops.TABLE)
-        self.orders = kernel_orders(self.program) | ({} if options.trains else linear_orders(self.program))
+        self.apply, self.orders = self._bound()
         self.undone = inverse(self.orders)
         self.shapes: list[Any] = []
         self.reset()
+
+    def _bound(self) -> tuple[Any, dict[str, tuple[int, ...]]]:
+        """The function of the text, and the order of axes in which parameters are kept."""
+        linear = {} if self.options.trains else linear_orders(self.program)
+        return self.program.bind(ops.TABLE), kernel_orders(self.program) | linear
 
     def reset(self) -> None:
         # A step donates its arrays, so they must not share memory with the NumPy originals.

@@ -50,8 +50,7 @@ class TensorFlow(Trainer):
         self.rule = artifact.info["optimizer"]
         if options.trains:
             self.loss = loss_of(ops, artifact.info["loss"])
-        self.apply = self.program.bind(ops.TABLE)
-        self.orders = kernel_orders(self.program) | ({} if options.trains else linear_orders(self.program))
+        self.apply, self.orders = self._bound()
         self.undone = inverse(self.orders)
         trains, step = options.trains, options.mode == "step"
         with tf.device(self.device):
@@ -64,6 +63,11 @@ class TensorFlow(Trainer):
             self.count = tf.Variable(0.0, trainable=False)
             self.active = tf.Variable(0.0, trainable=False)  # dropout
         self.shapes: list[Any] = []
+
+    def _bound(self) -> tuple[Any, dict[str, tuple[int, ...]]]:
+        """The function of the text, and the order of axes in which parameters are kept."""
+        linear = {} if self.options.trains else linear_orders(self.program)
+        return self.program.bind(ops.TABLE), kernel_orders(self.program) | linear
 
     def _initial(self) -> dict[str, np.ndarray]:
         """The parameters, kernels of convolutions in TensorFlow's order of axes, in which they are kept."""

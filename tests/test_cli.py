@@ -212,7 +212,10 @@ def test_the_lineage_names_every_tool_of_the_studies_and_its_successor_here(shel
     assert set(rows) == named | {"Neon", "Keras", "Chainer", "Knet"}
     known = {row["name"] for row in json.loads(shell.run("list", "runtimes", "--json").stdout)}
     assert all(set(row["runtimes"]) <= known for row in rows.values())
-    assert [tool for tool, row in rows.items() if row["original"]] == ["TensorFlow", "PyTorch"]
+    modern = {"TensorFlow", "PyTorch", "Keras"}
+    originals = {"Caffe2", "CNTK", "MXNet, Gluon", "Theano", "Chainer"}
+    assert {tool for tool, row in rows.items() if row["original"]} == modern | originals
+    assert "xbench env create mxnet" in " ".join(shell.run("list", "runtimes", "--lineage").stdout.split())
     assert rows["Neon"]["runtimes"] == ["openvino"]
 
 

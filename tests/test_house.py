@@ -37,7 +37,9 @@ BRIDGES = {
     "parity/matching.py": "torch",
     "parity/oracle.py": "torch",
 }
-ALIASES = {"jaxlib": "jax", "keras": "tensorflow"}
+ALIASES = {"jaxlib": "jax"}
+# Keras and the backends that it computes on; Caffe2 is in the wheel of PyTorch.
+BESIDE = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}, "caffe2": {"torch"}}
 
 # What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
 SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient")
@@ -96,7 +98,7 @@ def frameworks_of(path: Path) -> set[str]:
     allowed = {framework for pattern, framework in BRIDGES.items() if path.match(pattern)}
     if path.parent.name in {"converters", "runtimes", "originals", "arrays", "distributed"}:
         allowed |= {framework for framework in FRAMEWORKS if path.stem.lstrip("_").split("_")[0] == framework}
-    return allowed
+    return allowed.union(*(BESIDE.get(framework, set()) for framework in allowed))
 
 
 def framework(imported: str) -> str | None:

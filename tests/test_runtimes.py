@@ -18,7 +18,7 @@ from xbench.data import draw
 from xbench.models import classes, plain
 from xbench.runtimes import RUNTIMES, version
 
-INSTALLED = [name for name, row in RUNTIMES.items() if version(row) and not row.hidden]
+INSTALLED = [name for name, row in RUNTIMES.items() if version(row) and not (row.hidden or row.named)]
 TRAINERS = [name for name in INSTALLED if RUNTIMES[name].autodiff]
 DROPPING = "small_nets:dropping@x:float32:batch,3,32,32"
 RECURRENT = "small_nets:recurrent@words:int64:batch,7"

@@ -1,4 +1,4 @@
-"""MXNet 1.9.1: the printed text as a symbol, bound to arrays by an executor, as the studies ran it.
+"""MXNet 1.9.1: the printed text as a symbol, which a cached operator runs, as a hybrid block of Gluon does.
 
 BatchNorm's running variance is MXNet's biased one. The rule by which it runs is linear, so what is kept is PyTorch's
 times (n - 1) / n: MXNet's own update then gives PyTorch's, times the same.
@@ -236,7 +236,7 @@ class Model:
         self.first = params, state
         self.params = {name: mx.nd.array(a, dtype=a.dtype) for name, a in params.items()}
         self.state = {name: mx.nd.array(a, dtype=a.dtype) for name, a in state.items()}
-        self.aux, self.forms, self.forward_call, self.count = {}, {}, None, 0
+        self.aux, self.forms, self.answer, self.count = {}, {}, None, 0
         self.slots = slots(self.rule) if told["mode"] == "step" else ()
         self.kept = {s: {n: mx.nd.zeros(a.shape) for n, a in params.items()} for s in self.slots}
         self.stale = False
@@ -253,7 +253,7 @@ class Model:
     def prepare(self, inputs, labels, dropout):
         self.write_back()
         self.shapes = [a.shape for a in inputs]
-        self.forward_call = None
+        self.answer = None
         if self.told["mode"] == "forward":
             self.answering(inputs)
             return True
@@ -265,38 +265,41 @@ class Model:
         terms = [w * LOSSES[loss["name"]](y, target) for y, w in zip(outputs, loss["weights"])]
         total = SYM.reshape(sum(terms[1:], terms[0]), shape=(1,))
         self.forms = dict(CURRENT.aux)
-        self.grads = {name: mx.nd.zeros(a.shape) for name, a in self.params.items()}
-        self.given = [mx.nd.zeros(a.shape, dtype=a.dtype) for a in [*inputs, labels]]
         self.aux = {name: mx.nd.zeros(self.state[n].shape) for name, (n, _) in self.forms.items()}
-        self.call = self.bind(total, self.given, ["input%d" % i for i in range(len(inputs))] + ["labels"], self.grads)
+        for p in self.params.values():
+            p.attach_grad()
+        self.grads = {name: p.grad for name, p in self.params.items()}
+        self.call = self.bound(total)
         self.scale_in()
         return True
 
-    def bind(self, symbol, given, names, grads=None):
-        """An executor on our own arrays."""
-        known = dict(zip(names, given))
-        known.update(self.params)
-        known.update(self.state)
-        args = {name: known[name] for name in symbol.list_arguments()}
-        request = {name: "write" if grads and name in grads else "null" for name in args}
-        told = {"args_grad": {n: g for n, g in grads.items() if n in args}} if grads else {}
-        aux = {n: self.aux[n] if n in self.aux else self.state[n] for n in symbol.list_auxiliary_states()}
-        return symbol.bind(mx.cpu(), args, grad_req=request, aux_states=aux, **told)
+    def bound(self, symbol):
+        """A symbol as a function of its inputs: it reads them, and our own arrays, where they lie."""
+        names, call = symbol.list_inputs(), mx.nd.CachedOp(symbol)
+        own = dict(self.state, **self.params)
+        own.update(self.aux)
+
+        def made(inputs, *labels):
+            given = dict(own, labels=labels[0] if labels else None)
+            given.update(("input%d" % i, x) for i, x in enumerate(inputs))
+            found = call(*[given[name] for name in names])
+            return found if isinstance(found, list) else [found]
+
+        return made
 
     def answering(self, arrays):
-        """The executor of evaluation, for arrays of these shapes."""
+        """The function of evaluation, for arrays of these shapes."""
         CURRENT.dropout = False
         given, (params, state) = self.symbols(arrays)
         outputs, _ = self.apply(params, state, *given, training=False)
-        self.asked = [mx.nd.zeros(a.shape, dtype=a.dtype) for a in arrays]
-        self.forward_call = self.bind(SYM.Group(list(outputs)), self.asked, ["input%d" % i for i in range(len(arrays))])
+        self.answer = self.bound(SYM.Group(list(outputs)))
 
     def scale_in(self):
         for name, (statistic, factor) in self.forms.items():
             self.aux[name][:] = self.state[statistic] / factor
 
     def write_back(self):
-        """The running statistics of the executor that trains, as PyTorch keeps them."""
+        """The running statistics of what trains, as PyTorch keeps them."""
         if self.stale:
             for name, (statistic, factor) in self.forms.items():
                 self.state[statistic][:] = self.aux[name] * factor
@@ -309,28 +312,26 @@ class Model:
 
     def forward(self, inputs):
         self.write_back()
-        if self.forward_call is None:
+        if self.answer is None:
             self.answering(inputs)
-        outputs = self.forward_call.forward(is_train=False, **{"input%d" % i: x for i, x in enumerate(inputs)})
-        outputs = [value.copy() for value in outputs]
+        outputs = self.answer(inputs)
         mx.nd.waitall()
         return outputs
 
     def run(self, inputs, labels):
-        for held, value in zip(self.given, [*inputs, labels]):
-            held[:] = value
-        (loss,) = self.call.forward(is_train=True)
-        self.call.backward(mx.nd.ones((1,)))
+        with mx.autograd.record():
+            (loss,) = self.call(inputs, labels)
+        loss.backward()
         return loss
 
     def gradients(self, inputs, labels):
-        loss = self.run(inputs, labels).copy()
+        loss = self.run(inputs, labels)
         grads = {name: grad.copy() for name, grad in self.grads.items()}
         mx.nd.waitall()
         return loss, grads
 
     def step(self, inputs, labels):
-        loss = self.run(inputs, labels).copy()
+        loss = self.run(inputs, labels)
         self.stale, self.count = bool(self.forms), self.count + 1
         rule, given = self.rule, numbers(self.rule, self.count)
         plain = rule["name"] == "sgd" and not (rule["nesterov"] or rule["clip"] or rule["schedule"])
