@@ -71,9 +71,11 @@ What is run, and what is each one's own:
 CNTK and Caffe2 copy the inputs of a step into their graphs inside the clock; `xbench plugin test cntk` tells of it.
 CNTK's numbers are all float32, labels and words too. An operator that a table lacks is UNSUPPORTED by name.
 
-MXNet's losses are further from float64 than all others': its wheel's oneDNN has a log_softmax whose errors do not cancel.
-With `MXNET_MKLDNN_ENABLED=0` before the command, `xbench check lenet cifar_vgg --runtime mxnet --mode step` finds 0.4 and
-0.7 noise floors instead of what is in the table.
+MXNet's losses are further from float64 than the others': its wheel's oneDNN has a log_softmax whose errors do not
+cancel. With `MXNET_MKLDNN_ENABLED=0` before it, `xbench check lenet cifar_vgg --runtime mxnet --mode step` finds 0.4
+and 0.7 noise floors instead of what is in the table.
+
+`xbench train` and `xbench load` work, too, but their seconds are those of the worker, with the pipe in them.
 
 ## Parity
 The worst error of any tensor in units of the float32 noise floor, batch 2, in forward also batch 3; up to 64 passes as
