@@ -68,8 +68,14 @@ What is run, and what is each one's own:
 - `keras`: a functional model of its own layers, channels last, called by `stateless_call` inside the step that the
   backend's runtime compiles. Its running variance is the biased one; a small subclass of its layer corrects it.
 
-CNTK and Caffe2 copy the inputs of a step into arrays of their own inside the clock, as their own trainers do. CNTK's
-numbers are all float32, labels and words too. An operator that a table lacks is UNSUPPORTED by name.
+CNTK and Caffe2 copy the inputs of a step into their graphs inside the clock; `xbench plugin test cntk` tells of it.
+CNTK's numbers are all float32, labels and words too. An operator that a table lacks is UNSUPPORTED by name.
+
+MXNet's losses are further from float64 than the others': its wheel's oneDNN has a log_softmax whose errors do not
+cancel. With `MXNET_MKLDNN_ENABLED=0` before it, `xbench check lenet cifar_vgg --runtime mxnet --mode step` finds 0.4
+and 0.7 noise floors instead of what is in the table.
+
+`xbench train` and `xbench load` work, too, but their seconds are those of the worker, with the pipe in them.
 
 ## Parity
 The worst error of any tensor in units of the float32 noise floor, batch 2, in forward also batch 3; up to 64 passes as

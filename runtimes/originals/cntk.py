@@ -342,8 +342,9 @@ class Model:
         self.answer, self.places = C.combine([y.value for y in outputs]), [y.batch for y in outputs]
 
     def put(self, arrays):
-        """NumPy's, as its own trainer reads them; all numbers are float32."""
-        return [np.ascontiguousarray(array, np.float32) for array in arrays]
+        """CNTK's own values, with a batch; all numbers are float32."""
+        arrays = [np.ascontiguousarray(array, np.float32) for array in arrays]
+        return [C.Value.create(C.input_variable(a.shape[1:], dynamic_axes=[BATCH]), a) for a in arrays]
 
     def forward(self, inputs):
         if self.answer is None:
