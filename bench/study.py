@@ -30,8 +30,8 @@ from xbench.studies import ALL, Part, Study, spread
 MEASURED = ("times", "tools", "threads", "batches", "costs")  # kinds of tables whose cells are those of `xbench time`
 FILES = {"phases": phases.FILE, "layers": profile.FILE, "training": training.FILE, "scaling": scaling.FILE}
 # How long a cell takes, to be told before it begins: fitted to runs on two cores, and good to a factor of two.
-EXPORT_S, EXPORT_S_PER_PARAMETER = 4.0, 1.5e-7
-CELL_S, WORK, ORACLE, MACS_PER_S = 3.0, 10, 10, 1e10  # `WORK`, `ORACLE`: passes of a proof with audit, of a reference
+EXPORT_S, EXPORT_S_PER_PARAMETER = 4.0, 1e-7
+CELL_S, WORK, ORACLE, MACS_PER_S = 1.8, 6, 6, 1e10  # `WORK`, `ORACLE`: passes of a proof with audit, of a reference
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def study(
     folder = out / f"{found.name}-{scale}"
     tasks = running.plan(found, setting, folder)
     if plan or not show:
-        _show_plan(tasks, studies.omitted(found, scale, setting.cpus), as_json and plan)
+        _show_plan(tasks, studies.omitted(found, scale, setting.cpus, setting.runtimes), as_json and plan)
     if plan:
         raise typer.Exit
     choose.need_torch()
@@ -235,7 +235,7 @@ def _report(name: str, shown: Sequence[str], setting: Any, folder: Path, as_json
         records[task.part.name] += running.stored(task, folder)
     grids = [grid for part in whole.parts for grid in grids_of(part, records[part.name])]
     asked = [grid for grid in grids if grid.part in shown]
-    omitted = studies.omitted(whole, setting.scale, setting.cpus)
+    omitted = studies.omitted(whole, setting.scale, setting.cpus, setting.runtimes)
     if as_json:
         told = {"study": name, "scale": setting.scale, "omitted": omitted, "tables": [grid.plain() for grid in asked]}
         typer.echo(json.dumps(told, indent=1))

@@ -13,13 +13,14 @@ KINDS = ("png", "svg")
 
 
 def draw(grid: Grid, stem: Path) -> list[Path]:
-    """Writes the picture of a table; returns its files, none of a table that has none.
+    """Writes the picture of a table; returns its files, none of a table that has none, or a single row.
 
     Raises:
         ImportError: matplotlib is missing.
     """
     make = PICTURES.get(grid.axis)
-    if not make or not any(value["value"] is not None for column in grid.ours.values() for value in column.values()):
+    told = {row for column in grid.ours.values() for row, value in column.items() if value["value"] is not None}
+    if not make or len(told) < 2:
         return []
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -59,7 +59,7 @@ def remarks(grid: Grid | Listing) -> list[str]:
         f"{name}, {row}: {value['status']}: {printable(value['message'])}"
         for name, column in grid.ours.items()
         for row, value in column.items()
-        if value["value"] is None and value["message"]
+        if value["value"] is None and value["status"] != "PASS" and value["message"]
     ]
     once = {name: line for line in reversed(why) for name in [line.partition(",")[0]]} if grid.axis == "phases" else {}
     return [*(once.values() if once else why), *(f"† {line}" for line in grid.quotes), *grid.notes]
@@ -117,6 +117,7 @@ def _head(study: Study, scale: str, records: Sequence[Record]) -> str:
     """What was measured, where, when, and by which command."""
     machine: dict[str, Any] = records[-1]["machine"] if records else {}
     versions = {name: word for record in records for name, word in sorted(record["versions"].items())}
+    records = list({record["key"]: record for record in records}.values())  # some stand in two tables
     passed = sum(record["status"] == "PASS" for record in records)
     return "\n".join(
         [

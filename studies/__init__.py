@@ -114,9 +114,11 @@ def spread(part: Part, scale: str) -> list[Vary]:
     ]
 
 
-def omitted(study: Study, scale: str, cpus: int) -> list[str]:
+def omitted(study: Study, scale: str, cpus: int, runtimes: tuple[str, ...] = RUNTIMES["full"]) -> list[str]:
     """What a scale leaves out of the study, a line each, what no scale can do at the end."""
-    found = []
+    named = {word.partition(":")[0] for word in runtimes}
+    absent = [name for name in RUNTIMES["full"] if name not in named]
+    found = [f"runtimes: {', '.join(absent)} (--runtime names any)"] if absent else []
     for part in study.parts:
         whole, here = spread(part, "full"), [each for each in spread(part, scale) if each.threads[0] <= cpus]
         networks = list(dict.fromkeys(each.network for each in whole))
@@ -128,6 +130,7 @@ def omitted(study: Study, scale: str, cpus: int) -> list[str]:
         for name in networks:
             if name not in missing:
                 found += _smaller(part.name, name, whole, here)
+        found += _shorter(part, scale)
     return [*found, *study.never]
 
 
@@ -142,6 +145,16 @@ def _smaller(part: str, network: str, whole: list[Vary], here: list[Vary]) -> li
             instead = ", ".join(map(_word, ours))
             found.append(f"{part}: {network}, {word} {', '.join(map(_word, gone))} (here {instead})")
     return found
+
+
+def _shorter(part: Part, scale: str) -> list[str]:
+    """How many workers or epochs fewer there are."""
+    what = {"scaling": "workers", "training": "epochs"}.get(part.kind)
+    if not what or part.settings["full"] == part.settings[scale]:
+        return []
+    here = part.settings[scale].split()
+    gone = [each for each in part.settings["full"].split() if each not in here]
+    return [f"{part.name}: {', '.join(gone)} {what} (here {', '.join(here)})"] if gone else []
 
 
 def _word(value: object) -> str:

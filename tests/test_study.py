@@ -91,6 +91,13 @@ def test_what_a_scale_leaves_out_is_told_and_full_leaves_out_nothing_of_its_own(
             )
 
 
+def test_workers_epochs_and_runtimes_that_are_left_out_are_told():
+    told = studies.omitted(FOUND["dlbench"], "tiny", 2, ("torch", "tensorflow:xla"))
+    assert "workers: 4 workers (here 1, 2)" in told
+    assert "convergence: 40 epochs (here 3)" in told
+    assert told[0] == "runtimes: torch_compile, onnxruntime, openvino, jax, tvm (--runtime names any)"
+
+
 def test_threads_that_a_machine_does_not_have_are_left_out_and_told(tmp_path):
     study = FOUND["dlbench"]
     planned = running.plan(study, setting("full", "torch", cpus=4), tmp_path)
