@@ -42,7 +42,7 @@ STUDY = Study(
             "Phases of an iteration, mean ± standard deviation (Table V)",
             "phases",
             {
-                "tiny": (Vary("googlenet", (2,)), Vary("resnet50", (2,))),
+                "tiny": (Vary("googlenet", (2,)),),
                 "small": (Vary("alexnet_bvlc", (16,)), Vary("googlenet", (8,)), Vary("resnet50", (4,))),
                 "full": (Vary("alexnet_bvlc", (1024,)), Vary("googlenet_aux", (128,)), Vary("resnet50", (32,))),
             },
