@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from xbench.bench import XBenchError, cache
+from xbench.bench import XBenchError, cache, lineup
 from xbench.testing import assert_same_network
 
 PROJECT = Path(__file__).parent.parent / "examples" / "project"
@@ -119,7 +119,7 @@ def test_the_module_is_left_as_it_is_and_nothing_is_kept(faults):
     with torch.no_grad():
         network.last.weight.fill_(3)
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    known = {path for path in cache.root().rglob("*") if path.name != ".lock"} | {cache.root() / "live"}
+    before_all = {*cache.root().glob("live/*"), *cache.root().glob("models/*")}
     rows = assert_same_network(
         network, inputs, ["onnxruntime", "fault_lacks"], ["forward", "gradient"], allow_unsupported=True
     )
@@ -134,7 +134,7 @@ def test_the_module_is_left_as_it_is_and_nothing_is_kept(faults):
     assert network.training and network.norm.training and not network.last.training
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
     assert all(p.grad is None for p in network.parameters())
-    assert {path for path in cache.root().rglob("*") if path.name != ".lock"} - known == set()
+    assert {*cache.root().glob("live/*"), *cache.root().glob("models/*")} == before_all
 
 
 def test_a_runtime_that_lacks_an_operator_fails_where_it_was_named(faults):
@@ -148,12 +148,13 @@ def test_a_file_of_other_weights_is_not_the_module(tmp_path):
     network, inputs = small()
     file = tmp_path / "yesterday.onnx"
     given = tuple(torch.from_numpy(inputs[name]) for name in ("x", "scale"))
-    batch = torch.export.Dim("batch")
-    names = {"input_names": ["x", "scale"], "dynamic_shapes": ({0: batch}, {0: batch})}
-    torch.onnx.export(network.eval(), given, str(file), dynamo=True, verbose=False, **names)
+    axes = {"dynamic_axes": {name: {0: "n"} for name in ("x", "scale")}, "input_names": ["x", "scale"]}
+    torch.onnx.export(network.eval(), given, str(file), dynamo=False, **axes)  # which names tensors in its own way
     with torch.no_grad():
         network.last.bias[1] += 0.01
-    with pytest.raises(AssertionError, match=r"the file is wrong itself: its linear \(Gemm\) is the first tensor"):
+    with pytest.raises(
+        AssertionError, match=r"the file is wrong itself: its /last/Gemm_output_0 \(Gemm\) is the first tensor"
+    ):
         assert_same_network(network, inputs, runtimes=["onnxruntime"], converted=file)
 
 
@@ -189,6 +190,81 @@ def test_what_cannot_be_pickled_is_one_line():
     network.lock = threading.Lock()
     with pytest.raises(XBenchError, match="Small cannot be handed to another process"):
         assert_same_network(network, inputs, runtimes=["onnxruntime"])
+
+
+def test_classes_that_no_other_process_can_import_travel_by_value(tmp_path):
+    """One of a script, and one that a test runner has loaded from a path that is not on sys.path."""
+    (tmp_path / "apart").mkdir()
+    (tmp_path / "apart" / "off_the_path.py").write_text("from torch import nn\n\nclass Off(nn.Linear):\n    pass\n")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "-P", "script.py"]
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.splitlines()[-1].split()[:4] == ["Mine", "onnxruntime", "forward", "PASS"]
+
+
+SCRIPT = """
+import importlib.util, sys
+import torch
+from torch import nn
+from xbench.testing import assert_same_network
+
+spec = importlib.util.spec_from_file_location("off_the_path", "apart/off_the_path.py")
+sys.modules["off_the_path"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+
+class Mine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = module.Off(4, 4)
+
+    def forward(self, x):
+        return torch.tanh(self.first(x))
+
+print(assert_same_network(Mine(), torch.ones(1, 4), runtimes=["onnxruntime"]))
+"""
+
+
+# ***** where a file parts from the network *****
+
+
+def node(kind, inputs, output):
+    return {"op_type": kind, "inputs": inputs, "outputs": [output]}
+
+
+def known(**tensors):
+    """A reference with every tensor of a network, and float32's floors."""
+    arrays = {f"output/{name}": np.asarray(value, float) for name, value in tensors.items()}
+    return arrays | {f"floor/{name}": np.full(2, 1e-7) for name in arrays}
+
+
+X = np.arange(1.0, 7).reshape(2, 3)
+
+
+def parted(nodes, **found):
+    network = known(hidden=X + 1, right=np.tanh(X + 1))
+    return lineup._parting(nodes, {"x": X, **found}, network, {"y": "right"})
+
+
+def test_a_step_that_the_network_has_under_another_name_is_right():
+    nodes = [node("Add", ["x", "one"], "h"), node("Tanh", ["h"], "y")]
+    assert parted(nodes, h=X + 1, y=np.tanh(X + 1)) is None
+    found = parted(nodes, h=X + 1, y=np.tanh(X + 2))
+    assert (found.tensor, found.op_type, found.expected) == ("y", "Tanh", "right")
+    found = parted(nodes, h=X + 1.01, y=np.tanh(X + 1.01))
+    assert (found.tensor, found.op_type, found.expected) == ("h", "Add", "hidden") and found.ratio > 64
+
+
+def test_the_step_that_bears_a_common_name_is_told_from_those_it_was_taken_apart_into():
+    nodes = [node("Mul", ["x", "two"], "m"), node("Sub", ["m", "z"], "hidden"), node("Tanh", ["hidden"], "y")]
+    assert parted(nodes, m=2 * X, hidden=X + 1, y=np.tanh(X + 1)) is None, "no tensor of the network is 2 x"
+    assert parted(nodes, m=2 * X, hidden=X + 3, y=np.tanh(X + 3)).tensor == "hidden"
+
+
+def test_what_is_made_of_shapes_alone_is_not_wrong():
+    """The zeros that a recurrent layer begins with, which the network's own graph does not have."""
+    nodes = [node("Shape", ["x"], "s"), node("Expand", ["zero", "s"], "zeros"), node("Sum", ["x", "zeros"], "y")]
+    assert parted(nodes, s=np.array([2, 3]), zeros=np.zeros((7, 3)), y=X).tensor == "y"
 
 
 def test_a_file_goes_forward_alone():
