@@ -11,6 +11,7 @@ import typer
 
 from xbench.bench import STEPS, Case
 from xbench.cli import _choose as choose
+from xbench.cli._format import GITHUB, JSON, TABLE, FormatWord, choose_format, summarise
 
 StepCount = Annotated[
     int, typer.Option(help="Training steps of mode step: the loss of each and all weights behind them.", min=1)
@@ -39,6 +40,7 @@ def check(
         typer.Option("--explain", help="Say what a failure looks like: the oracle is computed under each mistake."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
+    format_: FormatWord = None,
 ) -> None:
     """Compare outputs, gradients or trained weights of every runtime with the same network in float64.
 
@@ -48,7 +50,9 @@ def check(
     """
     from xbench import models
     from xbench.bench.suite import cells
+    from xbench.reports.github import checks
 
+    form = choose_format(format_, {"json": as_json}, (TABLE, JSON, GITHUB))
     names = choose.choose_models(model, tuple(models.MODELS), shape, inputs, optimizer)
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "gradient"))
@@ -58,8 +62,10 @@ def check(
     choose.need_torch()
     cases = cells(names, targets, modes, [batch], cell)
     rows, broken = _check(cases, bool(mode), explain, timeout)
-    if as_json:
+    if form == JSON:
         typer.echo(json.dumps(rows, indent=1))
+    elif form == GITHUB:
+        summarise(*checks(rows))
     elif rows:
         _print(rows)
     raise typer.Exit(2 if broken else int(any(row["status"] not in ("PASS", "UNSUPPORTED") for row in rows)))
