@@ -50,7 +50,6 @@ def check(
     """
     from xbench import models
     from xbench.bench.suite import cells
-    from xbench.reports.github import checks
 
     form = choose_format(format_, {"json": as_json}, (TABLE, JSON, GITHUB))
     names = choose.choose_models(model, tuple(models.MODELS), shape, inputs, optimizer)
@@ -62,12 +61,7 @@ def check(
     choose.need_torch()
     cases = cells(names, targets, modes, [batch], cell)
     rows, broken = _check(cases, bool(mode), explain, timeout)
-    if form == JSON:
-        typer.echo(json.dumps(rows, indent=1))
-    elif form == GITHUB:
-        summarise(*checks(rows))
-    elif rows:
-        _print(rows)
+    _give(rows, form)
     raise typer.Exit(2 if broken else int(any(row["status"] not in ("PASS", "UNSUPPORTED") for row in rows)))
 
 
@@ -83,6 +77,17 @@ def _check(cases: Sequence[Case], strict: bool, explain: bool, timeout: float) -
         with closing(Exporter(logs)) as exporter:
             artifact_of = lambda name: choose.exported(exporter, name, broken)  # noqa: E731
             return checking.check(cases, artifact_of, exporter, timeout, logs, bar, strict, explain), broken
+
+
+def _give(rows: list[dict[str, Any]], form: str) -> None:
+    from xbench.reports.github import checks
+
+    if form == JSON:
+        typer.echo(json.dumps(rows, indent=1))
+    elif form == GITHUB:
+        summarise(*checks(rows))
+    elif rows:
+        _print(rows)
 
 
 def _worst(row: dict[str, Any]) -> str:
