@@ -8,6 +8,15 @@ import typer
 
 from xbench.cli import _choose as choose
 
+Runtimes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--runtime",
+        help="Runtime, as `xbench time` takes it; may be repeated. Default: all, installed or not, but those that have an "
+        "environment of their own.",
+        autocompletion=choose.complete_runtime,
+    ),
+]
 Layers = Annotated[
     int, typer.Option("--layers", help="How many layers are shown: those that do the most, in their own order.", min=1)
 ]
@@ -18,7 +27,7 @@ def inspect(
         str,
         typer.Argument(metavar="FILE", help="An .onnx file; or any other word for a model that `xbench time` takes."),
     ],
-    runtime: choose.RuntimeWords = None,
+    runtime: Runtimes = None,
     batch: Annotated[
         int | None, typer.Option(help="Batch size that shapes and memory are shown for. Default: 1.", min=1)
     ] = None,
