@@ -12,7 +12,7 @@ Runtimes = Annotated[
     list[str] | None,
     typer.Option(
         "--runtime",
-        help="Runtime, as `xbench time` takes it; may be repeated. Default: all, installed or not, but those that have an "
+        help="Runtime, as `xbench time` takes it; may be repeated. Default: all, installed or not, but those with an "
         "environment of their own.",
         autocompletion=choose.complete_runtime,
     ),
