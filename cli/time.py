@@ -94,9 +94,9 @@ def time(
     cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
     cell |= {"layout": choose.choose_layout(layout), "precision": choose.choose_precision(precision)}
     cell |= choose.choose_words(plane, data, tune) | {"tune_budget": tune_budget if tune == "max" else 0.0}
+    cases = cells(names, targets, modes, choose.choose_batches(batch), cell)
     choose.need_torch()
     store = open_store(out)
-    cases = cells(names, targets, modes, choose.choose_batches(batch), cell)
     protocol, again = Protocol(budget, target_ci, timeout, processes), "all" if rerun else "failed" if retry else "none"
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
         rows, broken = _time(cases, bool(mode), again, store, protocol, Path(logs))
