@@ -28,7 +28,21 @@ def free_batch(proto: Any) -> list[Any]:
 
 def sized(proto: Any, folder: Path, batch: int, infer: bool) -> Any:
     """The model for a batch, its functions written out, its shapes inferred as far as they can be, its constants
-    initializers; its weights are not read."""
+    initializers; its weights are not read.
+
+    Raises:
+        InvalidModel: it passes the checks and still makes no sense.
+        MemoryError: it does not fit.
+    """
+    try:
+        return _sized(proto, folder, batch, infer)
+    except (InvalidModel, MemoryError):
+        raise
+    except Exception as error:  # onnx, onnx_ir and protobuf raise many kinds
+        raise InvalidModel(error) from error
+
+
+def _sized(proto: Any, folder: Path, batch: int, infer: bool) -> Any:
     bare, weights = without_weights(proto)
     free = free_batch(bare)
     names = {axis.dim_param for axis in free} - {""}

@@ -291,12 +291,16 @@ def broken(folder):
     onnx.save(outside, folder / "outside.onnx", save_as_external_data=True, location="gone.bin", size_threshold=0)
     (folder / "gone.bin").unlink()
     (folder / "truncated.onnx").write_bytes(whole[:-40])
+    (folder / "letters.onnx").write_bytes(
+        model([node("Relu", "x", "y")]).SerializeToString().replace(b"rows", b"r\xefws")
+    )
     (folder / "text.onnx").write_text("no model at all")
     (folder / "empty.onnx").write_bytes(b"")
     return {
         "outside.onnx": "the external data of 'c' is missing: 'gone.bin'",
         "truncated.onnx": "truncated.onnx is not a valid ONNX file: it is truncated",
         "text.onnx": "text.onnx is not a valid ONNX file",
+        "letters.onnx": "letters.onnx is not a valid ONNX file",
         "empty.onnx": "it has 0 bytes",
         "nowhere.onnx": "no such file: nowhere.onnx",
         "lenett": "did you mean lenet?",
