@@ -120,6 +120,13 @@ def test_a_branch_that_is_read_late_stays_alive(looked_at):
     assert facts["memory"]["live_bytes"] == 40 + 4000 + 40
 
 
+def test_a_view_takes_no_memory(looked_at):
+    """x is read again in the end, so its view f lives as long: with b and y it is three of 64 bytes, not four."""
+    nodes = [node("Flatten", "x", "f"), node("Relu", "f", "b"), node("Add", "f b", "y"), node("Relu", "x", "z")]
+    shapes = [value("x", ("n", 2, 8))], [value("y", ("n", 16)), value("z", ("n", 2, 8))]
+    assert looked_at(model(nodes, *shapes))["memory"]["live_bytes"] == 3 * 64
+
+
 @pytest.mark.parametrize("name", ["lenet", "fcn5_mnist"])
 def test_networks_of_the_zoo_have_the_published_counts(inspected, name):
     spec, facts = models.find(name), inspected(name)
