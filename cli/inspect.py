@@ -55,6 +55,7 @@ def inspect(
     Examples: xbench inspect model.onnx --batch 8; xbench inspect resnet50 --layers 10 --quick
     """
     from xbench.bench import XBenchError, inspection
+    from xbench.bench.source import parse
     from xbench.cli._progress import Bar
 
     words = choose.choose_models([model], (), shape, inputs)
@@ -62,6 +63,8 @@ def inspect(
         raise XBenchError("inspect takes one model at a time")
     targets = choose.choose_runtimes(runtime) if runtime else inspection.default_runtimes()
     choose.choose_device(device)
+    if parse(words[0]).kind in ("zoo", "module"):
+        choose.need_torch()
     with Bar(1, "inspect") as bar:
         facts = inspection.inspect(words[0], targets, batch, device, not quick, bar.say)
     if as_json:
