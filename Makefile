@@ -91,6 +91,7 @@ check: env types ## lint, format, types and the rules of the house
 types: ## .types/xbench: links through which mypy sees the packages
 	@mkdir -p .types/xbench
 	@for package in $(PACKAGES); do ln -sfn ../../$$package .types/xbench/$$package; done
+	@for file in api/*.py; do ln -sfn ../../$$file .types/xbench/$$(basename $$file); done
 
 clean: ## remove what make wrote, results excepted
 	rm -rf .venv .types build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
