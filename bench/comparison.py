@@ -7,16 +7,17 @@ chance: the p-values are corrected so that of those said to have changed at most
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from xbench.bench import Case
+from xbench.bench.machine import label
 from xbench.bench.ratio import SESSION, Estimate, Ratio, as_ratio, moderated, observation
-from xbench.bench.results import Record
+from xbench.bench.schema import Record
 
+Side = dict[tuple[str, Case], list[Record]]  # by machine and case
 FALSE = 0.05  # of what is said to have changed, at most so much may not have
 VERDICTS = ("lost", "slower", "faster", "same", "fixed", "failing", "other machine", "only old", "only new")
 
@@ -35,6 +36,11 @@ class Change:
     runs: tuple[int, int] = (0, 0)
 
     @property
+    def machine(self) -> str:
+        """The machine that it was measured on last."""
+        return label((self.new or self.old or {}).get("machine"))
+
+    @property
     def versions(self) -> dict[str, tuple[str | None, str | None]]:
         """The packages whose version changed."""
         old, new = ((side or {}).get("versions") or {} for side in (self.old, self.new))
@@ -49,8 +55,10 @@ class Change:
 def compare(old: Iterable[Record], new: Iterable[Record]) -> list[Change]:
     """Return the change of every cell that is in either, the worst first."""
     sides = [_runs(records) for records in (old, new)]
-    cases = [*sides[0], *(case for case in sides[1] if case not in sides[0])]
-    changes = [_change(case, sides[0].get(case, []), sides[1].get(case, [])) for case in cases]
+    cells = dict.fromkeys((*sides[0], *sides[1]))
+    changes = [
+        _change(case, *pair) for case in dict.fromkeys(case for _, case in cells) for pair in _pairs(case, *sides)
+    ]
     timed = [change for change in changes if change.p is not None]
     corrected = dict(zip(map(id, timed), adjusted([change.p or 0.0 for change in timed]), strict=True))
     judged = [_judged(change, corrected.get(id(change))) for change in changes]
@@ -82,12 +90,22 @@ def chance(estimate: Estimate) -> float:
     return min(tail / half, 1.0)
 
 
-def _runs(records: Iterable[Record]) -> dict[Case, list[Record]]:
-    """Return the last record of each case, and before it those of the same model, versions and machine."""
-    found: dict[Case, list[Record]] = {}
+def _runs(records: Iterable[Record]) -> Side:
+    """Return the last record of each case on each machine, and before it those of the same model and versions."""
+    found: Side = {}
     for record in records:
-        found.setdefault(Case(**record["case"]), []).append(record)
-    return {case: [each for each in some if each["key"] == some[-1]["key"]] for case, some in found.items()}
+        found.setdefault((label(record.get("machine")), Case(**record["case"])), []).append(record)
+    return {cell: [each for each in some if each["key"] == some[-1]["key"]] for cell, some in found.items()}
+
+
+def _pairs(case: Case, old: Side, new: Side) -> Iterator[tuple[list[Record], list[Record]]]:
+    """Return what is compared of a case: each machine with itself; where no machine is on both sides, what there is."""
+    here, there = ([machine for machine, other in side if other == case] for side in (old, new))
+    if len(here) == len(there) == 1:
+        yield old[here[0], case], new[there[0], case]
+        return
+    for machine in dict.fromkeys((*here, *there)):
+        yield old.get((machine, case), []), new.get((machine, case), [])
 
 
 def _change(case: Case, old: list[Record], new: list[Record]) -> Change:
@@ -97,7 +115,7 @@ def _change(case: Case, old: list[Record], new: list[Record]) -> Change:
     passed = before["status"] == "PASS", after["status"] == "PASS"
     if passed != (True, True):
         return Change(case, {(True, False): "lost", (False, True): "fixed"}.get(passed, "failing"), before, after)
-    if _machine(before) != _machine(after):
+    if label(before.get("machine")) != label(after.get("machine")):
         return Change(case, "other machine", before, after)
     sides = [[run for run in side if _is_timed(run)] for side in (old, new)]
     seen = [[observation(run["times"]["blocks"]) for run in side] for side in sides]
@@ -118,8 +136,3 @@ def _judged(change: Change, p: float | None) -> Change:
 
 def _is_timed(record: Record) -> bool:
     return record["status"] == "PASS" and bool((record.get("times") or {}).get("blocks"))
-
-
-def _machine(record: Record) -> Any:
-    machine = record.get("machine") or {}
-    return machine.get("cpu"), machine.get("cpus")

@@ -1,4 +1,4 @@
-"""A converted model for one runtime: whether it takes it, and the model written in the runtime's own form."""
+"""Models converted for runtimes: whether each takes one, its kernels, and a model in the runtime's own form."""
 
 import json
 import os
@@ -6,17 +6,121 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import AUTO, Case, XBenchError
+from xbench.bench import AUTO, STEPS, SYNTHETIC, Case, XBenchError, machine
+from xbench.bench.choose import batch_of
 from xbench.bench.prepare import Exporter, converted, read_json
-from xbench.bench.record import no_layout
+from xbench.bench.proof import SEEDS, opened_in, references
+from xbench.bench.record import expected, no_layout
+from xbench.bench.suite import Progress
 from xbench.bench.tuning import settled
-from xbench.bench.worker import Worker, WorkerFailure
+from xbench.bench.worker import Worker, WorkerFailure, worker_of
 from xbench.converters import UnsupportedOps, operators_of
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import parse, table, version
+
+BROKEN = ("CRASH", "TIMEOUT", "OOM")  # what is no answer
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is made of each model. `forms` are the runtimes in whose own form it is written too, below `output`, for
+    `batch` where that is fixed there; `oracle` says whether the float64 results that `time` wants are computed,
+    `kernels` whether those that a runtime keeps are made."""
+
+    runtimes: Sequence[str]
+    forms: Sequence[str] = ()
+    output: Path = Path("xbench-models")
+    batch: int = 1
+    device: str = "cpu"
+    layout: str = "nchw"
+    oracle: bool = False
+    kernels: bool = False
+
+
+def each(
+    models: Sequence[str],
+    plan: Plan,
+    artifact_of: Callable[[str], Artifact | None],
+    refused: Callable[[str, XBenchError], None],
+    exporter: Exporter,
+    logs: Path,
+    progress: Progress,
+) -> Iterator[dict[str, Any]]:
+    """One row a model and runtime. `artifact_of` gives None for a model that cannot be exported, which has no rows;
+    `refused` is told of one whose float64 results cannot be computed."""
+    for model in models:
+        progress.say(f"{model}: export to ONNX")
+        artifact = artifact_of(model)
+        if artifact is None:
+            progress.skip(len(plan.runtimes))
+            continue
+        if plan.oracle:
+            progress.say(f"{model}: float64")
+            try:
+                compute_references(exporter, artifact, model)
+            except XBenchError as error:
+                refused(model, error)
+        for runtime in plan.runtimes:
+            progress.say(f"{model}: {runtime}")
+            row = convert(artifact, runtime, plan.device, logs)
+            if runtime in plan.forms and row["status"] == "CONVERTED":
+                row |= save(artifact, model, runtime, exporter, plan.device, plan.layout, plan.batch, plan.output, logs)
+            if plan.kernels and row["status"] == "CONVERTED":
+                row |= _compile(artifact, model, runtime, exporter, plan, logs)
+            row = {"model": model, "runtime": runtime, **row}
+            progress.finish(line(row))
+            yield row
+
+
+def compute_references(exporter: Exporter, artifact: Artifact, model: str) -> None:
+    """What a cell of the batch that `time` takes is proved against.
+
+    Raises:
+        XBenchError: it cannot be computed.
+    """
+    trained = artifact.info["loss"] and artifact.parameters
+    for mode in ("forward", "step") if trained else ("forward",):
+        for seed in SEEDS[:2]:
+            exporter.reference(artifact, mode, batch_of(model, 1), seed, SYNTHETIC, STEPS)
+
+
+def _compile(
+    artifact: Artifact, model: str, runtime: str, exporter: Exporter, plan: Plan, logs: Path
+) -> dict[str, Any]:
+    """Makes the first call of what keeps its kernels, in a worker as `time` opens it in the modes that nobody need ask
+    for; returns what changes in the row: the seconds by mode, null where the kernels lay there already."""
+    seconds: dict[str, float | None] = {}
+    told: dict[str, Any] = {"device": plan.device, "layout": plan.layout, "threads": machine.cpus()}
+    for mode in ("forward", "step") if table()[parse(runtime)[0]].keeps else ():
+        case = Case(model, runtime, mode, batch_of(model, 1), **told)
+        if not expected(case, artifact):
+            continue
+        worker = worker_of(case, logs / "kernels.log")
+        try:
+            paths = references(case, artifact, exporter, [case.batch] * 2)
+            opening, _ = opened_in(worker, case, artifact, paths, 600)
+        except WorkerFailure as failure:
+            return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
+        except XBenchError as error:  # no reference, no first call
+            return {"message": str(error)}
+        finally:
+            worker.stop()
+        seconds[mode] = None if opening["recalled"] else opening["times"]["first_s"]
+    return {"kernels": seconds} if seconds else {}
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """What became of a conversion, for a log."""
+    detail = f": {row['message']}" if row["message"] else f" in {row['seconds']:.1f} s"
+    made = {mode: seconds for mode, seconds in row.get("kernels", {}).items() if seconds}
+    detail += f", kernels of {' and '.join(f'{mode} in {s:.1f} s' for mode, s in made.items())}" if made else ""
+    detail += f": {row['files'][0]}" if row.get("files") else ""
+    return f"{row['model']} -> {row['runtime']}: {row['status']}{detail}"
 
 
 def convert(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[str, Any]:

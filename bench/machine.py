@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,16 @@ def describe() -> dict[str, Any]:
         "os": platform.platform(),
         "python": platform.python_version(),
     }
+
+
+def label(facts: Mapping[str, Any] | None) -> str:
+    """The machine of a record in words: the name that `xbench import --as` gave it, else its CPU and how many."""
+    facts = facts or {}
+    if facts.get("name"):
+        return str(facts["name"])
+    count = facts.get("cpus")
+    number = "" if count is None else f", {count} CPU{'s' * (count != 1)}"
+    return f"{facts.get('cpu') or 'unknown machine'}{number}"
 
 
 def _cpu_name() -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from xbench.bench import AUTO, TUNE_BUDGET, Case, digest, machine
-from xbench.bench.results import VERSION as SCHEMA
+from xbench.bench.schema import VERSION as SCHEMA
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import parse, table, version
 
@@ -19,7 +19,7 @@ def key(case: Case, artifact: Artifact) -> str:
     """What a record is filed under: the cell, the model's content, the runtime's version and ours."""
     name, _ = parse(case.runtime)
     row = table()[name]
-    return digest(asdict(case), artifact.digest, version(row, case.runtime), VERSION, machine.describe()["cpu"])
+    return digest(asdict(case), artifact.digest, version(row, case.runtime), VERSION, machine.label(machine.describe()))
 
 
 def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:

@@ -16,20 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError
-
-VERSION = 5
-# 1: the first format. 2: `contracts` and `audit`, what the runtime promises and what was measured of it. 3: several
-# processes a cell, what disturbed a block, and what a cell costs beside time. 4: `tune` and `tune_budget` in the case,
-# `tuning`, and precisions below float32.
+from xbench.bench import XBenchError, schema
+from xbench.bench.schema import VERSION, Record
 
 FOLDER = Path("xbench-results")
 FILE = "results.jsonl"
-Record = dict[str, Any]
 
 
 class StoreError(XBenchError):
     """The store cannot be written or read; the message is one line that names the file and what to do."""
+
+
+class NewerStore(StoreError):
+    """A newer xbench has written the store."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +37,12 @@ class Store:
 
     path: Path
 
-    def append(self, record: Record) -> None:
-        """Write one record and wait until the disk has it; when that fails the file is as it was before."""
-        line = encode({"schema": VERSION, **record})
+    def append(self, *records: Record) -> None:
+        """Write records and wait until the disk has them; when that fails the file is as it was before."""
+        lines = b"".join(encode({"schema": VERSION, **record}) for record in records)
         with _locked(self.path) as file:
             end, separator = _cut_torn_line(file)
-            _write(file, separator + line, end)
+            _write(file, separator + lines, end)
 
     def read(self) -> list[Record]:
         """Return all complete records, oldest first."""
@@ -64,7 +63,36 @@ def open_store(folder: Path = FOLDER, file: str = FILE) -> Store:
 
 
 def read(path: Path) -> list[Record]:
-    """Return all complete records of a results file, oldest first; a last line that was cut short is left out."""
+    """Return all complete records of a results file, oldest first, those of older formats as of today's; a last line
+    that was cut short is left out.
+
+    Raises:
+        StoreError: there is no such file, or a line that is no record.
+    """
+    return [_decode(line, path, number) for number, line in _lines(path)]
+
+
+def salvage(path: Path) -> tuple[list[Record], list[str]]:
+    """Return the records of a results file that can be read, and a sentence of each line that cannot, for those who
+    show what there is.
+
+    Raises:
+        StoreError: there is no such file, or a newer xbench has written into it: it would be misread, not damaged.
+    """
+    found: list[Record] = []
+    problems: list[str] = []
+    for number, line in _lines(path):
+        try:
+            found.append(_decode(line, path, number))
+        except NewerStore:
+            raise
+        except StoreError as error:
+            problems.append(str(error))
+    return found, problems
+
+
+def _lines(path: Path) -> list[tuple[int, bytes]]:
+    """Return the lines of a results file with their numbers."""
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -72,10 +100,8 @@ def read(path: Path) -> list[Record]:
     except OSError as error:
         raise _failure("cannot read", path, error) from error
     *lines, tail = data.split(b"\n")
-    records = [_decode(line, path, number) for number, line in enumerate(lines, 1) if line.strip()]
-    if _is_complete(tail):
-        records.append(_decode(tail, path, len(lines) + 1))
-    return records
+    found = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    return found + ([(len(lines) + 1, tail)] if _is_complete(tail) else [])
 
 
 def latest(records: Iterable[Record]) -> dict[str, Record]:
@@ -85,7 +111,7 @@ def latest(records: Iterable[Record]) -> dict[str, Record]:
 
 def encode(record: Record) -> bytes:
     """Return the line of a record: strict JSON, ASCII, one newline at its end."""
-    problem = _problem(record)
+    problem = schema.problem(record)
     if problem:
         raise ValueError(f"not a record: {problem}")
     return json.dumps(_plain(record), allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
@@ -106,38 +132,15 @@ def _plain(value: Any) -> Any:
     return value  # json refuses it with a TypeError that names the type
 
 
-def _problem(record: Any) -> str | None:
-    """Return what keeps plain data from being a record this version understands, or None."""
-    if not isinstance(record, dict):
-        return "not an object"
-    schema = record.get("schema")
-    if not isinstance(schema, int) or schema < 1:
-        return "no schema version"
-    if schema > VERSION:
-        return f"written by a newer xbench (schema {schema}, this one reads up to {VERSION}); upgrade xbench"
-    if not isinstance(record.get("key"), str) or not isinstance(record.get("status"), str):
-        return "no key or no status"
-    for name in ("times", "cost"):
-        if not isinstance(record.get(name), dict | None):
-            return f"{name} is not an object"
-    try:
-        hash(Case(**record["case"]))
-    except (KeyError, TypeError) as error:
-        return f"not a case: {error}"
-    return None
-
-
 def _decode(line: bytes, path: Path, number: int) -> Record:
-    """Return the record of a line; raise with the file and the line number where it is none."""
+    """Return the record of a line, in today's format; raise with the file and the line number where it is none."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path}, line {number}: not JSON; remove that line or choose another --out") from error
-    problem = _problem(record)
-    if problem:
-        raise StoreError(f"{path}, line {number}: {problem}")
-    assert isinstance(record, dict)
-    return record
+    if problem := schema.problem(record):
+        raise (NewerStore if schema.is_newer(record) else StoreError)(f"{path}, line {number}: {problem}")
+    return schema.migrated(record)
 
 
 def _is_complete(tail: bytes) -> bool:

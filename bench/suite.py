@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from xbench.bench import Case, session
+from xbench.bench.choose import batch_of
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record, expected, key
 from xbench.bench.results import Store, latest
@@ -23,6 +24,23 @@ class Progress(Protocol):
     def finish(self, words: str) -> None: ...
 
 
+def cells(
+    models: Sequence[str],
+    runtimes: Sequence[str],
+    modes: Sequence[str],
+    batches: Sequence[int],
+    told: Mapping[str, Any],
+) -> list[Case]:
+    """Every combination, group by group; without batch sizes each model's own. `told` are the other fields of all."""
+    return [
+        Case(model, runtime, mode, batch, **told)
+        for model in models
+        for batch in batches or [batch_of(model, 1)]
+        for mode in modes
+        for runtime in runtimes
+    ]
+
+
 def measure(
     cases: Sequence[Case],
     artifact_of: Callable[[str], Artifact | None],
@@ -38,8 +56,8 @@ def measure(
     exported, whose cells are left out. Where not `strict`, so are those that nobody would ask for (`expected`)."""
     known, kept = latest(store.read()), 0
     keys: list[str] = []
-    for group, cells in groupby(cases, key=lambda case: case.group):
-        members = list(cells)
+    for group, found in groupby(cases, key=lambda case: case.group):
+        members = list(found)
         progress.say(f"{group[0]}: export to ONNX")
         artifact = artifact_of(members[0].model)
         if artifact is None:

@@ -15,6 +15,7 @@ from xbench.cli.compare import compare
 from xbench.cli.convert import convert
 from xbench.cli.doctor import doctor
 from xbench.cli.env import app as env_app
+from xbench.cli.import_ import import_
 from xbench.cli.list import app as list_app
 from xbench.cli.load import load
 from xbench.cli.match import match
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 for command in (convert, check, match, time, phases, profile, load, train, scale, bisect, study, show, compare, doctor):
     app.command(epilog=EPILOG if command is time else None)(command)
+app.command("import")(import_)
 app.add_typer(list_app, name="list")
 app.add_typer(plugin_app, name="plugin")
 app.add_typer(env_app, name="env")

@@ -1,16 +1,44 @@
-"""What the words on the command line mean: models, runtimes, modes, devices. An unknown word gets the nearest known."""
+"""Options that several commands have; what their words mean is in bench/choose.py, at hand here for the commands."""
 
-import difflib
-import shutil
-import sys
-from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from xbench.bench import LAYOUTS, MODES, PRECISIONS, XBenchError
+from xbench.bench import XBenchError, choose
+from xbench.bench.choose import (
+    ALL,
+    batch_of,
+    choose_batches,
+    choose_device,
+    choose_layout,
+    choose_models,
+    choose_modes,
+    choose_precision,
+    choose_runtimes,
+    choose_words,
+    install,
+    installed_versions,
+    need_torch,
+    split,
+)
 
-ALL = "all"
+__all__ = [
+    "ALL",
+    "batch_of",
+    "choose_batches",
+    "choose_device",
+    "choose_layout",
+    "choose_models",
+    "choose_modes",
+    "choose_precision",
+    "choose_runtimes",
+    "choose_words",
+    "install",
+    "installed_versions",
+    "need_torch",
+    "split",
+]
+
 # Options that several commands have.
 ModelWords = Annotated[
     list[str] | None,
@@ -73,45 +101,6 @@ def complete_runtime(incomplete: str) -> list[str]:
     return [name for name, row in runtimes.RUNTIMES.items() if name.startswith(incomplete) and not row.hidden]
 
 
-def split(words: Iterable[str] | None) -> list[str]:
-    """Words given by repeating an option or between commas; commas behind a colon belong to a runtime's options."""
-    result: list[str] = []
-    for word in words or ():
-        parts = [part for part in word.split(",") if part]
-        for part in parts:
-            if "=" in part and ":" not in part and result:
-                result[-1] += f",{part}"
-            else:
-                result.append(part)
-    return list(dict.fromkeys(result))
-
-
-def choose_models(
-    words: Sequence[str] | None,
-    default: Sequence[str],
-    shapes: Sequence[str] | None = None,
-    inputs: Sequence[str] | None = None,
-    optimizer: str | None = None,
-) -> list[str]:
-    """The words for models, each with the options of `--shape`, `--input`, `--optimizer`; `all` means the whole zoo.
-
-    Raises:
-        XBenchError: a word that means nothing, or an option that cannot be read.
-    """
-    from xbench import models
-    from xbench.bench.source import parse, with_options
-
-    chosen = [name for word in words or default for name in (models.MODELS if word == ALL else [word])]
-    given = (list(shapes or ()) if words else [], list(inputs or ()) if words else [], optimizer)
-    chosen = [with_options(name, *given) for name in dict.fromkeys(chosen)]
-    for name in chosen:
-        try:
-            parse(name)
-        except models.UnknownModel as error:
-            raise XBenchError(str(error)) from error
-    return chosen
-
-
 def exported(exporter: Any, model: str, broken: set[str]) -> Any:
     """The converted model; None, after one line on stderr, where there is none, so that the models behind it go on."""
     from xbench.bench.cache import CacheError
@@ -123,133 +112,19 @@ def exported(exporter: Any, model: str, broken: set[str]) -> Any:
     except CacheError:
         raise
     except XBenchError as error:
-        typer.echo(f"xbench: {error}", err=True)
-        broken.add(model)
+        refuse(model, error, broken)
         return None
 
 
-def choose_runtimes(words: Sequence[str] | None) -> list[str]:
-    """Runtimes by name, all installed ones when none is given.
-
-    Raises:
-        XBenchError: unknown, or not installed; the message says how to install it.
-    """
-    from xbench import runtimes
-
-    rows = runtimes.table()
-    if not words:
-        found = installed_versions()
-        installed = [name for name, row in rows.items() if not (row.hidden or row.named) and found[name]]
-        if not installed:
-            raise XBenchError("no runtime is installed: pip install 'xbench[cpu]'")
-        return installed
-    for word in split(words):
-        name, options = runtimes.parse(word)
-        if not shutil.which(python := options.get("python", sys.executable)):
-            raise XBenchError(f"{word}: there is no Python at {python}")
-        if name not in rows:
-            near = difflib.get_close_matches(name, rows, n=1)
-            known = ", ".join(known for known, row in rows.items() if not row.hidden)
-            hint = f"did you mean {near[0]}?" if near else f"the runtimes are {known}"
-            raise XBenchError(f"unknown runtime {name!r}: {hint}")
-        if "python" not in options and not installed_versions()[name]:
-            raise XBenchError(f"{name} is not installed: {install(name)}")
-    return split(words)
-
-
-def installed_versions() -> dict[str, str | None]:
-    """The version of every runtime that is not hidden, each where it is run; None of one that is not installed.
-
-    Raises:
-        XBenchError: the file of settings means nothing.
-    """
-    from xbench import runtimes
-    from xbench.runtimes._configuration import Misconfigured
-
-    try:
-        return {name: runtimes.version(row, name) for name, row in runtimes.table().items()}
-    except Misconfigured as error:
-        raise XBenchError(str(error)) from error
-
-
-def install(runtime: str) -> str:
-    from xbench import runtimes
-
-    if own := runtimes.table()[runtime].environment:
-        return f"xbench env create {own}"
-    return f"pip install 'xbench[{runtimes.table()[runtime].extra}]'"
-
-
-def choose_modes(words: Sequence[str] | None, default: Sequence[str]) -> list[str]:
-    for word in split(words):
-        if word not in MODES:
-            near = difflib.get_close_matches(word, MODES, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"the modes are {', '.join(MODES)}"
-            raise XBenchError(f"unknown mode {word!r}: {hint}")
-    return split(words) or list(default)
-
-
-def choose_device(word: str) -> str:
-    from xbench.bench import machine
-
-    if word not in ("cpu", "cuda"):
-        raise XBenchError(f"unknown device {word!r}: the devices are cpu, cuda")
-    if word == "cuda" and not machine.has_cuda():
-        raise XBenchError("--device cuda: this machine has no NVIDIA GPU (no /dev/nvidia0)")
-    return word
-
-
-def choose_layout(word: str) -> str:
-    if word not in LAYOUTS:
-        raise XBenchError(f"unknown layout {word!r}: the layouts are {', '.join(LAYOUTS)}")
-    return word
-
-
-def choose_precision(word: str, explain: bool = False) -> str:
-    if word not in PRECISIONS:
-        raise XBenchError(f"unknown precision {word!r}: it is one of {', '.join(PRECISIONS)}")
-    if explain and word != "fp32":
-        raise XBenchError("--explain needs --precision fp32: of less every tensor is off")
-    return word
+def refuse(model: str, error: XBenchError, broken: set[str]) -> None:
+    """One line on stderr for a model that is of no use."""
+    typer.echo(f"xbench: {error}", err=True)
+    broken.add(model)
 
 
 def choose_threads(given: int | None) -> int:
-    """The number of threads; every CPU this process may use when none is given, a warning when there are fewer."""
-    from xbench.bench import machine
-
-    usable = machine.cpus()
-    if given is None:
-        return usable
-    if given < 1:
-        raise XBenchError("--threads must be at least 1")
-    if given > usable:
-        typer.echo(f"xbench: warning: {given} threads on {usable} CPUs will be slow and noisy", err=True)
-    return given
-
-
-def choose_batches(words: Sequence[str] | None) -> list[int]:
-    """Batch sizes; an empty list means each model's own.
-
-    Raises:
-        XBenchError: not a positive whole number.
-    """
-    for word in split(words):
-        if not word.isdecimal() or int(word) < 1:
-            raise XBenchError(f"--batch must be a whole number of at least 1, not {word}")
-    return [int(word) for word in split(words)]
-
-
-def batch_of(model: str, otherwise: int) -> int:
-    """The batch size of a network of the zoo, where none is given."""
-    from xbench.models import MODELS
-
-    name = model.partition("@")[0]
-    return MODELS[name].batch if name in MODELS else otherwise
-
-
-def need_torch() -> None:
-    """The exporter and the oracle are PyTorch, whatever is measured."""
-    from xbench import runtimes
-
-    if not runtimes.version(runtimes.RUNTIMES["torch"]):
-        raise XBenchError("exporting and checking need PyTorch: pip install 'xbench[torch]'")
+    """The number of threads, a warning when there are fewer CPUs."""
+    threads = choose.choose_threads(given)
+    if words := choose.too_many_threads(threads):
+        typer.echo(f"xbench: warning: {words}", err=True)
+    return threads

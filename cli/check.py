@@ -2,13 +2,14 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from xbench.bench import STEPS
+from xbench.bench import STEPS, Case
 from xbench.cli import _choose as choose
 
 StepCount = Annotated[
@@ -46,20 +47,17 @@ def check(
     UNSUPPORTED, which is no failure.
     """
     from xbench import models
-    from xbench.cli._progress import Bar
+    from xbench.bench.suite import cells
 
     names = choose.choose_models(model, tuple(models.MODELS), shape, inputs, optimizer)
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "gradient"))
-    cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
+    cell: dict[str, Any] = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
     cell |= {"layout": choose.choose_layout(layout), "steps": steps}
     cell["precision"] = choose.choose_precision(precision, explain)
     choose.need_torch()
-    broken: set[str] = set()
-    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
-        with Bar(len(names) * len(targets) * len(modes), "check") as bar:
-            told = {"strict": bool(mode), "explain": explain, "timeout": timeout, "logs": Path(logs)}
-            rows = _check(names, targets, modes, batch, cell, told, bar, broken)
+    cases = cells(names, targets, modes, [batch], cell)
+    rows, broken = _check(cases, bool(mode), explain, timeout)
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     elif rows:
@@ -67,95 +65,18 @@ def check(
     raise typer.Exit(2 if broken else int(any(row["status"] not in ("PASS", "UNSUPPORTED") for row in rows)))
 
 
-def _check(
-    names: list[str],
-    targets: list[str],
-    modes: list[str],
-    batch: int,
-    cell: dict[str, Any],
-    told: dict[str, Any],
-    bar: Any,
-    broken: set[str],
-) -> list[dict[str, Any]]:
-    """One row a cell; one that cannot exist, or is slow to prepare, is a row only where its mode was asked for."""
-    from xbench.bench import AUTO, Case, XBenchError, machine
-    from xbench.bench.explain import explain as find
+def _check(cases: Sequence[Case], strict: bool, explain: bool, timeout: float) -> tuple[list[dict[str, Any]], set[str]]:
+    """The rows, and the models that cannot be exported."""
+    from xbench.bench import checking
     from xbench.bench.prepare import Exporter
-    from xbench.bench.proof import verify_each
-    from xbench.bench.record import expected
+    from xbench.cli._progress import Bar
 
-    logs, timeout, strict = told["logs"], told["timeout"], told["strict"]
-    exporter, order = Exporter(logs), dict[tuple[str, str, str], tuple[Case, Any]]()
-
-    def cells() -> Iterator[tuple[Case, Any]]:
-        for name in names:
-            bar.say(f"{name}: export to ONNX")
-            artifact = choose.exported(exporter, name, broken)
-            if artifact is None:
-                continue
-            for case in (Case(name, target, mode, batch, **cell) for mode in modes for target in targets):
-                if not strict and not expected(case, artifact):
-                    bar.skip()
-                    continue
-                bar.say(f"{name}: {case.runtime} {case.mode}")
-                order[name, case.runtime, case.mode] = case, artifact
-                yield case, artifact
-
-    rows = {}
-    at_once = 1 if cell["layout"] == AUTO else machine.cpus()  # to choose a layout is to time it
-    try:
-        for record in verify_each(cells(), exporter, timeout, logs, at_once):
-            row = _row(record)
-            rows[row["model"], row["runtime"], row["mode"]] = row
-            bar.finish(_line(row))
-        for place in (place for place in order if told["explain"] and rows[place]["status"] == "FAIL"):
-            bar.say(f"{' '.join(place)}: what does it look like?")
-            try:
-                rows[place]["explanations"] = find(*order[place], rows[place]["first_wrong"], exporter, timeout, logs)
-            except XBenchError as error:
-                rows[place] |= {"explanations": [], "message": f"{rows[place]['message']}; not explained: {error}"}
-    finally:
-        exporter.close()
-    return [rows[place] for place in order]
-
-
-def _row(record: dict[str, Any]) -> dict[str, Any]:
-    case, parity = record["case"], record["parity"] or {}
-    return {
-        "model": case["model"],
-        "runtime": case["runtime"],
-        "mode": case["mode"],
-        "status": record["status"],
-        "class": parity.get("class"),
-        "worst_tensor": parity.get("worst_tensor"),
-        "ratio": parity.get("ratio"),
-        "first_wrong": parity.get("first_wrong"),
-        "tensors": parity.get("tensors"),
-        "steps": parity.get("steps"),
-        "certificate": record.get("certificate"),
-        "layout": (record["layout"] or {}).get("chosen", case["layout"]),
-        "message": record["message"],
-    }
-
-
-def _line(row: dict[str, Any]) -> str:
-    ratio = f" {row['class']}, {row['ratio']:.1f} x noise in {row['worst_tensor']}" if row["ratio"] is not None else ""
-    ratio += f", {_held(row)}" if row["certificate"] else ""
-    return f"{row['model']} {row['runtime']} {row['mode']}: {row['status']}{ratio}" + (
-        f": {row['message']}" if row["message"] else ""
-    )
-
-
-def _held(row: dict[str, Any]) -> str:
-    """Whether the runtime holds the parameters of the model, in words."""
-    found = row["certificate"]
-    if found is None:
-        return ""
-    if found["equal"] is None:
-        return "not told"
-    tensors = len(found["parameters"])
-    same = f"all {tensors} equal" if found["equal"] else f"{len(found['different'])} of {tensors} differ"
-    return same + (f", {found['dead_nodes']} dead nodes" if found["dead_nodes"] else "")
+    broken: set[str] = set()
+    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as place, Bar(len(cases), "check") as bar:
+        logs = Path(place)
+        with closing(Exporter(logs)) as exporter:
+            artifact_of = lambda name: choose.exported(exporter, name, broken)  # noqa: E731
+            return checking.check(cases, artifact_of, exporter, timeout, logs, bar, strict, explain), broken
 
 
 def _worst(row: dict[str, Any]) -> str:
@@ -169,6 +90,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.markup import escape
     from rich.table import Column, Table
 
+    from xbench.bench.checking import held
+
     console = Console()
     for model in dict.fromkeys(row["model"] for row in rows):
         runtime = Column("runtime", no_wrap=True)
@@ -178,7 +101,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             ratio = "" if row["ratio"] is None else f"{row['ratio']:.1f}"
             colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(row["status"], "bold red")
             mode = f"{row['steps']} steps" if row["steps"] else row["mode"]
-            words = [row["class"] or "", ratio, _held(row), escape(_worst(row))]
+            words = [row["class"] or "", ratio, held(row), escape(_worst(row))]
             table.add_row(row["runtime"], mode, f"[{colour}]{row['status']}[/]", *words)
         console.print(f"\n[bold]{escape(model)}[/]", highlight=False)
         console.print(table)

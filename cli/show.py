@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xbench.bench import XBenchError
-from xbench.bench.results import FILE, FOLDER, read
+from xbench.bench.results import FILE, FOLDER, salvage
 
 if TYPE_CHECKING:
     from xbench.reports import Row
@@ -30,6 +30,9 @@ def show(
     model: Annotated[list[str] | None, typer.Option(help="Only this model; may be repeated.")] = None,
     runtime: Annotated[list[str] | None, typer.Option(help="Only this runtime; may be repeated.")] = None,
     mode: Annotated[list[str] | None, typer.Option(help="Only this mode; may be repeated.")] = None,
+    machine: Annotated[
+        list[str] | None, typer.Option(help="Only this machine: its name, its CPU, or a part of it; may be repeated.")
+    ] = None,
 ) -> None:
     """Print the results as tables, the fastest first; ratios are to the fastest of all, hidden ones included."""
     if as_json + as_csv + as_markdown > 1:
@@ -45,7 +48,11 @@ def show(
 
     view = COST if cost else ROOFLINE if roofline else formats.TIMES
 
-    found = rows(read(out / FILE))
+    records, problems = salvage(out / FILE)
+    for problem in problems:
+        typer.echo(f"xbench: skipped {problem}", err=True)
+    found = rows(records)
+    found = _on(found, machine)
     for name, words in (("model", model), ("runtime", runtime), ("mode", mode)):
         found = _only(found, name, words)
     if as_json:
@@ -88,6 +95,16 @@ def _only(found: "list[Row]", name: str, words: Sequence[str] | None) -> "list[R
         if word not in known:
             typer.echo(f"no {name} {word!r} among the results; there is: {', '.join(known) or 'none'}", err=True)
     return [row for row in found if row[name] in words]
+
+
+def _on(found: "list[Row]", words: Sequence[str] | None) -> "list[Row]":
+    """Return the rows of the machines whose name holds one of the words; a word that none holds is named on stderr."""
+    names = sorted({row["machine"] for row in found})
+    chosen = {name for name in names for word in words or [""] if word.lower() in name.lower()}
+    for word in words or ():
+        if not any(word.lower() in name.lower() for name in names):
+            typer.echo(f"no machine {word!r} among the results; there is: {'; '.join(names) or 'none'}", err=True)
+    return [row for row in found if row["machine"] in chosen]
 
 
 def _print(found: "list[Row]", out: Path, view: "View") -> None:

@@ -84,7 +84,7 @@ def time(
     """
     from xbench import models
     from xbench.bench.session import Protocol
-    from xbench.bench.suite import FAILED
+    from xbench.bench.suite import FAILED, cells
 
     names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer)
     targets = choose.choose_runtimes(runtime)
@@ -92,45 +92,16 @@ def time(
     batches = choose.choose_batches(batch)
     cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
     cell |= {"layout": choose.choose_layout(layout), "precision": choose.choose_precision(precision)}
-    cell |= _words(plane, data, tune) | {"tune_budget": tune_budget if tune == "max" else 0.0}
+    cell |= choose.choose_words(plane, data, tune) | {"tune_budget": tune_budget if tune == "max" else 0.0}
     choose.need_torch()
     store = open_store(out)
-    cases = _cells(names, targets, modes, batches, cell)
+    cases = cells(names, targets, modes, batches, cell)
     protocol, again = Protocol(budget, target_ci, timeout, processes), "all" if rerun else "failed" if retry else "none"
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
         rows, broken = _time(cases, bool(mode), again, store, protocol, Path(logs))
     if rows or not broken:
         _report(rows, out, as_json)
     raise typer.Exit(2 if broken else int(any(row["status"] in FAILED for row in rows)))
-
-
-def _words(plane: str, data: str, tune: str) -> dict[str, str]:
-    """What is said by one word of a few.
-
-    Raises:
-        XBenchError: it is none of them.
-    """
-    from xbench.bench import PLANES, SYNTHETIC, TUNES, XBenchError
-
-    known = {"plane": (plane, PLANES), "data": (data, (SYNTHETIC, "digits")), "tune": (tune, TUNES)}
-    for option, (word, words) in known.items():
-        if word not in words:
-            raise XBenchError(f"--{option} must be one of {', '.join(words)}, not {word!r}")
-    return {option: word for option, (word, _) in known.items()}
-
-
-def _cells(
-    models: list[str], targets: list[str], modes: list[str], batches: list[int], cell: dict[str, Any]
-) -> list[Any]:
-    from xbench.bench import Case
-
-    return [
-        Case(model, target, mode, batch, **cell)
-        for model in models
-        for batch in batches or [choose.batch_of(model, 1)]
-        for mode in modes
-        for target in targets
-    ]
 
 
 def _time(

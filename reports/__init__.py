@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 
 from xbench.bench import MODES, Case
+from xbench.bench.machine import label
 from xbench.bench.ratio import paired_ratio
-from xbench.bench.results import Record
 from xbench.bench.roofline import attainable
+from xbench.bench.schema import Record
 
 Row = dict[str, Any]
+Cell = tuple[str, Case]  # the machine in words, and what was measured on it
 
 COLUMNS = (
-    *("model", "runtime", "mode", "batch", "device", "threads", "status", "class", "autodiff"),
+    *("model", "runtime", "mode", "batch", "device", "threads", "machine", "status", "class", "autodiff"),
     *("median_s", "low_s", "high_s", "converged", "ratio", "ratio_low", "ratio_high", "paired", "samples_per_s"),
     *(
         "compile_s",
@@ -45,20 +47,21 @@ COUNTS = (
     *("convert_s", "peak_memory_bytes", "device_memory_bytes", "energy_j"),
     *("artifact_bytes", "parameter_bytes", "flop", "bytes", "peak_flops", "bandwidth"),
 )  # numbers of a record's `cost`
-SHARED = [f.name for f in dataclasses.fields(Case) if f.name in COLUMNS and f.name != "runtime"]  # by a group's cells
+SHARED = ["machine", *(f.name for f in dataclasses.fields(Case) if f.name in COLUMNS and f.name != "runtime")]
+# what the cells of a group have in common
 
 
 def rows(records: Iterable[Record]) -> list[Row]:
     """Return one row a cell, made of the last record of its case, group by group, the fastest of a group first.
 
-    Groups stand in the order in which the store met their models. Only a PASS with times is ranked; every other row
-    follows unranked, with no time and no ratio, whatever its record holds.
+    Cells of two machines are never of one group. Groups stand in the order in which the store met their models. Only a
+    PASS with times is ranked; every other row follows unranked, with no time and no ratio, whatever its record holds.
     """
-    cells = {Case(**record["case"]): record for record in records}
-    groups: dict[tuple[Any, ...], list[Case]] = {}
-    for case in sorted(cells, key=_order(cells)):
-        groups.setdefault(case.group, []).append(case)
-    return [row for cases in groups.values() for row in _ranked([(case, cells[case]) for case in cases])]
+    cells = {(label(record.get("machine")), Case(**record["case"])): record for record in records}
+    groups: dict[tuple[Any, ...], list[Cell]] = {}
+    for machine, case in sorted(cells, key=_order(cells)):
+        groups.setdefault((machine, *case.group), []).append((machine, case))
+    return [row for places in groups.values() for row in _ranked([(place, cells[place]) for place in places])]
 
 
 def is_ranked(row: Row) -> bool:
@@ -74,22 +77,25 @@ def grouped(found: Iterable[Row]) -> list[list[Row]]:
     return list(groups.values())
 
 
-def _order(cells: Iterable[Case]) -> Any:
-    """Return the sorting key of cases: models as the store met them, then modes, then the rest of the group."""
+def _order(cells: Iterable[Cell]) -> Any:
+    """Return the sorting key of cells: machines and models as the store met them, then modes, then the rest."""
+    machines: dict[str, int] = {}
     models: dict[str, int] = {}
-    for case in cells:
+    for machine, case in cells:
+        machines.setdefault(machine, len(machines))
         models.setdefault(case.model, len(models))
     modes = {mode: place for place, mode in enumerate(MODES)}
-    return lambda case: (
-        models[case.model],
-        modes.get(case.mode, len(modes)),
-        case.batch,
-        [str(value) for value in case.group],
-        case.runtime,
+    return lambda cell: (
+        models[cell[1].model],
+        modes.get(cell[1].mode, len(modes)),
+        cell[1].batch,
+        [str(value) for value in cell[1].group],
+        machines[cell[0]],
+        cell[1].runtime,
     )
 
 
-def _ranked(cells: list[tuple[Case, Record]]) -> list[Row]:
+def _ranked(cells: list[tuple[Cell, Record]]) -> list[Row]:
     """Return the rows of one group, ranked by their time over that of the fastest."""
     passed = [record for _, record in cells if _is_timed(record)]
     ratios: dict[int, Row] = {}
@@ -100,7 +106,7 @@ def _ranked(cells: list[tuple[Case, Record]]) -> list[Row]:
         ahead = min(passed, key=lambda record: float(ratios[id(record)]["ratio"]))
         if ratios[id(ahead)]["ratio"] < 1:
             ratios = {id(record): _ratio(record, ahead) for record in passed}
-    found = [_row(case, record, ratios.get(id(record), {})) for case, record in cells]
+    found = [_row(place, record, ratios.get(id(record), {})) for place, record in cells]
     return sorted(found, key=lambda row: (not is_ranked(row), row["ratio"] or 0.0))
 
 
@@ -121,9 +127,10 @@ def _ratio(record: Record, fastest: Record) -> Row:
     return dict(zip(("ratio", "ratio_low", "ratio_high", "paired"), result, strict=True))
 
 
-def _row(case: Case, record: Record, ratio: Row) -> Row:
+def _row(cell: Cell, record: Record, ratio: Row) -> Row:
     """Return the row of one cell, every column present."""
-    row: Row = dict.fromkeys(COLUMNS)
+    machine, case = cell
+    row: Row = dict.fromkeys(COLUMNS) | {"machine": machine}
     row |= {name: value for name, value in dataclasses.asdict(case).items() if name in row}
     row |= {name: record.get(name) for name in ("status", "autodiff", "note", "message", "time")}
     row["class"] = (record.get("parity") or {}).get("class")

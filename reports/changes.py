@@ -23,8 +23,9 @@ def to_json(changes: Sequence[Change]) -> str:
 
 def to_markdown(changes: Sequence[Change]) -> str:
     """Return one Markdown table."""
+    body = [cells(change, has_machines(changes)) for change in changes]
     align = ["---", *["--:"] * (len(HEADER) - 2), "---"]
-    lines = [[cell.replace("|", "\\|") for cell in line] for line in [HEADER, align, *map(cells, changes)]]
+    lines = [[cell.replace("|", "\\|") for cell in line] for line in [HEADER, align, *body]]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
@@ -33,8 +34,9 @@ def show(changes: Sequence[Change], console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for place, title in enumerate(HEADER):
         table.add_column(title, justify="right" if 0 < place < len(HEADER) - 1 else "left", no_wrap=True)
+    several = has_machines(changes)
     for change in changes:
-        texts = [Text(cell) for cell in cells(change)]
+        texts = [Text(cell) for cell in cells(change, several)]
         texts[-1].stylize(COLOURS.get(change.verdict, "yellow"))
         table.add_row(*texts)
     console.print(table)
@@ -47,20 +49,26 @@ def show(changes: Sequence[Change], console: Console) -> None:
         console.print(Text(printable(f"  {package}: {old} -> {new}")), soft_wrap=True)
 
 
-def name(change: Change) -> str:
-    """Return the words that tell a cell from others."""
+def name(change: Change, several: bool = False) -> str:
+    """Return the words that tell a cell from others; the machine where there are `several`."""
     case = change.case
     words = [f"{case.model} {case.mode} batch {case.batch}", case.runtime]
-    return printable(", ".join([*words, f"{case.device}, {case.threads} thread{'s' * (case.threads > 1)}"]))
+    words += [f"{case.device}, {case.threads} thread{'s' * (case.threads > 1)}", *([change.machine] if several else [])]
+    return printable(", ".join(words))
 
 
-def cells(change: Change) -> list[str]:
+def has_machines(changes: Sequence[Change]) -> bool:
+    """Say whether the changes are of several machines."""
+    return len({change.machine for change in changes}) > 1
+
+
+def cells(change: Change, several: bool = False) -> list[str]:
     """Return the cells under `HEADER`."""
     ratio = change.ratio
     interval = f"{number(ratio.low)} to {number(ratio.high)}" if ratio and ratio.low and ratio.high else ""
     runs = f"{change.runs[0]} + {change.runs[1]}" if ratio else ""
     times = [_time(side) for side in (change.old, change.new)]
-    return [name(change), *times, number(ratio.value) if ratio else "", interval, runs, change.verdict]
+    return [name(change, several), *times, number(ratio.value) if ratio else "", interval, runs, change.verdict]
 
 
 def _time(record: dict[str, Any] | None) -> str:
@@ -79,6 +87,7 @@ def _plain(change: Change) -> dict[str, Any]:
     }
     return {
         **dataclasses.asdict(change.case),
+        "machine": change.machine,
         "verdict": change.verdict,
         "ratio": ratio and ratio.value,
         "ratio_low": ratio and ratio.low,

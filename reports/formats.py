@@ -46,18 +46,21 @@ def to_csv(found: Sequence[Row]) -> str:
 def to_markdown(found: Sequence[Row], view: View | None = None) -> str:
     """Return one Markdown table a group; of the times, where no other view is asked for."""
     view = view or TIMES
-    parts = [_markdown_table(rows, view) for rows in grouped(found)]
+    several = has_machines(found)
+    parts = [_markdown_table(rows, view, several) for rows in grouped(found)]
     return "\n".join([*parts, *(note + "\n" for note in view.notes(found))])
 
 
-def title(row: Row) -> str:
-    """Return the heading of the row's group: what every cell of it has in common, plain defaults left out."""
+def title(row: Row, several: bool = False) -> str:
+    """Return the heading of the row's group: what every cell of it has in common, plain defaults left out; the machine
+    where there are `several`."""
     threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
     parts = [f"{row['model']} {row['mode']}", f"batch {row['batch']}", row["device"], threads]
     plain = Case(model="", runtime="")
     parts += [row[name] for name in ("precision", "layout", "plane", "data") if row[name] != getattr(plain, name)]
     parts += [f"tune {row['tune']}"] if row["tune"] != plain.tune else []
     parts += [f"{row['tune_budget']:g} s"] if row["tune_budget"] else []
+    parts += [row["machine"]] if several else []
     return printable(", ".join(str(part) for part in parts))
 
 
@@ -113,6 +116,11 @@ def has_ties(found: Sequence[Row]) -> bool:
     return any(is_tie(row) for row in found)
 
 
+def has_machines(found: Sequence[Row]) -> bool:
+    """Say whether the rows are of several machines, so that a group must say of which it is."""
+    return len({row["machine"] for row in found}) > 1
+
+
 def seconds(value: float | None) -> str:
     """Return a time with three digits and its unit, or nothing."""
     if value is None:
@@ -146,7 +154,7 @@ TIMES = View(
 )
 
 
-def _markdown_table(found: list[Row], view: View) -> str:
+def _markdown_table(found: list[Row], view: View, several: bool) -> str:
     """Return the heading and the table of one group, with the messages as the last column where there are any."""
     remarks = [remark(row) for row in found]
     header = [*view.header, "message"] if any(remarks) else [*view.header]
@@ -155,4 +163,4 @@ def _markdown_table(found: list[Row], view: View) -> str:
     escaped = [[cell.replace("|", "\\|") for cell in line] for line in body]
     lines = ["| " + " | ".join(line) + " |" for line in [header, align, *escaped]]
     about = [view.about(found), ""] if view.about(found) else []
-    return "\n".join([f"### {title(found[0])}", "", *about, *lines, ""])
+    return "\n".join([f"### {title(found[0], several)}", "", *about, *lines, ""])

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from xbench.bench.results import Record
+from xbench.bench.schema import Record
 from xbench.reports.formats import label, number, printable, seconds
 from xbench.reports.table import COLOURS, OTHER
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from xbench.bench.results import Record
+from xbench.bench.schema import Record
 from xbench.reports import scaling
 from xbench.reports.grid import Column, Grid, Listing, Value, columns, label_of, quoted, united, value_of
 from xbench.studies import COMMUNICATION, Part

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from xbench.bench.results import Record
+from xbench.bench.schema import Record
 from xbench.reports.formats import number, printable, seconds
 from xbench.reports.grid import Grid, Listing, Value
 from xbench.reports.plots import draw

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xbench.reports import Row, grouped
-from xbench.reports.formats import TIMES, View, label, printable, remark, title
+from xbench.reports.formats import TIMES, View, has_machines, label, printable, remark, title
 
 COLOURS = {"PASS": "green", "FAIL": "bold red", "UNVERIFIED": "yellow", "UNSUPPORTED": "cyan"}
 OTHER = "magenta"  # OOM, TIMEOUT, CRASH
@@ -18,9 +18,9 @@ GAP = 2
 def show_table(found: Sequence[Row], console: Console, view: View = TIMES) -> None:
     """Print the rows: a table a group, the messages below it, never wrapped so that they can be searched and copied."""
     widths = _widths(found, view)
-    hidden = _hidden(widths, console.width, view)
+    hidden, several = _hidden(widths, console.width, view), has_machines(found)
     for rows in grouped(found):
-        console.print(Text(title(rows[0]), style="bold"), soft_wrap=True)
+        console.print(Text(title(rows[0], several), style="bold"), soft_wrap=True)
         if view.about(rows):
             console.print(Text(view.about(rows), style="dim"), soft_wrap=True)
         console.print(_table(rows, widths, hidden, view))

@@ -13,7 +13,7 @@ from fault_kit import Shell, only_line
 
 from xbench.bench import load
 from xbench.bench.prepare import ORACLE
-from xbench.bench.results import VERSION
+from xbench.bench.schema import VERSION
 from xbench.bench.worker import Worker
 from xbench.reports.load import cells, header, rows, to_markdown
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from xbench.bench import XBenchError
-from xbench.bench.results import FILE, VERSION, StoreError, encode, latest, open_store, read
+from xbench.bench.results import FILE, StoreError, encode, latest, open_store, read
+from xbench.bench.schema import VERSION
 
 
 def record(number: int, **fields: object) -> dict:

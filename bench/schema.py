@@ -1,0 +1,120 @@
+"""The format of records (docs/results.md): what is one, and how one of an older xbench is read as one of today's."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xbench.bench import Case
+
+VERSION = 5
+Record = dict[str, Any]
+
+OBJECTS = ("times", "cost", "parity", "machine", "versions")
+NUMBERS = ("median_s", "low_s", "high_s", "load_s", "compile_s", "first_s", "anew_s")  # of `times`, all seconds
+TEXTS = ("message", "note", "autodiff", "session", "command", "time")
+
+
+def problem(record: Any) -> str | None:
+    """Return what keeps plain data from being a record that this version understands, or None."""
+    if not isinstance(record, dict):
+        return "not an object"
+    schema = record.get("schema")
+    if not isinstance(schema, int) or schema < 1:
+        return "no schema version"
+    if schema > VERSION:
+        return f"written by a newer xbench (schema {schema}, this one reads up to {VERSION}); upgrade xbench"
+    if not isinstance(record.get("key"), str) or not isinstance(record.get("status"), str):
+        return "no key or no status"
+    return _wrong_case(record.get("case")) or _wrong_field(record) or _wrong_times(record.get("times") or {})
+
+
+def is_newer(record: Any) -> bool:
+    """Say whether plain data is a record of a format that this version does not know."""
+    return isinstance(record, dict) and isinstance(record.get("schema"), int) and record["schema"] > VERSION
+
+
+def migrated(record: Record) -> Record:
+    """Return the record in today's format; what its own did not know is null."""
+    for step in STEPS[record["schema"] - 1 :]:
+        record = step(record)
+    return record | {"schema": VERSION}
+
+
+def _wrong_case(found: Any) -> str | None:
+    try:
+        case = Case(**found)
+        hash(case)
+    except TypeError as error:
+        return f"not a case: {error}"
+    for name, usual in vars(Case("", "")).items():
+        value = getattr(case, name)
+        kinds = (int, float) if isinstance(usual, float) else type(usual)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            return f"not a case: {name} is {value!r}"
+    return None
+
+
+def _wrong_field(record: Mapping[str, Any]) -> str | None:
+    for name in OBJECTS:
+        if not isinstance(record.get(name), dict | None):
+            return f"{name} is not an object"
+    for name in TEXTS:
+        if not isinstance(record.get(name), str | None):
+            return f"{name} is not text"
+    return None
+
+
+def _wrong_times(times: Mapping[str, Any]) -> str | None:
+    for name in NUMBERS:
+        if not (times.get(name) is None or _is_time(times[name])):
+            return f"times.{name} is no time: {times[name]!r}"
+    for name in ("blocks", "repeated", "processes"):
+        found = times.get(name)
+        if not (found is None or (isinstance(found, list) and all(isinstance(each, dict) for each in found))):
+            return f"times.{name} is no list of objects"
+    for block in times.get("blocks") or ():
+        samples = block.get("samples")
+        if not isinstance(block.get("round"), int) or not isinstance(samples, list) or not all(map(_is_time, samples)):
+            return "times.blocks has a block without a round or with samples that are no times"
+    return None
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _promised(record: Record) -> Record:
+    """1 had no `contracts` and no `audit`."""
+    return {"contracts": None, "audit": None} | record
+
+
+def _by_process(record: Record) -> Record:
+    """2 knew of one process a cell, whose warm-up stood in `times`, and of nothing that disturbed a block."""
+    record = {"cost": None} | record
+    times = record.get("times")
+    if not times:
+        return record
+    first = {name: times.get(name) for name in ("load_s", "compile_s", "first_s")}
+    first |= {"warmup": times.get("warmup") or [], "steady_from": None}
+    blocks = [{"process": 0, "lead": [], "health": {}, "disturbed": None} | each for each in times.get("blocks") or ()]
+    kept = {name: value for name, value in times.items() if name != "warmup"}
+    unknown = {"processes": [first], "repeated": [], "drift": None, "resemblance": None, "cpus": None}
+    return record | {"times": unknown | kept | {"blocks": blocks}}
+
+
+def _tuned(record: Record) -> Record:
+    """3 knew no `tune`: the case has the default, as no other was there."""
+    return {"tuning": None} | record
+
+
+def _anew(record: Record) -> Record:
+    """4 told neither the first call without kernels on disk nor the time of the proof."""
+    times = record.get("times")
+    if not times:
+        return record
+    unknown = {"anew_s": None, "proof_s": None}
+    processes = [unknown | each for each in times.get("processes") or ()]
+    return record | {"times": {"anew_s": None} | times | {"processes": processes}}
+
+
+STEPS: tuple[Callable[[Record], Record], ...] = (_promised, _by_process, _tuned, _anew)  # from 1 to 2, from 2 to 3, ...
