@@ -12,6 +12,7 @@ from xbench.reports.formats import is_tie, label, number, printable, seconds
 
 Kind = Literal["faster", "unsure", "tie", "alone", "none"]
 CLASSES = {"fp32": "equal to PyTorch in fp32 class"}  # of any other, what is lost is said by its name
+SCATTER = 2.0  # the upper end of a ratio's interval over its lower one, beyond which nothing can be told
 
 
 class Verdict(NamedTuple):
@@ -44,14 +45,26 @@ def verdict(rows: Sequence[Row]) -> Verdict:
         return Verdict("alone", (first,), printable(label(first)), words)
     ties = [row for row in ranked[1:] if is_tie(row)]
     if ties:
-        winners = (first, *ties)
-        words = f" cannot be told apart ({_by(ties[-1])}): a tie; {equal(winners)}"
-        return Verdict("tie", winners, _listed(winners), words)
+        return _tie(first, ties)
     words = f", {_by(ranked[1])} faster than the next, {printable(label(ranked[1]))}; {equal([first])}"
     if ranked[1]["ratio_low"] is None:
         words += "; of too few rounds to be sure"
         return Verdict("unsure", (first,), printable(label(first)), words)
     return Verdict("faster", (first,), printable(label(first)), words)
+
+
+def _tie(first: Row, ties: Sequence[Row]) -> Verdict:
+    """Return the verdict where rows cannot be told apart from the first: because they are close, or because their times
+    scatter so much that nothing can be told."""
+    close = [row for row in ties if row["ratio_high"] <= SCATTER * row["ratio_low"]]
+    vague = [row for row in ties if row not in close]
+    winners = (first, *ties)
+    scattered = f"of {_listed(vague)} the times scatter too much to tell" if vague else ""
+    if close:
+        words = f" cannot be told apart ({_by(close[-1])}): a tie; {equal(winners)}"
+        return Verdict("tie", winners, _listed((first, *close)), "; ".join(filter(None, (words, scattered))))
+    words = f" perhaps: a tie, as {scattered}; {equal(winners)}"
+    return Verdict("tie", winners, printable(label(first)), words)
 
 
 def equal(rows: Sequence[Row]) -> str:
@@ -69,12 +82,14 @@ def _by(row: Row) -> str:
     """
     if row["ratio_low"] is None or row["ratio_high"] is None:
         return f"{number(row['ratio'])}×"
+    if row["ratio_high"] > SCATTER * row["ratio_low"]:
+        return f"{number(row['ratio'])}× ({number(row['ratio_low'])} to {number(row['ratio_high'])})"
     return f"{number(row['ratio'])}× ±{number((row['ratio_high'] - row['ratio_low']) / 2)}"
 
 
 def _listed(rows: Sequence[Row]) -> str:
     *names, last = (printable(label(row)) for row in rows)
-    return f"{', '.join(names)} and {last}"
+    return f"{', '.join(names)} and {last}" if names else last
 
 
 def _others(rows: Sequence[Row], before: str) -> str:

@@ -48,36 +48,43 @@ def page(
     """
     try:
         import jinja2
-        import vl_convert
+
+        bundle = _bundle()
     except ImportError as error:
         raise XBenchError(MISSING) from error
     content = _content(records, files or {}, problems, chosen or {})
     index = Index(content)
-    scripts = [(HERE / "report.js").read_text(), _harmless(vl_convert.javascript_bundle())]
+    scripts = [(HERE / "report.js").read_text(), _harmless(bundle)]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals |= {
-        "where": lambda row: where(row, content.several),
-        "heading": lambda row: heading(row, content.several),
-        "seconds": seconds,
-        "w_": printable,
-        "marked": lambda: {place.row for line in content.matrix.lines for place in line if place},
-    }
+    environment.globals |= _words(content)
     return environment.get_template("report.html.j2").render(
         title=printable(title) or "Where does each network run best?",
         content=content,
         index=index,
-        kinds=KINDS,
         others={name: tables(name, some) for name, some in content.files.items() if some},
-        missing=[(words, command) for name, _, words, command in KINDS if not content.files.get(name)],
-        facts=facts(content),
         data=script_json(values(content, index)),
         scripts=scripts,
         policy=f"{NO_NETWORK}; script-src {' '.join(map(_digest, scripts))}",
         css=(HERE / "report.css").read_text(),
-        times=max((str(each.get("time") or "") for each in content.records), default=""),
     )
+
+
+def _words(content: Content) -> dict[str, Any]:
+    """Return what the template asks for by name."""
+    return {
+        "where": lambda row: where(row, content.several),
+        "heading": lambda row: heading(row, content.several),
+        "seconds": seconds,
+        "printable": printable,
+        "plural": lambda count, word: f"{count:,} {word}{'' if count == 1 else 's'}",
+        "marked": {place.row for line in content.matrix.lines for place in line if place},
+        "kinds": KINDS,
+        "missing": [(words, command) for name, _, words, command in KINDS if not content.files.get(name)],
+        "facts": facts(content),
+        "times": max((str(each.get("time") or "") for each in content.records), default=""),
+    }
 
 
 def _content(
@@ -105,6 +112,13 @@ def facts(content: Content) -> list[tuple[str, dict[str, Any]]]:
         }
         found.setdefault(repr(sorted(words.items())), words)
     return [(str(number), words) for number, words in enumerate(found.values(), 1)]
+
+
+def _bundle() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its annotations make optional ones required
 
 
 def _harmless(script: str) -> str:

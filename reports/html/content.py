@@ -46,6 +46,7 @@ class Table:
     lines: Sequence[Sequence[str]]
     keys: Sequence[Row | None] = ()  # of each line a row, by which it is filtered
     words: int = 1
+    model: str = ""  # of a table that is of one network
 
 
 @dataclass(frozen=True)

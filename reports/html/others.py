@@ -1,6 +1,7 @@
 """The tables of what is not in results.jsonl: trainings, phases, layers, loads, several workers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from xbench.bench.schema import Record
 from xbench.reports import load, scaling
@@ -22,30 +23,38 @@ FILES = {name: file for name, file, _, _ in KINDS}
 
 
 def tables(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
-    """The tables of a section, each with the notes below it; records that are damaged beyond being shown make none.
+    """The tables of a section, network by network, each with the notes below it.
 
     Raises:
         KeyError: the section is unknown.
     """
-    if name in ("load", "scaling"):
-        return _listed(name, records)
+    by_model: dict[str, list[Record]] = {}
+    for record in records:
+        by_model.setdefault(printable(record["case"]["model"]), []).append(record)
+    make = {"load": _loads, "scaling": _workers}.get(name) or (lambda own: _grids(name, own))
+    return [(replace(table, model=model), notes) for model, own in by_model.items() for table, notes in make(own)]
+
+
+def _grids(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
     titles = {"phases": "Mean ± standard deviation", "training": "Training", "layers": "Median of a layer"}
-    grids = grids_of(Part(name, titles[name], name, {}), list(records))
     found = []
-    for grid in grids:
+    for grid in grids_of(Part(name, titles[name], name, {}), list(records)):
         header, *body = lines(grid)
         found.append((Table(grid.title, header, body), remarks(grid)))
     return found
 
 
-def _listed(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
+def _loads(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
     found: list[tuple[Table, list[str]]] = []
-    if name == "load":
-        for group in load.grouped(load.rows(records)):
-            told = [f"{printable(label(row))}: {printable(row['message'])}" for row in group if row["message"]]
-            body = [load.cells(row, group) for row in group]
-            found.append((Table(load.title(group[0]), load.header(group), body, words=2), told))
-        return found
+    for group in load.grouped(load.rows(records)):
+        told = [f"{printable(label(row))}: {printable(row['message'])}" for row in group if row["message"]]
+        body = [load.cells(row, group) for row in group]
+        found.append((Table(load.title(group[0]), load.header(group), body, words=2), told))
+    return found
+
+
+def _workers(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
+    found = []
     for own in scaling.grouped(scaling.rows(records)):
         body = [scaling.cells(row) for row in own]
         found.append((Table(scaling.title(own[0]), scaling.HEADER, body, words=2), scaling.says(own)))

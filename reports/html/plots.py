@@ -43,6 +43,16 @@ class _Colours:
         told = {"title": None, "orient": "top", "columns": 4, "symbolLimit": 0} if legend else None
         return {"field": "runtime", "type": "nominal", "scale": {"domain": self.domain}, "legend": told, **more}
 
+    def widths(self) -> Spec:
+        """Curves that lie on one another, each thinner than the one below."""
+        widths = [max(6 - 0.8 * place, 1.2) for place in range(len(self.domain))]
+        return {
+            "field": "runtime",
+            "type": "nominal",
+            "scale": {"domain": self.domain, "range": widths},
+            "legend": None,
+        }
+
     def both(self, legend: bool = True) -> Spec:
         return {"color": self.channel(legend), "shape": self.channel(legend)}
 
@@ -95,7 +105,7 @@ def _memory(by_runtime: _Colours) -> Spec:
 
 
 def _spread(by_runtime: _Colours) -> Spec:
-    x = _time("q5", "time of a step: 5 to 95 %, 25 to 75 %, median", scale=LOG | {"nice": False, "padding": 12})
+    x = _time("q5", "time of a step: 5 to 95 %, 25 to 75 %, median", scale=LOG)
     y = {"field": "runtime", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 140}}
     told = _told("runtime", "median", "5 to 95 %", "25 to 75 %", "samples")
     return {
@@ -133,14 +143,14 @@ def _lines(
 
 
 def _sweep(by_runtime: _Colours, axis: str) -> Spec:
-    x = _quantity("number", axis, scale={"type": "log", "base": 2}, axis={"format": "~d", "tickCount": 8})
+    x = _quantity("number", axis, scale={"type": "log", "base": 2}, axis={"format": "~d", "tickMinStep": 1})
     y = _time("time", "time per sample", scale=LOG)
     return _lines(by_runtime, f"Time per sample against {axis}", x, y, _told("runtime", "number", "told"))
 
 
 def _start(by_runtime: _Colours) -> Spec:
     x = _quantity("calls", "calls", scale=LOG, axis={"format": "~s", "tickCount": 8})
-    y = _time("time", "until they are done, starting included", scale=LOG)
+    y = _time("time", "total time", scale=LOG)
     words = "Time until so many calls are done, loading and compiling included"
     return _lines(by_runtime, words, x, y, _told("runtime", "calls", "told"), signs=False)
 
@@ -149,7 +159,9 @@ def _training(by_runtime: _Colours, over: str, field: str, title: str, scale: Sp
     x = _quantity(over, over, scale=LOG if over == "step" else {}, axis={"format": "~d", "tickMinStep": 1})
     y = _quantity(field, title, scale=scale)
     words, told = f"{title} against {over}", _told("runtime", over, field)
-    return _lines(by_runtime, words, x, y, told, over == "epoch", strokeDash=by_runtime.channel())
+    return _lines(
+        by_runtime, words, x, y, told, over == "epoch", strokeDash=by_runtime.channel(), strokeWidth=by_runtime.widths()
+    )
 
 
 def _scaling(by_runtime: _Colours) -> Spec:

@@ -173,10 +173,14 @@
 
   // ---- pictures
   const values = {
-    ratios: () => strip(cell => ({
-      ratio: cell.ratio, low: cell.low ?? cell.ratio, high: cell.high ?? cell.ratio, median: time(cell.median),
-      interval: cell.low === null ? "unknown" : `${cell.low} to ${cell.high}`,
-    })),
+    ratios: () => { // an interval that reaches far beyond all signs would leave no room for them
+      const found = strip(cell => ({
+        ratio: cell.ratio, low: cell.low ?? cell.ratio, high: cell.high ?? cell.ratio, median: time(cell.median),
+        interval: cell.low === null ? "unknown" : `${cell.low} to ${cell.high}`,
+      }));
+      const most = 1.5 * Math.max(...found.map(each => each.ratio));
+      return found.map(each => ({ ...each, low: Math.max(each.low, 0.5), high: Math.min(each.high, most) }));
+    },
     memory: () => strip(cell => cell.memory === null ? null : { memory: cell.memory }),
     roofline: () => shown().flatMap(cellsOf).filter(cell => cell.intensity && cell.rate),
     phases: () => data.phases.filter(isOther).flatMap(({ title, parts }) =>
@@ -221,12 +225,47 @@
     scaling: () => byTitle(data.scaling, "scaling", each => [each]),
   };
 
+  // Ticks of logarithmic axes at 1, 2, 5 or whole powers of ten, those of counts where something is; legends of what is there.
+  const ticks = (low, high) => {
+    const steps = high / low < 30 ? [1, 2, 5] : high / low < 1e3 ? [1, 3] : [1];
+    const every = Math.max(1, Math.ceil(Math.log10(high / low) / 7));
+    const found = [];
+    for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power++) {
+      if (power % every === 0) found.push(...steps.map(step => +`${step}e${power}`));
+    }
+    return found.filter(tick => tick >= low / 1.001 && tick <= high * 1.001);
+  };
+  const fit = (spec, rows, width) => {
+    const channels = [spec, ...(spec.layer ?? [])].flatMap(each => each.data ? [] : Object.entries(each.encoding ?? {}));
+    const there = new Set(rows.map(row => row.runtime));
+    for (const [, channel] of channels) {
+      if (channel.legend) Object.assign(channel.legend, { columns: Math.max(2, Math.floor(width / 110)) });
+      if (channel.legend && channel.field === "runtime") channel.legend.values = data.runtimes.filter(each => there.has(each));
+    }
+    for (const by of ["x", "y"]) {
+      const of = channels.filter(([name, channel]) => (name === by || name === by + "2") && channel.field);
+      const axis = of.find(([, channel]) => channel.axis)?.[1];
+      const all = of.flatMap(([, channel]) => rows.map(row => row[channel.field])).filter(Number.isFinite);
+      if (!axis || !all.length) continue;
+      const [low, high] = [Math.min(...all), Math.max(...all)];
+      const set = values => { for (const [, channel] of of) if (channel.axis) channel.axis.values = values; };
+      if (axis.axis.tickMinStep) set([...new Set(all)].sort((a, b) => a - b).filter((_, i, some) => some.length < 13 || i % Math.ceil(some.length / 12) === 0));
+      else if (axis.scale?.type === "log") {
+        const scale = { domain: [low / 1.15, high * 1.15], nice: false };
+        for (const [, channel] of of) if (channel.scale) Object.assign(channel.scale, scale);
+        const found = ticks(...scale.domain);
+        if (found.length > 1) set(found);
+      }
+    }
+  };
+
   const draw = (box, name, rows) => {
     box.replaceChildren();
     if (!rows.length) { box.textContent = "Nothing to draw: no cell of this choice has the numbers."; return Promise.resolve(); }
     const spec = structuredClone(data.specs[name]);
     spec.data = { name: "cells", values: rows };
     if (spec.height.step) spec.height = spec.height.step * new Set(rows.map(row => row[spec.encoding.y.field])).size;
+    fit(spec, rows, box.clientWidth);
     if (name === "roofline") spec.datasets = { roofs: roofs(rows) };
     return vegaEmbed(box, spec, { renderer: "svg", actions: false, ast: true, config: config(), defaultStyle: false, tooltip: { theme: isDark() ? "dark" : "light" } })
       .catch(error => { box.textContent = `This picture could not be drawn: ${error.message}`; });
