@@ -59,11 +59,11 @@ def _tie(first: Row, ties: Sequence[Row]) -> Verdict:
     close = [row for row in ties if row["ratio_high"] <= SCATTER * row["ratio_low"]]
     vague = [row for row in ties if row not in close]
     winners = (first, *ties)
-    scattered = f"of {_listed(vague)} the times scatter too much to tell" if vague else ""
+    scattered = f"{_listed(vague)}, whose times scatter" if vague else ""
     if close:
-        words = f" cannot be told apart ({_by(close[-1])}): a tie; {equal(winners)}"
-        return Verdict("tie", winners, _listed((first, *close)), "; ".join(filter(None, (words, scattered))))
-    words = f" perhaps: a tie, as {scattered}; {equal(winners)}"
+        words = f" cannot be told apart ({_by(close[-1])}): a tie{f', nor can {scattered}' if vague else ''}"
+        return Verdict("tie", winners, _listed((first, *close)), f"{words}; {equal(winners)}")
+    words = f" leads by its median, but cannot be told apart from {scattered}: a tie; {equal(winners)}"
     return Verdict("tie", winners, printable(label(first)), words)
 
 

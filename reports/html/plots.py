@@ -13,6 +13,7 @@ TIME = "datum.value < 1e3 ? format(datum.value, '.3~r') + ' µs' : datum.value <
 TIME += "format(datum.value / 1e3, '.3~r') + ' ms' : format(datum.value / 1e6, ',.3~r') + ' s'"
 TIME_AXIS = {"labelExpr": TIME, "tickCount": 5, "labelOverlap": True}
 LOG = {"type": "log"}
+WIDTH = {"field": "width", "type": "quantitative", "scale": None, "legend": None}  # of curves that lie on one another
 
 
 def specs(runtimes: Sequence[str]) -> dict[str, Spec]:
@@ -42,16 +43,6 @@ class _Colours:
     def channel(self, legend: bool = True, **more: Any) -> Spec:
         told = {"title": None, "orient": "top", "columns": 4, "symbolLimit": 0} if legend else None
         return {"field": "runtime", "type": "nominal", "scale": {"domain": self.domain}, "legend": told, **more}
-
-    def widths(self) -> Spec:
-        """Curves that lie on one another, each thinner than the one below."""
-        widths = [max(6 - 0.8 * place, 1.2) for place in range(len(self.domain))]
-        return {
-            "field": "runtime",
-            "type": "nominal",
-            "scale": {"domain": self.domain, "range": widths},
-            "legend": None,
-        }
 
     def both(self, legend: bool = True) -> Spec:
         return {"color": self.channel(legend), "shape": self.channel(legend)}
@@ -159,9 +150,7 @@ def _training(by_runtime: _Colours, over: str, field: str, title: str, scale: Sp
     x = _quantity(over, over, scale=LOG if over == "step" else {}, axis={"format": "~d", "tickMinStep": 1})
     y = _quantity(field, title, scale=scale)
     words, told = f"{title} against {over}", _told("runtime", over, field)
-    return _lines(
-        by_runtime, words, x, y, told, over == "epoch", strokeDash=by_runtime.channel(), strokeWidth=by_runtime.widths()
-    )
+    return _lines(by_runtime, words, x, y, told, over == "epoch", strokeDash=by_runtime.channel(), strokeWidth=WIDTH)
 
 
 def _scaling(by_runtime: _Colours) -> Spec:

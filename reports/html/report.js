@@ -203,7 +203,8 @@
       points.map(([number, us]) => ({ runtime: data.runtimes[t], number, time: us, told: time(us) }))) }));
   const CALLS = [...Array(25).keys()].map(i => Math.round(10 ** (i / 4)));
   const byTitle = (found, spec, make) => Object.entries(Object.groupBy(found.filter(isOther), each => each.title))
-    .map(([title, some]) => ({ title, spec, values: some.flatMap(make) }));
+    .map(([title, some]) => ({ title, spec, values: some.flatMap((each, place) =>
+      make(each).map(row => ({ runtime: each.runtime, width: Math.max(5 - 0.9 * place, 1.3), ...row }))) }));
   const multiples = {
     batch: () => sweep("batch"),
     threads: () => sweep("threads"),
@@ -219,8 +220,8 @@
       })),
     })),
     training: () => [
-      ...byTitle(data.training, "loss", each => each.loss.map(([step, loss]) => ({ runtime: each.runtime, step, loss }))),
-      ...byTitle(data.training, "accuracy", each => each.accuracy.map(([epoch, accuracy]) => ({ runtime: each.runtime, epoch, accuracy }))),
+      ...byTitle(data.training, "loss", each => each.loss.map(([step, loss]) => ({ step, loss }))),
+      ...byTitle(data.training, "accuracy", each => each.accuracy.map(([epoch, accuracy]) => ({ epoch, accuracy }))),
     ],
     scaling: () => byTitle(data.scaling, "scaling", each => [each]),
   };
@@ -236,7 +237,7 @@
     return found.filter(tick => tick >= low / 1.001 && tick <= high * 1.001);
   };
   const fit = (spec, rows, width) => {
-    const channels = [spec, ...(spec.layer ?? [])].flatMap(each => each.data ? [] : Object.entries(each.encoding ?? {}));
+    const channels = [spec, ...(spec.layer ?? [])].flatMap(each => each !== spec && each.data ? [] : Object.entries(each.encoding ?? {}));
     const there = new Set(rows.map(row => row.runtime));
     for (const [, channel] of channels) {
       if (channel.legend) Object.assign(channel.legend, { columns: Math.max(2, Math.floor(width / 110)) });
