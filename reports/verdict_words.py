@@ -39,7 +39,9 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     ranked = [row for row in rows if is_ranked(row)]
     if not ranked:
         return Verdict("none", (), "none passed", _others(rows, ": "))
-    first = ranked[0]
+    # Of rows as fast as one another to the last digit, the one that the others were compared with is the first.
+    first = next((row for row in ranked if row["ratio_low"] == 1 == row["ratio_high"]), ranked[0])
+    ranked = [first, *(row for row in ranked if row is not first)]
     if len(ranked) == 1:
         words = f" alone passed, {seconds(first['median_s'])}; {equal([first])}{_others(rows[1:], '; ')}"
         return Verdict("alone", (first,), printable(label(first)), words)

@@ -174,6 +174,13 @@ def suite(
     return made
 
 
+def ten_thousand() -> list[dict[str, Any]]:
+    """As many cells as a report must stand: forty networks on seven runtimes."""
+    models = [f"network_number_{number}" for number in range(40)]
+    batches = [2**power for power in range(12)]
+    return suite(models, (*SPEED, "tvm"), tuple(MODES), batches, blocks=3)[:10_000]
+
+
 def training(model: str = "lenet", runtime: str = "torch", *, steps: int = 60, **fields: Any) -> dict[str, Any]:
     """A record of `training.jsonl`: two epochs of a loss that falls."""
     made = record(model, runtime, mode="step", batch=64, times=None, cost=None, data="digits", **fields)
