@@ -14,7 +14,8 @@ EVIL = "<img src=x onerror=alert(1)></script>"
 # The contrast of every text against what lies behind it (WCAG 2.2, 1.4.3), the least first.
 CONTRAST = """() => {
   const numbers = text => (text.match(/[\\d.]+/g) ?? []).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
   const behind = node => {
     for (; node; node = node.parentElement) {
@@ -30,7 +31,8 @@ CONTRAST = """() => {
     if (!walker.currentNode.textContent.trim() || !node.checkVisibility() || node.closest("script, style")) continue;
     const inside = node.closest("svg");
     const style = getComputedStyle(node);
-    const [a, b] = [light(numbers(inside ? style.fill : style.color)), light(behind(inside ? inside.parentElement : node))];
+    const back = behind(inside ? inside.parentElement : node);
+    const [a, b] = [light(numbers(inside ? style.fill : style.color)), light(back)];
     found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), walker.currentNode.textContent.trim().slice(0, 40)]);
   }
   return found.sort((a, b) => a[0] - b[0]);

@@ -132,7 +132,8 @@ def _proofs(content: Content) -> dict[str, dict[str, Any]]:
     for place in (place for line in content.matrix.lines for place in line if place):
         row, record = content.pairs[place.row]
         parity = place.parity
-        told = {name: parity.get(name) for name in ("worst_tensor", "first_wrong", "tensors", "steps")}
+        told = {name: parity.get(name) for name in ("worst_tensor", "first_wrong", "tensors")}
+        told |= {"steps": parity.get("steps") or None}
         told |= {name: _round(parity.get(name)) for name in ("ratio", "rel_l2")}
         told |= {"seeds": [_round(each) for each in parity.get("seeds") or ()], "class": row["class"]}
         told |= {"title": title(row, content.several), "runtime": printable(label(row)), "status": row["status"]}
