@@ -22,6 +22,7 @@ from xbench.cli.match import match
 from xbench.cli.phases import phases
 from xbench.cli.plugin import app as plugin_app
 from xbench.cli.profile import profile
+from xbench.cli.recommend import recommend
 from xbench.cli.scale import scale
 from xbench.cli.show import show
 from xbench.cli.study import study
@@ -42,6 +43,7 @@ app = typer.Typer(
 for command in (convert, check, match, time, phases, profile, load, train, scale, bisect, study, show, compare, doctor):
     app.command(epilog=EPILOG if command is time else None)(command)
 app.command("import")(import_)
+app.command()(recommend)
 app.add_typer(list_app, name="list")
 app.add_typer(plugin_app, name="plugin")
 app.add_typer(env_app, name="env")
