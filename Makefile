@@ -16,7 +16,7 @@ PYTHON := $(BIN)/python
 XBENCH := $(BIN)/xbench
 
 .DEFAULT_GOAL := help
-.PHONY: help env run readme docs node-suite parity studies scaling tuning gpu test check types clean
+.PHONY: help env run readme commands docs node-suite parity studies scaling tuning gpu test check types clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,8 +68,15 @@ tuning: env ## lenet and cifar_vgg, tuned and untuned (a quarter of an hour): do
 scaling: env ## lenet, fcn5_mnist and alexnet_cifar by 1, 2 and 4 workers, in a quiet moment: docs/scaling-figures.md
 	$(PYTHON) benchmarks/scaling.py --pictures docs > docs/scaling-figures.md
 
-docs: env ## docs/commands.md, from the commands' own help
-	$(PYTHON) -P -m typer xbench.cli utils docs --name xbench > docs/commands.md
+commands: env ## docs/commands.md, from the commands' own help
+	@$(PYTHON) -P -m typer xbench.cli utils docs --name xbench > docs/commands.md
+
+docs: commands ## the site: every command that a page shows is run and must print what the page says (minutes)
+	@echo "[1/2] running the commands that the pages show"
+	@XBENCH_CACHE=$(CURDIR)/build/docs-cache $(PYTHON) docs/shown.py
+	@echo "[2/2] making the pages"
+	@$(PYTHON) -m sphinx -b html -W --keep-going -q docs build/site
+	@echo "The site: build/site/index.html"
 
 test: env ## every test
 	$(PYTHON) -m pytest --durations=10 $(PYTEST_ARGS)
