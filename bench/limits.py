@@ -86,8 +86,9 @@ def over(record: Record, limit: Limit, known: float | None) -> str:
     if limit.allows(known):
         return ""
     if limit.percent is None:
-        words = "" if known is None else f"its memory is {known / MB:.4g} MB, over {limit.most / MB:.4g}"
-        return words or "its memory is not known"
+        if known is None:
+            return "its memory is not known" + (": `xbench time` tells it" if "load" in record else "")
+        return f"its memory is {known / MB:.4g} MB, over {limit.most / MB:.4g}"
     most = f"{limit.most * 1e3:.4g}"
     if is_server(record):
         load = record["load"]

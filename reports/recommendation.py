@@ -93,10 +93,11 @@ def verdict(answer: Answer) -> list[str]:
         said = [f"Take {first.cell.label}: {_cost(first, answer.question)}."]
         if len(answer.ranked) > 1:
             second = answer.ranked[1]
-            more = f"{number(second.ratio.value)} times that ({_interval(second)})"
-            said += [
-                f"It is the best with a probability of {_percent(first.chance)}; {second.cell.label} takes {more}."
-            ]
+            many = f"{number(second.ratio.value)} times ({_interval(second)})"
+            beside = f"{second.cell.label} takes {many} as long"
+            if answer.question.scenario in FASTER:
+                beside = f"its rate is {many} that of {second.cell.label}"
+            said += [f"It is the best with a probability of {_percent(first.chance)}; {beside}."]
         else:
             said += ["No other cell may be ranked beside it."]
     return said + even(answer)
@@ -121,7 +122,8 @@ def _nothing(answer: Answer) -> list[str]:
     if answer.relaxations:
         said.append(f"Relax {'; or '.join(_relaxed(each, limits) for each in answer.relaxations)}.")
     elif limited:
-        said.append("What would meet them is not known: measure longer, with --measure.")
+        again = any(cell.few for cell in answer.excluded)
+        said.append(f"What would admit one is not known{': measure longer, with --measure' if again else ''}.")
     return said
 
 

@@ -288,7 +288,7 @@ def test_ties_are_told_as_ties():
         and "c" not in words[0].split("each")[0].split()
     )
     clear = report.verdict(recommend(store[1:], asked()))
-    assert clear[0] == "Take b: 10.1 ms a call." and "probability of > 99 %; c takes 2.97 times that" in clear[1]
+    assert clear[0] == "Take b: 10.1 ms a call." and "probability of > 99 %; c takes 2.97 times (" in clear[1]
 
 
 def test_a_start_counts_with_calls_and_the_break_even_is_told():
@@ -367,7 +367,8 @@ def test_what_is_missing_and_what_was_sampled_too_little_is_measured():
     (case,) = to_measure(answer, True)
     assert (case.runtime, case.batch, case.threads) == ("jax", 8, 2)
     assert long_enough(answer, 2.0) == pytest.approx(1.3 * 299 * 0.01) and long_enough(answer, 9.0) == 9.0
-    assert "measure longer, with --measure" in " ".join(report.verdict(answer)) or answer.relaxations
+    unknown = recommend(store[:1], asked(limits=limits))
+    assert report.verdict(unknown)[1] == "What would admit one is not known: measure longer, with --measure."
 
 
 # ***** loads *****
@@ -416,7 +417,9 @@ def test_a_server_counts_within_the_bound_that_is_asked_for():
 def test_the_memory_of_a_load_is_that_of_the_same_cell():
     store, limits = [loaded("a", "offline"), loaded("b", "offline")], (Limit(MEMORY, 100e6),)
     answer = recommend(store, under("offline", limits=limits), timed=[record("a", memory=60e6)])
-    assert labels(answer.ranked) == ["a"] and answer.excluded[0].why == "its memory is not known"
+    assert (
+        labels(answer.ranked) == ["a"] and answer.excluded[0].why == "its memory is not known: `xbench time` tells it"
+    )
 
 
 # ***** the question *****
