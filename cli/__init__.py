@@ -23,6 +23,7 @@ from xbench.cli.match import match
 from xbench.cli.phases import phases
 from xbench.cli.plugin import app as plugin_app
 from xbench.cli.profile import profile
+from xbench.cli.recommend import recommend
 from xbench.cli.report import report
 from xbench.cli.scale import scale
 from xbench.cli.show import show
@@ -43,7 +44,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(inspect, convert, check, match, time, phases, profile, load, train, scale, bisect, study, show, report),
-    *(compare, doctor),
+    *(recommend, compare, doctor),
 )
 for command in COMMANDS:
     app.command(epilog=EPILOG if command is time else None)(command)
