@@ -8,6 +8,10 @@ import typer
 
 from xbench.cli import _choose as choose
 
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="An .onnx file; or any other word for a model that `xbench time` takes.")
+]
+Batch = Annotated[int | None, typer.Option(help="Batch size that shapes and memory are shown for. Default: 1.", min=1)]
 Runtimes = Annotated[
     list[str] | None,
     typer.Option(
@@ -23,14 +27,9 @@ Layers = Annotated[
 
 
 def inspect(
-    model: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="An .onnx file; or any other word for a model that `xbench time` takes."),
-    ],
+    model: File,
     runtime: Runtimes = None,
-    batch: Annotated[
-        int | None, typer.Option(help="Batch size that shapes and memory are shown for. Default: 1.", min=1)
-    ] = None,
+    batch: Batch = None,
     device: choose.DeviceWord = "cpu",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
