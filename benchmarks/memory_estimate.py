@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-NETWORKS = {"lenet": (64, 1024), "alexnet_cifar": (64, 1024), "mobilenet_v2": (2, 32)}
+NETWORKS = {"lenet": (64, 1024), "alexnet_cifar": (64, 1024)}
 RUNTIMES = ("onnxruntime", "openvino", "torch")
 MIB = 2**20
 

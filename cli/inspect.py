@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -68,9 +68,13 @@ def inspect(
         facts = inspection.inspect(words[0], targets, batch, device, not quick, bar.say)
     if as_json:
         typer.echo(json.dumps(facts, indent=1, allow_nan=False))
-        return
+    else:
+        _print(facts, None if everything else layers)
+
+
+def _print(facts: dict[str, Any], layers: int | None) -> None:
     from rich.console import Console
 
     from xbench.reports.inspection import show
 
-    show(facts, Console() if sys.stdout.isatty() else Console(width=160), None if everything else layers)
+    show(facts, Console() if sys.stdout.isatty() else Console(width=160), layers)
