@@ -88,7 +88,7 @@ def check(
         progress: Called with a line for every cell that is done; `True` prints them on stderr.
 
     Returns:
-        One row a cell: `model`, `runtime`, `mode`, `status` (PASS, FAIL, UNVERIFIED, UNSUPPORTED, OOM, TIMEOUT, CRASH),
+        One row a cell, with `model`, `runtime`, `mode`, `status` (PASS, FAIL, UNVERIFIED, UNSUPPORTED, OOM, TIMEOUT, CRASH),
         `class` (the arithmetic that explains the error), `ratio` (the worst error in float32 noise floors) in
         `worst_tensor`, `first_wrong` (the first wrong ONNX tensor), `certificate` (what the runtime holds), `message`.
 
@@ -163,7 +163,7 @@ def time(
         progress: As of `check`.
 
     Returns:
-        One row a cell with the columns of docs/results.md, "Rows"; times are in seconds, and None unless `status` is
+        One row a cell, with the columns of docs/results.md, "Rows"; times are in seconds, and None unless `status` is
         PASS.
 
     Raises:
@@ -213,7 +213,7 @@ def convert(
         progress: As of `check`.
 
     Returns:
-        One row a model and runtime: `model`, `runtime`, `status` (CONVERTED, UNSUPPORTED, CRASH, TIMEOUT, OOM),
+        One row a model and runtime, with `model`, `runtime`, `status` (CONVERTED, UNSUPPORTED, CRASH, TIMEOUT, OOM),
         `operators` (those that the runtime lacks, and how often they occur), `message`, `seconds`, `folder`, and with
         `to` the `files`.
 
@@ -229,7 +229,7 @@ def convert(
 
 
 def read(out: str | Path = "xbench-results") -> Records:
-    """The results that a folder holds: `xbench show`.
+    """The results that a folder holds: `xbench show`. Lines that are damaged are left out, with a warning.
 
     Args:
         out: Folder of the results.
@@ -238,11 +238,15 @@ def read(out: str | Path = "xbench-results") -> Records:
         One row a cell, as of `time`.
 
     Raises:
-        XBenchError: there are none, or the file is damaged.
+        XBenchError: there are none, or the file cannot be read.
     """
+    import warnings
     from pathlib import Path
 
     from xbench import records, reports
     from xbench.bench import results
 
-    return records.timed(reports.rows(results.read(Path(out) / results.FILE)))
+    found, problems = results.salvage(Path(out) / results.FILE)
+    for problem in problems:
+        warnings.warn(f"skipped {problem}", stacklevel=2)
+    return records.timed(reports.rows(found))
