@@ -88,8 +88,8 @@ def check(
         progress: Called with a line for every cell that is done; `True` prints them on stderr.
 
     Returns:
-        One row a cell, with `model`, `runtime`, `mode`, `status` (PASS, FAIL, UNVERIFIED, UNSUPPORTED, OOM, TIMEOUT, CRASH),
-        `class` (the arithmetic that explains the error), `ratio` (the worst error in float32 noise floors) in
+        One row a cell, with `model`, `runtime`, `mode`, `status` (PASS, FAIL, UNVERIFIED, UNSUPPORTED, OOM, TIMEOUT or
+        CRASH), `class` (the arithmetic that explains the error), `ratio` (the worst error in float32 noise floors) in
         `worst_tensor`, `first_wrong` (the first wrong ONNX tensor), `certificate` (what the runtime holds), `message`.
 
     Raises:
