@@ -40,6 +40,8 @@ def report(
     for words in problems:
         typer.echo(f"xbench: skipped {words}", err=True)
     chosen = {name: words for name, words in (("model", model), ("runtime", runtime), ("mode", mode)) if words}
+    for column, given_words in chosen.items():
+        _name_unknown(column, given_words, [record for some in found.values() for record in some])
     text = page(found.pop(""), found, title=title, problems=problems, chosen=chosen)
     try:
         output.write_text(text, encoding="utf-8")
@@ -56,3 +58,11 @@ def _read(paths: list[Path]) -> tuple[list[Record], list[str]]:
         records += some
         problems += told
     return sorted(records, key=lambda record: str(record.get("time") or "")) if len(paths) > 1 else records, problems
+
+
+def _name_unknown(name: str, words: list[str], records: list[Record]) -> None:
+    """A line on stderr for each word that no record has."""
+    known = sorted({record["case"][name] for record in records})
+    for word in words:
+        if word not in known:
+            typer.echo(f"no {name} {word!r} among the results; there is: {', '.join(known) or 'none'}", err=True)

@@ -138,7 +138,8 @@ def _row(cell: Cell, record: Record, ratio: Row) -> Row:
     row: Row = dict.fromkeys(COLUMNS) | {"machine": machine}
     row |= {name: value for name, value in dataclasses.asdict(case).items() if name in row}
     row |= {name: record.get(name) for name in ("status", "autodiff", "note", "message", "time")}
-    row["class"] = (record.get("parity") or {}).get("class")
+    found = (record.get("parity") or {}).get("class")
+    row["class"] = found if isinstance(found, str) else None
     if _is_timed(record):
         times = record["times"]
         names = ("median_s", "low_s", "high_s", "converged", "compile_s", "load_s", "first_s", "anew_s")

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from xbench.bench import XBenchError
 from xbench.bench.results import VERSION, StoreError, encode
+from xbench.bench.schema import problem
 from xbench.cli.report import report
 from xbench.reports import break_even, formats, grouped, pairs, rows, sweeps
 from xbench.reports.distribution import distribution
@@ -296,7 +297,7 @@ def test_specifications_are_valid_vega_lite(html):
 def test_tables_say_what_they_are_to_a_screen_reader(html):
     html = html.partition("<script")[0]
     assert 10 < len(re.findall(r"<table\b", html)) == len(re.findall(r"<caption\b", html))
-    assert "<html lang=en>" in html and not re.search(r"<th(?! scope=)[ >]", html)
+    assert "<html lang=en>" in html and not re.search(r"<th(?![^>]* scope=)[ >]", html)
 
 
 def test_an_empty_store_is_a_page_that_says_so():
@@ -358,6 +359,33 @@ def test_lines_that_cannot_be_read_are_skipped_counted_and_shown(run, tmp_path):
     assert "2 lines of the store could not be read" in text and "line 2" in text
     assert error.count("xbench: skipped") == 2
     assert len(Reader(text).data["cells"]) == 2
+
+
+def test_a_word_that_no_record_has_is_named(run, tmp_path):
+    stores.write(tmp_path, [stores.record()])
+    text, error = run("--out", tmp_path, "--model", "lenett")
+    assert (
+        "no model 'lenett' among the results; there is: lenet" in error and "No cell of this store was chosen" in text
+    )
+
+
+DAMAGE = [None, "x", -1, 1e999, [], [{}], {"a": [None]}]
+
+
+@pytest.mark.parametrize("name", ["parity", "cost", "tuning", "versions", "machine", "training", "phases"])
+def test_records_that_are_damaged_within_do_not_stop_the_report(name):
+    """Every field of a record in turn is of another kind, as far as the store's reader lets it pass."""
+    made = {"training": stores.training, "phases": stores.phases}.get(name, stores.record)
+    whole = made(tune="max", tuning={"seconds": 1.0}) if name == "tuning" else made()
+    for field in [None, *(whole[name] or {})]:
+        for value in DAMAGE:
+            broken = {**whole, name: value if field is None else {**whole[name], field: value}}
+            if problem(broken):
+                continue
+            if name in FILES:
+                assert page([stores.record()], {name: [broken, made(runtime="jax")]})
+            else:
+                assert page([broken, stores.record(runtime="jax")])
 
 
 def test_older_formats_are_shown_and_newer_ones_refused(run, tmp_path):

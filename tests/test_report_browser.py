@@ -224,11 +224,14 @@ def test_names_with_html_in_them_are_shown_as_they_are(opened, file):
     assert page.get_by_role("button", name=EVIL).count() == 1
 
 
-def test_paper_has_all_of_it(opened, file):
-    page = opened(file)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_paper_has_all_of_it_in_black_on_white(opened, file, scheme):
+    page = opened(file, color_scheme=scheme)
+    draw_all(page)
     page.emulate_media(media="print")
     assert not page.locator("#filters").is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate(CONTRAST)[0][0] >= 4.5
     pdf = page.pdf(prefer_css_page_size=True)
     assert pdf.startswith(b"%PDF") and len(re.findall(rb"/Type\s*/Page\b", pdf)) > 5
 

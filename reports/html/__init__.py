@@ -6,6 +6,7 @@ filters, sorting and pictures.
 """
 
 import base64
+import functools
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from xbench.reports import pairs
 from xbench.reports.formats import printable, seconds
 from xbench.reports.formats import title as heading
 from xbench.reports.html.content import Content, where
-from xbench.reports.html.others import FILES, KINDS, latest, tables
+from xbench.reports.html.others import FILES, KINDS, readable, tables
 from xbench.reports.html.values import Index, script_json, values
 
 HERE = Path(__file__).parent
@@ -47,27 +48,26 @@ def page(
         XBenchError: a library that the report is made with is missing.
     """
     try:
-        import jinja2
-
-        bundle = _bundle()
+        import jinja2  # noqa: F401
+        import vl_convert  # noqa: F401
     except ImportError as error:
         raise XBenchError(MISSING) from error
     content = _content(records, files or {}, problems, chosen or {})
     index = Index(content)
-    scripts = [(HERE / "report.js").read_text(), _harmless(bundle)]
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.globals |= _words(content)
-    return environment.get_template("report.html.j2").render(
-        title=printable(title) or "Where does each network run best?",
-        content=content,
-        index=index,
-        others={name: tables(name, some) for name, some in content.files.items() if some},
-        data=script_json(values(content, index)),
-        scripts=scripts,
-        policy=f"{NO_NETWORK}; script-src {' '.join(map(_digest, scripts))}",
-        css=(HERE / "report.css").read_text(),
+    scripts = [(HERE / "report.js").read_text(), _bundle()]
+    return str(
+        _template().render(
+            chosen="; ".join(f"{of} {printable(', '.join(words))}" for of, words in (chosen or {}).items() if words),
+            title=printable(title) or "Where does each network run best?",
+            content=content,
+            index=index,
+            others={name: tables(name, some) for name, some in content.files.items() if some},
+            data=script_json(values(content, index)),
+            scripts=scripts,
+            policy=f"{NO_NETWORK}; script-src {' '.join(map(_digest, scripts))}",
+            css=(HERE / "report.css").read_text(),
+            **_words(content),
+        )
     )
 
 
@@ -95,11 +95,15 @@ def _content(
 ) -> Content:
     """Ratios are to the fastest of all, whatever is chosen to be shown."""
     found = [pair for pair in pairs(records) if all(not words or pair[0][of] in words for of, words in chosen.items())]
-    rest = {
-        name: [each for each in some if all(not words or each["case"][of] in words for of, words in chosen.items())]
-        for name, some in latest({name: files.get(name, ()) for name in FILES}).items()
-    }
-    return Content(found, rest, [printable(each) for each in problems])
+    rest, told = {}, [*problems]
+    for name in FILES:
+        rest[name], wrong = readable(name, [each for each in files.get(name, ()) if _is_chosen(each, chosen)])
+        told += wrong
+    return Content(found, rest, [printable(each) for each in told])
+
+
+def _is_chosen(record: Record, chosen: Mapping[str, Sequence[str]]) -> bool:
+    return all(not words or record["case"][of] in words for of, words in chosen.items())
 
 
 def facts(content: Content) -> list[tuple[str, dict[str, Any]]]:
@@ -114,11 +118,21 @@ def facts(content: Content) -> list[tuple[str, dict[str, Any]]]:
     return [(str(number), words) for number, words in enumerate(found.values(), 1)]
 
 
+@functools.cache
+def _template() -> Any:
+    import jinja2
+
+    loader = jinja2.FileSystemLoader(HERE)
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template("report.html.j2")
+
+
+@functools.cache
 def _bundle() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script."""
     import vl_convert
 
-    return vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its annotations make optional ones required
+    return _harmless(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # its annotations make it required
 
 
 def _harmless(script: str) -> str:

@@ -11,7 +11,7 @@ from xbench.reports.break_even import ahead_from, sentence, steps, tuning_rows
 from xbench.reports.cost import joules, percent, size
 from xbench.reports.distribution import distribution
 from xbench.reports.formats import HEADER, cells, conditions, has_machines, label, number, printable, remark, seconds
-from xbench.reports.heat import Matrix, matrix
+from xbench.reports.heat import Matrix, matrix, proof
 from xbench.reports.sweeps import Sweep, sweeps
 from xbench.reports.verdict_words import Verdict, verdict
 
@@ -183,8 +183,8 @@ class Content:
 
 def _line(row: Row, record: Record, group: Sequence[Row]) -> list[str]:
     """The cells of a row under `HEADER` and `MORE`; no time and no cost beside anything but a proof."""
-    parity = record.get("parity") or {}
-    told = (printable(parity.get("worst_tensor") or ""), number(parity.get("ratio")), remark(row))
+    parity = proof(record)
+    told = (parity.get("worst_tensor", ""), number(parity.get("ratio")), remark(row))
     if not is_ranked(row):
         return [*cells(row), *[""] * (len(MORE) - len(told)), *told]
     bound = f"{percent(row['share_of_attainable'])} {row['bound_by']}" if row["bound_by"] else ""

@@ -1,12 +1,13 @@
 """The tables of what is not in results.jsonl: trainings, phases, layers, loads, several workers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from xbench.bench.schema import Record
 from xbench.reports import load, scaling
 from xbench.reports.formats import label, printable
 from xbench.reports.html.content import Table
+from xbench.reports.html.values import DRAWN, script_json
 from xbench.reports.study import grids_of
 from xbench.reports.study_page import lines, remarks
 from xbench.studies import Part
@@ -61,6 +62,18 @@ def _workers(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
     return found
 
 
-def latest(records: Mapping[str, Sequence[Record]]) -> dict[str, list[Record]]:
-    """The last record of each key, file by file."""
-    return {name: list({each["key"]: each for each in some}.values()) for name, some in records.items()}
+def readable(name: str, records: Sequence[Record]) -> tuple[list[Record], list[str]]:
+    """The last record of each key that can be shown, and a sentence of each that cannot: what a store's reader asks of
+    a record is what all files have in common, and what a section shows of it may be missing or of another kind."""
+    found: list[Record] = []
+    problems: list[str] = []
+    for record in {each["key"]: each for each in records}.values():
+        try:
+            tables(name, [record])
+            script_json(DRAWN[name]([record]) if name in DRAWN else None)
+            found.append(record)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            case = record["case"]
+            what = f"{case['model']} on {case['runtime']} ({type(error).__name__}: {error})"
+            problems.append(f"{FILES[name]}: not what a record of {name} holds: {what}")
+    return found, problems

@@ -150,23 +150,19 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.scheme ?? (dark.matches ? "dark" : "light")) === "dark";
   const name = () => { $("#scheme").textContent = isDark() ? "Light" : "Dark"; };
-  $("#scheme").addEventListener("click", () => { root.dataset.scheme = isDark() ? "light" : "dark"; name(); redraw(true); });
-  dark.addEventListener("change", () => { name(); redraw(true); });
+  $("#scheme").addEventListener("click", () => { root.dataset.scheme = isDark() ? "light" : "dark"; name(); });
+  dark.addEventListener("change", name);
   name();
-  const PALETTES = { // told apart by the colour-blind, at 3:1 or more against the page; signs differ as well
-    light: ["#0b6bb0", "#c4500c", "#0a7d5a", "#a3397f", "#6b5b00", "#5b4bb5", "#3f7f93", "#8a3b2c", "#4d4d4d", "#2f7d1e"],
-    dark: ["#6db7f2", "#f08a4b", "#4fc79b", "#e58ac4", "#d9c14a", "#a99bf5", "#7fc4d6", "#e08b7b", "#b5b5b5", "#8fd07c"],
-  };
   const SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left"];
   const config = () => {
-    const css = getComputedStyle(root);
-    const [ink, dim, line, faint] = ["--ink", "--dim", "--line", "--faint"].map(key => css.getPropertyValue(key).trim());
+    // Variables of the style sheet: pictures follow the scheme, and paper, without being drawn again.
+    const [ink, dim, line, faint] = ["ink", "dim", "line", "faint"].map(each => `var(--${each})`);
     const font = getComputedStyle(document.body).fontFamily;
     return {
       background: "transparent", font, view: { stroke: null },
       axis: { labelColor: dim, titleColor: dim, titleFontWeight: "normal", gridColor: faint, domainColor: line, tickColor: line, labelFontSize: 11, titleFontSize: 11 },
       legend: { labelColor: ink, labelFontSize: 11, symbolSize: 60, rowPadding: 1, columnPadding: 12, offset: 4 },
-      range: { category: PALETTES[isDark() ? "dark" : "light"], symbol: SHAPES }, text: { color: ink },
+      range: { category: [...Array(10).keys()].map(i => `var(--c${i})`), symbol: SHAPES }, text: { color: ink },
       rule: { color: dim }, line: { color: dim }, bar: { color: dim },
     };
   };
@@ -202,7 +198,8 @@
     .map(each => ({ title: each.title, spec: kind, values: each.lines.filter(([t]) => !chosen.t.has(t)).flatMap(([t, points]) =>
       points.map(([number, us]) => ({ runtime: data.runtimes[t], number, time: us, told: time(us) }))) }));
   const CALLS = [...Array(25).keys()].map(i => Math.round(10 ** (i / 4)));
-  const byTitle = (found, spec, make) => Object.entries(Object.groupBy(found.filter(isOther), each => each.title))
+  const byTitle = (found, spec, make) => [...new Set(found.map(each => each.title))]
+    .map(title => [title, found.filter(each => each.title === title && isOther(each))])
     .map(([title, some]) => ({ title, spec, values: some.flatMap((each, place) =>
       make(each).map(row => ({ runtime: each.runtime, width: Math.max(5 - 0.9 * place, 1.3), ...row }))) }));
   const multiples = {
@@ -268,7 +265,7 @@
     if (spec.height.step) spec.height = spec.height.step * new Set(rows.map(row => row[spec.encoding.y.field])).size;
     fit(spec, rows, box.clientWidth);
     if (name === "roofline") spec.datasets = { roofs: roofs(rows) };
-    return vegaEmbed(box, spec, { renderer: "svg", actions: false, ast: true, config: config(), defaultStyle: false, tooltip: { theme: isDark() ? "dark" : "light" } })
+    return vegaEmbed(box, spec, { renderer: "svg", actions: false, ast: true, config: config(), defaultStyle: false, tooltip: true })
       .catch(error => { box.textContent = `This picture could not be drawn: ${error.message}`; });
   };
   const figure = one => {
@@ -311,6 +308,13 @@
       }
     }, 60);
   }
+  // What has not been looked at is drawn when there is time, because it may be printed; not where it is much.
+  const rest = () => {
+    const next = places.find(place => place.dataset.drawn === undefined && place.clientWidth);
+    if (next) picture(next).then(() => idle(rest));
+  };
+  const idle = window.requestIdleCallback ?? (each => setTimeout(each, 200));
+  addEventListener("load", () => { if (groups.length <= 200) idle(rest); });
   addEventListener("beforeprint", () => { for (const closed of $$("details:not([open])")) closed.open = true; });
   addEventListener("DOMContentLoaded", () => { for (const place of places) seen.observe(place); filter(); reveal(); });
 })();

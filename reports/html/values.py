@@ -75,7 +75,7 @@ def values(content: Content, index: Index) -> dict[str, Any]:
         "threads": _sweeps(content, index, "threads"),
         "proofs": _proofs(content),
     }
-    found |= {name: make(content.files.get(name, ())) for name, make in OTHERS.items()}
+    found |= {name: make(content.files.get(name, ())) for name, make in DRAWN.items()}
     names = ("models", "modes", "devices", "machines", "runtimes")
     return found | {name: getattr(index, name).list for name in names} | {"specs": specs(runtimes)}
 
@@ -135,7 +135,7 @@ def _proofs(content: Content) -> dict[str, dict[str, Any]]:
         told = {name: parity.get(name) for name in ("worst_tensor", "first_wrong", "tensors")}
         told |= {"steps": parity.get("steps") or None}
         told |= {name: _round(parity.get(name)) for name in ("ratio", "rel_l2")}
-        told |= {"seeds": [_round(each) for each in parity.get("seeds") or ()], "class": row["class"]}
+        told |= {"seeds": [_round(each) for each in parity["seeds"]], "class": row["class"]}
         told |= {"title": title(row, content.several), "runtime": printable(label(row)), "status": row["status"]}
         told |= {"message": printable(row["message"] or ""), "command": record.get("command"), "cells": place.cells}
         found[str(place.row)] = {name: value for name, value in told.items() if value not in (None, "", [])}
@@ -194,4 +194,4 @@ def _scaling(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-OTHERS = {"training": _training, "phases": _phases, "scaling": _scaling}
+DRAWN = {"training": _training, "phases": _phases, "scaling": _scaling}
