@@ -317,6 +317,14 @@ def test_ties_are_told_as_ties():
     assert clear[0] == "Take b: 10.1 ms a call." and "probability of > 99 %; c takes 2.97 times (" in clear[1]
 
 
+def test_starts_that_differ_by_a_tenth_are_not_told_apart():
+    """Each was seen once, and a disk's cache makes more than that."""
+    starts = (("a", 1.0), ("b", 1.1), ("c", 9.0))
+    store = [record(name, times={"load_s": start, "first_s": 0.0, "anew_s": None}) for name, start in starts]
+    answer = recommend(store, asked(calls=1))
+    assert labels(answer.tied) == ["a", "b"] and answer.ranked[0].chance < 0.75
+
+
 def test_a_start_counts_with_calls_and_the_break_even_is_told():
     quick = record("quick", 0.02, times={"load_s": 0.1, "compile_s": 0.1, "first_s": 0.3, "anew_s": 0.3})
     slow = record("slow", 0.01, times={"load_s": 1.0, "compile_s": None, "first_s": 0.5, "anew_s": 9.5})
@@ -428,6 +436,7 @@ def test_a_server_counts_within_the_bound_that_is_asked_for():
         loaded("right", "server", rate=200.0, bound_s=0.005),
         loaded("narrow", "server", rate=300.0, bound_s=0.004),
         loaded("narrow", "server", rate=100.0, bound_s=0.001),  # the last, but another suits better
+        loaded("narrow", "server", rate=900.0, bound_s=0.02),
         loaded("lax", "server", rate=900.0, bound_s=0.005, percentile=90.0),
     ]
     answer = recommend(store, under("server", limits=(Limit("p99", 0.005),)))
