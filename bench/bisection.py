@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError
+from xbench.bench import SYNTHETIC, Case, XBenchError
 from xbench.bench.prepare import Exporter
 from xbench.bench.rivals import Rivals, Trial
 from xbench.bench.worker import WorkerFailure
@@ -55,6 +55,7 @@ class Bisection:
     seed: int
     place: Path
     say: Callable[[str], None] = lambda words: None
+    data: str = SYNTHETIC
     nodes: list[dict[str, Any]] = field(default_factory=list)
     _values: dict[bool, Path] = field(default_factory=dict)
     _tried: dict[tuple[str, tuple[int, ...]], Trial | None] = field(default_factory=dict)
@@ -92,7 +93,7 @@ class Bisection:
     # ***** what is run *****
 
     def reference(self, mode: str) -> Path:
-        return self.exporter.reference(self.artifact, mode, self.batch, self.seed, "synthetic")
+        return self.exporter.reference(self.artifact, mode, self.batch, self.seed, self.data)
 
     def whole(self, mode: str) -> Trial:
         return self.rivals.run(self.artifact.folder, mode, self.reference(mode), self._folder())
@@ -246,6 +247,6 @@ def first_wrong(exporter: Exporter, artifact: Artifact, case: Case, timeout: flo
     with tempfile.TemporaryDirectory(prefix="xbench-locate-") as place:
         rivals = Rivals([case], timeout, Path(place))
         try:
-            return Bisection(exporter, artifact, rivals, case.batch, 0, Path(place)).first_wrong()
+            return Bisection(exporter, artifact, rivals, case.batch, 0, Path(place), data=case.data).first_wrong()
         finally:
             rivals.close()

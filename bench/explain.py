@@ -39,7 +39,7 @@ def _of_forward(
     """Mistakes of the operator that makes the first wrong tensor; all tensors are outputs."""
     every = folder / "every"
     every.mkdir()
-    whole = exporter.reference(artifact, "forward", case.batch, 0, "synthetic")
+    whole = exporter.reference(artifact, "forward", case.batch, 0, case.data)
     exporter.call("mark", artifact=str(artifact.folder), reference=str(whole), folder=str(every))
     expected, given = every / REFERENCE, folder / "forward.npz"
     wrong = _answer(case, every, "forward", timeout, logs, expected, given)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xbench import models
-from xbench.bench import SYNTHETIC, XBenchError, samples
+from xbench.bench import GIVEN, SYNTHETIC, XBenchError, live, samples
 from xbench.bench.source import Source, parse
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate
@@ -63,8 +63,11 @@ def reference(
     artifact: str, mode: str, batch: int, seed: int, data: str, steps: int, path: str, precision: str = "fp32"
 ) -> None:
     model = Artifact.read(artifact)
-    synthetic = data == SYNTHETIC
-    drawn = candidate.sample(model, batch, seed) if synthetic else samples.draw(data, model.info, batch, seed)
+    if data == GIVEN:
+        drawn = live.draw(model, batch, seed)
+    else:
+        synthetic = data == SYNTHETIC
+        drawn = candidate.sample(model, batch, seed) if synthetic else samples.draw(data, model.info, batch, seed)
     _write(model, Path(path), mode, [drawn] * steps, precision)
 
 

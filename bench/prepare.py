@@ -65,6 +65,15 @@ class Exporter:
                 self._export(source, temporary)
         return _read(folder)
 
+    def exported(self, word: str, folder: Path) -> Artifact:
+        """The converted model in an empty folder of the caller's, who removes it.
+
+        Raises:
+            XBenchError: as `artifact`.
+        """
+        self._export(parse(word), folder)
+        return _read(folder)
+
     def _export(self, source: Source, folder: Path) -> None:
         """ONNX's own code crashes on some files that pass every check (onnx/onnx#8481), and takes the worker along."""
         file = source.place
@@ -98,9 +107,8 @@ class Exporter:
     ) -> Path:
         """The oracle's results for one batch, from the cache or computed now; of so many training steps on it where the
         mode is step; with the floors of a lower precision, too, where it has some."""
-        steps, kind = (steps, f"step{steps}") if mode == "step" else (1, mode)
-        kind += f"-{precision}" if precision in FLOATS else ""
-        path = artifact.folder / f"reference-{kind}-{data}-b{batch}-s{seed}-v{ORACLE}.npz"
+        steps = steps if mode == "step" else 1
+        path = reference_path(artifact, mode, batch, seed, data, steps, precision)
         if path.exists():  # without waiting for what the exporter is at
             return path
         with self._turn, _clear(f"cannot compute the float64 reference of {artifact.name}"):
@@ -160,6 +168,15 @@ def _clear(what: str) -> Iterator[None]:
 
 ORACLE = 6  # version of the reference files
 FLOATS = ("tf32", "bf16", "fp16")  # below float32: rounding to them can be imitated, and has floors
+
+
+def reference_path(
+    artifact: Artifact, mode: str, batch: int, seed: int, data: str, steps: int = 1, precision: str = "fp32"
+) -> Path:
+    """Where a reference lies."""
+    kind = f"step{steps}" if mode == "step" else mode
+    kind += f"-{precision}" if precision in FLOATS else ""
+    return artifact.folder / f"reference-{kind}-{data}-b{batch}-s{seed}-v{ORACLE}.npz"
 
 
 def converted(artifact: Artifact, runtime: str) -> Path:

@@ -36,8 +36,9 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
         _place_outside(model, folder, arrays)
     else:
         write_weights(folder, arrays)
+        _bring_inside(model)
     ir.save(model, folder / "model.onnx")
-    ir.save(_inference(model), folder / "inference.onnx")
+    ir.save(inference(model), folder / "inference.onnx")
     untrainable = _write_training(folder, model, trainable, facts)
     sizes = {name: int(array.size) for name, array in program.params.items()}
     info = {
@@ -69,6 +70,13 @@ def _write_training(folder: Path, model: ir.Model, trainable: list[str], facts: 
     for mode, file in PARTS.items():
         ir.save(select(step, mode), folder / file)
     return None
+
+
+def _bring_inside(model: ir.Model) -> None:
+    """Holds the weights in the graph: what lay beside somebody's file does not lie beside ours."""
+    for value in model.graph.initializers.values():
+        if isinstance(tensor := value.const_value, ir.ExternalTensor):
+            value.const_value = ir.Tensor(tensor.numpy(), tensor.dtype, shape=tensor.shape, name=tensor.name)
 
 
 def _place_outside(model: ir.Model, folder: Path, arrays: dict[str, dict[str, np.ndarray]]) -> None:
@@ -122,7 +130,7 @@ def _content(folder: Path) -> str:
     return total.hexdigest()[:16]
 
 
-def _inference(model: ir.Model) -> ir.Model:
+def inference(model: ir.Model) -> ir.Model:
     """The graph without Dropout, which does nothing in evaluation; an output keeps its name through Identity."""
     inference = model.clone()
     for node in list(inference.graph):

@@ -9,7 +9,7 @@ import reference
 
 project = "xbench"
 copyright = "the authors of xbench, Apache 2.0"
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = "xbench"
 html_static_path: list[str] = []

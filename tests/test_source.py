@@ -313,3 +313,22 @@ def test_an_onnx_file_trains_alike_where_that_is_asked_for(shell, training):
     assert [row["mode"] for row in json.loads(shell.run("check", file, "--runtime", "jax", "--json").stdout)] == [
         "forward"
     ]
+
+
+def test_a_file_whose_weights_lie_beside_it_runs_everywhere(shell):
+    """As PyTorch writes them: what is larger than a few bytes lies in `net.onnx.data`."""
+    weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((128, 64)).astype("f4"), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 128])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 64])],
+        [weight],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    place = shell.folder / "net.onnx"
+    onnx.save(model, place, save_as_external_data=True, location="net.onnx.data", size_threshold=0)
+    assert (shell.folder / "net.onnx.data").stat().st_size == 4 * 128 * 64
+    told = ("--runtime", "onnxruntime", "--runtime", "torch", "--mode", "forward", "--json")
+    answer = shell.run("check", "net.onnx", *told)
+    assert [row["status"] for row in json.loads(answer.stdout)] == ["PASS", "PASS"], answer.stdout

@@ -1,0 +1,130 @@
+"""For test suites: that a network is the same one on every runtime, or that a file is the network it was made of.
+
+from xbench.testing import assert_same_network
+
+def test_converts(net, images):
+    assert_same_network(net, images, runtimes=["onnxruntime"])
+
+def test_our_export(net, images, tmp_path):
+    export(net, tmp_path / "net.onnx")
+    assert_same_network(net, images, converted=tmp_path / "net.onnx")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xbench.bench.lineup import Parting
+    from xbench.records import Records
+
+__all__ = ["assert_same_network"]
+
+ALLOWED = 64  # noise floors: parity.verdict.LIMITS["fp32"], told without importing it
+
+
+def assert_same_network(
+    module: Any,
+    inputs: Any,
+    runtimes: Sequence[str] | None = None,
+    modes: Sequence[str] = ("forward",),
+    *,
+    converted: str | os.PathLike[str] | None = None,
+    shapes: Sequence[str] | None = None,
+    optimizer: str | None = None,
+    threads: int | None = None,
+    device: str = "cpu",
+    timeout: float = 900,
+    allow_unsupported: bool = False,
+) -> Records:
+    """Assert that runtimes compute what a module computes in float64, within what float32 may lose.
+
+    The module is handed to other processes with its present weights and left as it is, in its mode and on its device;
+    it is compared in evaluation, in the modes `gradient` and `step` in training with dropout switched off. Nothing is
+    kept in the cache.
+
+    Args:
+        module: A `torch.nn.Module` in float32, whose `forward` takes tensors and gives a tensor or a tuple of them.
+        inputs: Arrays or tensors whose values are compared on, the first axis of each the batch; one, a sequence in
+            the order of the arguments of `forward`, or a mapping by their names. The module must take any batch.
+        runtimes: Runtimes, with options after a colon; all installed that have the operators, where there are none.
+        modes: `forward`, `gradient` (loss and gradients of all parameters) or `step` (weights behind two updates). The
+            last two need a module that gives logits: its loss is their mean cross entropy with drawn labels.
+        converted: An ONNX file that you made of this module: the runtimes run that file, and not our own export, and
+            are compared with the module. Forward alone; inputs are matched by name, or else by order.
+        shapes: Sizes of the file's dynamic axes other than the batch, such as `["sequence=128"]`.
+        optimizer: Update rule of mode `step`, such as `"adamw,lr=0.001"`.
+        threads: CPU threads, all where it is not given.
+        device: `cpu` or `cuda`.
+        timeout: Seconds that one job of a worker may take.
+        allow_unsupported: Let a runtime pass that was named and lacks an operator.
+
+    Returns:
+        The rows of all cells, as of `xbench.check`.
+
+    Raises:
+        AssertionError: A runtime computes something else, fails, or lacks an operator; or none could be asked. It names
+            each such runtime, the first wrong ONNX tensor, and how many noise floors the error is.
+        XBenchError: The module cannot be exported or pickled, or the inputs do not fit it; a word means nothing.
+    """
+    __tracebackhide__ = True
+    from xbench import _cells, records
+
+    told = {"threads": threads, "device": device, "layout": "nchw", "precision": "fp32", "steps": 2}
+    file = None if converted is None else Path(converted)
+    rows, parting, name = _cells.compared(module, inputs, runtimes, modes, file, shapes, optimizer, timeout, told)
+    found = records.checked(rows)
+    skipped = allow_unsupported or runtimes is None
+    wrong = [row for row in found if row["status"] != "PASS" and not (skipped and row["status"] == "UNSUPPORTED")]
+    if not wrong and any(row["status"] == "PASS" for row in found):
+        return found
+    raise AssertionError(_message(name, found, wrong or found, parting, file))
+
+
+def _message(
+    name: str, rows: Sequence[Any], wrong: Sequence[Any], parting: Parting | None, converted: Path | None
+) -> str:
+    """What pytest shows: a line on the whole, one for each wrong cell, and how to go on."""
+    cells = "1 comparison" if len(rows) == 1 else f"{len(rows)} comparisons"
+    if not rows:
+        return f"{name}: nothing was compared: no installed runtime has these modes"
+    what = f"{converted} is not the same network as {name}" if converted else f"{name} is not the same network"
+    lines = [f"{what}: {len(wrong)} of {cells} failed", *(f"  {_line(row)}" for row in wrong)]
+    if parting:
+        lines.append(f"the file is wrong itself: {_parted(parting)}")
+    if hint := _hint(wrong, parting, converted):
+        lines.append(hint)
+    return "\n".join(lines)
+
+
+def _line(row: Any) -> str:
+    words = [f"{row['runtime']} {row['mode']}: {row['status']}"]
+    if row["first_wrong"]:
+        words.append(f"first wrong tensor {row['first_wrong']}")
+    if row["ratio"] is not None:
+        words.append(f"{row['worst_tensor']} is off by {row['ratio']:,.0f} float32 noise floors, {ALLOWED} are allowed")
+    elif row["message"]:
+        words.append(row["message"])
+    return ", ".join(words)
+
+
+def _parted(parting: Parting) -> str:
+    words = f"its {parting.tensor} ({parting.op_type}) is the first tensor that the module does not compute"
+    if parting.expected and parting.ratio is not None and parting.ratio != float("inf"):
+        words += f"; compared with {parting.expected} of the module it is off by {parting.ratio:,.0f} noise floors"
+    elif parting.expected:
+        words += f"; the module has {parting.expected} there, of another size"
+    return words
+
+
+def _hint(wrong: Sequence[Any], parting: Parting | None, converted: Path | None) -> str | None:
+    """The command that goes on from here."""
+    failed = [row for row in wrong if row["status"] in ("FAIL", "CRASH")]
+    if not failed or parting:
+        return None
+    model = str(converted) if converted else "MODULE:FACTORY --input NAME:float32:batch,SIZES"
+    command = f"xbench bisect {model} --runtime {failed[0]['runtime']} --mode {failed[0]['mode']}"
+    return f"to cut out the smallest part that shows it: {command}"
