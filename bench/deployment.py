@@ -50,7 +50,7 @@ def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path,
             not compute it, or the folder cannot be written.
     """
     check_folder(folder)
-    case = as_opened(Case(**record["case"]), artifact, record)
+    case = as_opened(Case(**record["case"]), artifact, {"layout": None, "tuning": None} | record)
     how = form(case)
     if record.get("artifact") != artifact.digest:
         raise XBenchError(f"{case.model} is not the model that was measured: measure it again, {record.get('command')}")

@@ -114,6 +114,24 @@ def may_be_told(record: Record, limit: Limit, known: float | None) -> bool:
     return known is None and not (samples and chance.percentile_of(samples, limit.percent)[0] > limit.most)
 
 
+def wrong_load(record: Record) -> str | None:
+    """What keeps the load of a record from being one, or None; the rest of a record is checked where it is read."""
+    load = record.get("load")
+    if not isinstance(load, dict) or not isinstance(load.get("scenario"), str):
+        return "no load with a scenario"
+    for name in ("percentile", "bound_s", "queries_per_s", "samples_per_s", "samples_per_query"):
+        if not (load.get(name) is None or _is_amount(load[name])):
+            return f"load.{name} is no amount: {load[name]!r}"
+    latencies = load.get("latencies")
+    if not (latencies is None or (isinstance(latencies, list) and all(map(_is_amount, latencies)))):
+        return "load.latencies is no list of times"
+    return None
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
 def is_server(record: Record) -> bool:
     return (record.get("load") or {}).get("scenario") == SERVER
 
@@ -155,5 +173,4 @@ def _memory(record: Record, timed: Iterable[Record]) -> float | None:
     if "load" in record:
         record = ([each for each in timed if same(each)] or [record])[-1]
     found: Any = (record.get("cost") or {}).get("peak_memory_bytes")
-    is_number = isinstance(found, int | float) and not isinstance(found, bool)
-    return float(found) if is_number and 0 < found < math.inf else None
+    return float(found) if found and _is_amount(found) else None

@@ -129,7 +129,7 @@ def _one(name: str, word: Any, known: Sequence[Any], usual: Any, what: str, may_
         return usual
     if len(known) == 1:
         return usual if may_measure and usual is not None else known[0]
-    raise XBenchError(f"{what} was measured with more than one {name}, {listed}: say which by --{option}")
+    raise XBenchError(f"{what} was measured with {option} {listed}: say which by --{option}")
 
 
 def _machine(word: str | None, known: Sequence[str], may_measure: bool) -> str | None:

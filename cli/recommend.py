@@ -194,6 +194,8 @@ def _answered(model: str, said: dict[str, Any], more: dict[str, Any], out: Path,
 
 def _read(path: Path, silent: bool = False) -> "list[Record]":
     """The records of a file; what cannot be read is told on stderr, or where it is `silent` left out."""
+    from xbench.bench.limits import wrong_load
+
     try:
         records, problems = salvage(path)
     except StoreError:
@@ -203,6 +205,10 @@ def _read(path: Path, silent: bool = False) -> "list[Record]":
             folder = path.parent
             raise StoreError(f"no loads in {folder}: run `xbench load --out {folder}` first, or --measure") from None
         raise
+    if path.name != FILE:
+        wrong = {id(record): problem for record in records if (problem := wrong_load(record))}
+        problems += [f"a record of {path}: {problem}" for problem in wrong.values()]
+        records = [record for record in records if id(record) not in wrong]
     for problem in () if silent else problems:
         typer.echo(f"xbench: skipped {problem}", err=True)
     if problems and not silent:
@@ -251,12 +257,13 @@ def _deployed(answer: "Answer", folder: Path) -> tuple[list[str] | None, XBenchE
     from xbench.bench.deployment import deploy
     from xbench.bench.prepare import Exporter
 
-    choose.need_torch()
-    record = answer.ranked[0].cell.record
+    record, model = answer.ranked[0].cell.record, answer.question.model
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
         exporter = Exporter(Path(logs))
         try:
-            said = deploy(record, exporter.artifact(answer.question.model), exporter, folder, Path(logs))
+            choose.need_torch()
+            choose.choose_models([model], ())
+            said = deploy(record, exporter.artifact(model), exporter, folder, Path(logs))
             return [*said, f"deployed in {folder}: python {folder}/run.py"], None
         except XBenchError as error:
             return None, error

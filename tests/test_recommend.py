@@ -256,6 +256,32 @@ def test_the_probability_of_two_is_that_of_the_ratio_between_them(same, prior, a
     assert bool(answer.tied) == (expected < 0.975)
 
 
+def test_cells_of_two_sessions_are_told_apart_by_what_sessions_differ_by():
+    """Whoever else ran beside them."""
+    store = [record("a", 0.01), record("x", 0.03), record("b", 0.0105, session="t"), record("y", 0.03, session="t")]
+    answer = recommend(store, asked())
+    expected = stats.t.cdf(math.log(1.05) / (SESSION * math.sqrt(2)), 6)
+    assert labels(answer.ranked)[:2] == ["a", "b"] and answer.ranked[0].chance == pytest.approx(expected, abs=0.04)
+
+
+def test_one_session_that_was_slow_as_a_whole_says_nothing_of_the_order_in_it():
+    """Cells share what their session was: the fastest of one is surely faster than the slowest of it."""
+    store = [record(name, level, session="s") for name, level in (("a", 0.01), ("b", 0.0108))]
+    alone = recommend(store, asked()).ranked[0].chance
+    beside = recommend([*store, record("z", 0.05, session="t")], asked()).ranked[0].chance
+    assert beside == pytest.approx(alone, abs=0.02) and alone > 0.96
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounds_that_differ_make_it_as_unsure_as_the_ratio(seed):
+    store = [record("a", 0.01, 1, noise=0.2, seed=seed), record("b", 0.012, 1, noise=0.2, seed=seed)]
+    answer = recommend(store, asked())
+    ratio = answer.ranked[1].ratio
+    error = math.log(ratio.high / ratio.low) / 2 / 2.447
+    expected = stats.t.cdf(math.log(ratio.value) / error, 6)
+    assert answer.ranked[0].chance == pytest.approx(expected, abs=0.03) and error > 0.06
+
+
 def test_processes_make_it_surer():
     def several(runtime, level):
         made = record(runtime, level)
@@ -289,6 +315,14 @@ def test_ties_are_told_as_ties():
     )
     clear = report.verdict(recommend(store[1:], asked()))
     assert clear[0] == "Take b: 10.1 ms a call." and "probability of > 99 %; c takes 2.97 times (" in clear[1]
+
+
+def test_starts_that_differ_by_a_tenth_are_not_told_apart():
+    """Each was seen once, and a disk's cache makes more than that."""
+    starts = (("a", 1.0), ("b", 1.1), ("c", 9.0))
+    store = [record(name, times={"load_s": start, "first_s": 0.0, "anew_s": None}) for name, start in starts]
+    answer = recommend(store, asked(calls=1))
+    assert labels(answer.tied) == ["a", "b"] and answer.ranked[0].chance < 0.75
 
 
 def test_a_start_counts_with_calls_and_the_break_even_is_told():
@@ -402,6 +436,7 @@ def test_a_server_counts_within_the_bound_that_is_asked_for():
         loaded("right", "server", rate=200.0, bound_s=0.005),
         loaded("narrow", "server", rate=300.0, bound_s=0.004),
         loaded("narrow", "server", rate=100.0, bound_s=0.001),  # the last, but another suits better
+        loaded("narrow", "server", rate=900.0, bound_s=0.02),
         loaded("lax", "server", rate=900.0, bound_s=0.005, percentile=90.0),
     ]
     answer = recommend(store, under("server", limits=(Limit("p99", 0.005),)))
@@ -441,15 +476,23 @@ def test_what_nobody_said_is_what_the_store_has():
         ([], {}, "lenet was never measured here: there is nothing"),
         ([record("a", model="lenett")], {}, "lenet was never measured here: did you mean lenett?"),
         ([record("a", model="vgg")], {}, "lenet was never measured here: there is vgg"),
-        ([record("a"), record("a", batch=2)], {}, "with more than one batch, 2, 8: say which by --batch"),
-        ([record("a"), record("a", threads=1)], {}, "with more than one threads, 1, 2: say which by --threads"),
+        (
+            [record("a"), record("a", batch=2)],
+            {},
+            "lenet forward on cpu, 2 threads was measured with batch 2, 8: say which by --batch",
+        ),
+        (
+            [record("a"), record("a", threads=1)],
+            {},
+            "lenet forward on cpu was measured with threads 1, 2: say which by --threads",
+        ),
         ([record("a")], {"batch": 3}, "was not measured with --batch 3: there is 8 (--measure measures it)"),
         ([record("a")], {"mode": "step"}, "lenet was not measured with --mode step: there is forward"),
         ([record("a")], {"machine": "Sparc"}, "--machine 'Sparc' is none of the store's"),
         (
             [record("a", machine=THERE), record("a", machine={"cpu": "Third", "cpus": 1})],
             {},
-            "more than one machine, Other, 64 CPUs; Third, 1 CPU: say which by --machine",
+            "was measured with machine Other, 64 CPUs; Third, 1 CPU: say which by --machine",
         ),
         (
             [record("a", machine=THERE), record("a", machine={"cpu": "Other", "cpus": 1})],
@@ -569,6 +612,23 @@ def test_lines_that_are_no_records_are_skipped_counted_and_shown(store):
     assert answer.exit_code == 0 and "Take openvino" in answer.stdout
     assert "line 3: not JSON" in answer.stderr and "line 4: not a case" in answer.stderr
     assert "skipped 2 of 4 lines" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        5,
+        None,
+        {"scenario": 3},
+        {"scenario": "offline", "samples_per_s": "many"},
+        {"scenario": "offline", "latencies": [-1]},
+    ],
+)
+def test_a_load_that_is_none_is_skipped(tmp_path, load):
+    open_store(tmp_path, "load.jsonl").append(record("bad", plane="host") | {"load": load}, loaded("good", "offline"))
+    answer = command("lenet", "--scenario", "offline", "--out", tmp_path)
+    assert answer.exit_code == 0 and "Take good: 800 samples a second." in answer.stdout, answer.exception
+    assert "skipped 1 of 2 lines" in answer.stderr and "load" in answer.stderr
 
 
 def test_records_of_the_first_format_are_ranked(tmp_path):
