@@ -16,7 +16,7 @@ PYTHON := $(BIN)/python
 XBENCH := $(BIN)/xbench
 
 .DEFAULT_GOAL := help
-.PHONY: help env run readme commands docs node-suite parity studies scaling tuning gpu test check types clean
+.PHONY: help env run readme screenshots commands docs node-suite parity studies scaling tuning gpu test check types clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ run: env ## the default suite on every runtime: convert, then time, then the tab
 
 readme: env ## the results of the last `make run` into README.md and docs/default-suite.md
 	$(PYTHON) benchmarks/readme.py $(XBENCH)
+
+screenshots: env ## pictures of `xbench report` of the last `make run`: docs/report-light.png and -dark.png (needs Chromium)
+	$(PYTHON) benchmarks/screenshots.py $(XBENCH)
 
 node-suite: env ## ONNX's own operator tests on our tables and on the runtimes: node-suite.json, docs/node-suite.md
 	$(PYTHON) benchmarks/node_suite.py --json node-suite.json --markdown docs/node-suite.md

@@ -57,11 +57,11 @@ def export_module(source: Source, folder: Path) -> None:
         raise XBenchError(f"{source.place} cannot be exported: {plain(error)}") from error
     values = {value.name: value for value in model.graph.inputs}
     given = [models.plain(i) | {"high": _high(i, values.get(i.name))} for i in source.inputs]
-    facts = {"name": source.word, "origin": "module", "seed": 0, "inputs": given, **_training(source, model)}
+    facts = {"name": source.word, "origin": "module", "seed": 0, "inputs": given, **training_of(source, model)}
     write(folder, model, facts)
 
 
-def _training(source: Source, model: ir.Model) -> dict[str, Any]:
+def training_of(source: Source, model: ir.Model) -> dict[str, Any]:
     """How a model that says nothing of it is trained: by the mean cross entropy over the last axis of its first output,
     which has two or three axes, as logits have. Where it has not, it has no loss."""
     shape = model.graph.outputs[0].shape
@@ -88,7 +88,7 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
     try:
         with at_most(path.stat().st_size):
             proto = read(path)
-        _fix_axes(proto, source)
+        fix_axes(proto, source)
         with at_most(stored(proto)):
             model = canonical(proto, path.parent)
             del proto
@@ -103,7 +103,7 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
         _write_file(folder, source, model)
 
 
-def _fix_axes(proto: onnx.ModelProto, source: Source) -> None:
+def fix_axes(proto: onnx.ModelProto, source: Source) -> None:
     """Gives dynamic axes the sizes of `--shape`: by the axis' name, or all of an input by the input's.
 
     Raises:
@@ -145,11 +145,18 @@ def _fix_axis(dim: Any, size: int | str) -> None:
 
 def _write_file(folder: Path, source: Source, model: ir.Model) -> None:
     graph = model.graph
-    given = [_input(source, value) for value in graph.inputs if value.name not in graph.initializers]
+    given = [input_of(source, value) for value in graph.inputs if value.name not in graph.initializers]
+    model.metadata_props[PARAMETERS] = json.dumps(trainable(graph))
+    facts = {"name": source.word, "origin": "onnx", "seed": 0, "inputs": given, **training_of(source, model)}
+    write(folder, model, facts)
+
+
+def trainable(graph: ir.Graph) -> list[str]:
+    """The parameters of a file, which does not say: float32 arrays but running statistics and what decides a shape."""
     statistics = {v.name for n in graph if n.op_type == "BatchNormalization" for v in n.inputs[3:] if v is not None}
     # The scales of a Resize are floats that decide a shape.
     fixed = {value.name for node in graph.all_nodes() for value in _static(node)}
-    weights = [
+    return [
         str(name)
         for name, value in graph.initializers.items()
         if (array := value.const_value) is not None
@@ -157,9 +164,6 @@ def _write_file(folder: Path, source: Source, model: ir.Model) -> None:
         and array.size > 1
         and name not in statistics | fixed
     ]
-    model.metadata_props[PARAMETERS] = json.dumps(weights)
-    facts = {"name": source.word, "origin": "onnx", "seed": 0, "inputs": given, **_training(source, model)}
-    write(folder, model, facts)
 
 
 def _static(node: ir.Node) -> list[ir.Value]:
@@ -168,7 +172,7 @@ def _static(node: ir.Node) -> list[ir.Value]:
     return [value for value in given if value is not None]
 
 
-def _input(source: Source, value: ir.Value) -> dict[str, Any]:
+def input_of(source: Source, value: ir.Value) -> dict[str, Any]:
     """How an input is drawn: its first symbolic axis is the batch, integers stay inside the table they look up."""
     if value.shape is None or value.dtype is None:
         raise XBenchError(f"{source.place}: the shape of input {value.name} is not known: --shape {value.name}=...")

@@ -38,10 +38,10 @@ def answer(
 
 
 def convertible(artifact: str, runtime: str, device: str) -> dict[str, Any]:
-    """Makes a runtime load and compile a converted model for a batch of 2, or says what is missing."""
+    """Makes a runtime load and read a converted model, or says what is missing."""
     model = Artifact.read(artifact)
     name, _ = parse(runtime)
-    load(runtime, model, Options("forward", device, 1))
+    load(runtime, model, Options("forward", device, 1)).read()
     return {"versions": versions(table()[name].packages)}
 
 

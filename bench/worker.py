@@ -25,7 +25,7 @@ from xbench.bench import Case, XBenchError, cache
 
 JOB_FILES = (
     *("jobs", "audit_jobs", "load_jobs", "cost_jobs", "phase_jobs", "layer_jobs", "scale_jobs"),
-    *("train_jobs", "export_jobs", "bisect_jobs"),
+    *("train_jobs", "export_jobs", "bisect_jobs", "inspect_jobs"),
 )
 PR_SET_PDEATHSIG = 1
 # What a step frees stays with the process. By glibc's own rule it is a matter of luck, process by process, whether it

@@ -38,7 +38,7 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
         write_weights(folder, arrays)
         _bring_inside(model)
     ir.save(model, folder / "model.onnx")
-    ir.save(_inference(model), folder / "inference.onnx")
+    ir.save(inference(model), folder / "inference.onnx")
     untrainable = _write_training(folder, model, trainable, facts)
     sizes = {name: int(array.size) for name, array in program.params.items()}
     info = {
@@ -130,7 +130,7 @@ def _content(folder: Path) -> str:
     return total.hexdigest()[:16]
 
 
-def _inference(model: ir.Model) -> ir.Model:
+def inference(model: ir.Model) -> ir.Model:
     """The graph without Dropout, which does nothing in evaluation; an output keeps its name through Identity."""
     inference = model.clone()
     for node in list(inference.graph):

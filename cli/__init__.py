@@ -16,12 +16,15 @@ from xbench.cli.convert import convert
 from xbench.cli.doctor import doctor
 from xbench.cli.env import app as env_app
 from xbench.cli.import_ import import_
+from xbench.cli.inspect import inspect
 from xbench.cli.list import app as list_app
 from xbench.cli.load import load
 from xbench.cli.match import match
 from xbench.cli.phases import phases
 from xbench.cli.plugin import app as plugin_app
 from xbench.cli.profile import profile
+from xbench.cli.recommend import recommend
+from xbench.cli.report import report
 from xbench.cli.scale import scale
 from xbench.cli.show import show
 from xbench.cli.study import study
@@ -39,7 +42,11 @@ app = typer.Typer(
     "PyTorch (or brought as ONNX files), converted to every runtime, proved equal to a float64 oracle, and only then "
     "timed.",
 )
-for command in (convert, check, match, time, phases, profile, load, train, scale, bisect, study, show, compare, doctor):
+COMMANDS = (
+    *(inspect, convert, check, match, time, phases, profile, load, train, scale, bisect, study, show, report),
+    *(recommend, compare, doctor),
+)
+for command in COMMANDS:
     app.command(epilog=EPILOG if command is time else None)(command)
 app.command("import")(import_)
 app.add_typer(list_app, name="list")

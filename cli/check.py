@@ -11,6 +11,7 @@ import typer
 
 from xbench.bench import STEPS, Case
 from xbench.cli import _choose as choose
+from xbench.cli._format import GITHUB, JSON, TABLE, FormatWord, choose_format, summarise
 
 StepCount = Annotated[
     int, typer.Option(help="Training steps of mode step: the loss of each and all weights behind them.", min=1)
@@ -39,6 +40,7 @@ def check(
         typer.Option("--explain", help="Say what a failure looks like: the oracle is computed under each mistake."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
+    format_: FormatWord = None,
 ) -> None:
     """Compare outputs, gradients or trained weights of every runtime with the same network in float64.
 
@@ -49,6 +51,7 @@ def check(
     from xbench import models
     from xbench.bench.suite import cells
 
+    form = choose_format(format_, {"json": as_json}, (TABLE, JSON, GITHUB))
     names = choose.choose_models(model, tuple(models.MODELS), shape, inputs, optimizer)
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "gradient"))
@@ -58,10 +61,7 @@ def check(
     choose.need_torch()
     cases = cells(names, targets, modes, [batch], cell)
     rows, broken = _check(cases, bool(mode), explain, timeout)
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-    elif rows:
-        _print(rows)
+    _give(rows, form)
     raise typer.Exit(2 if broken else int(any(row["status"] not in ("PASS", "UNSUPPORTED") for row in rows)))
 
 
@@ -77,6 +77,17 @@ def _check(cases: Sequence[Case], strict: bool, explain: bool, timeout: float) -
         with closing(Exporter(logs)) as exporter:
             artifact_of = lambda name: choose.exported(exporter, name, broken)  # noqa: E731
             return checking.check(cases, artifact_of, exporter, timeout, logs, bar, strict, explain), broken
+
+
+def _give(rows: list[dict[str, Any]], form: str) -> None:
+    from xbench.reports.github import checks
+
+    if form == JSON:
+        typer.echo(json.dumps(rows, indent=1))
+    elif form == GITHUB:
+        summarise(*checks(rows))
+    elif rows:
+        _print(rows)
 
 
 def _worst(row: dict[str, Any]) -> str:

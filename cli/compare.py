@@ -8,6 +8,7 @@ import typer
 
 from xbench.bench import XBenchError
 from xbench.bench.results import FILE, read
+from xbench.cli import _format as choose
 
 
 def compare(
@@ -18,6 +19,8 @@ def compare(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+    format_: choose.FormatWord = None,
+    output: choose.OutputFile = None,
 ) -> None:
     """Say which cells became slower or faster, and which no longer pass.
 
@@ -26,20 +29,22 @@ def compare(
     passes. Two runs at different times differ by per cents on their own: measure both sides three times or more, in
     turns, `xbench time --rerun --out OLD` and `--out NEW`; every run counts.
     """
-    if as_json and as_markdown:
-        raise XBenchError("--json and --markdown exclude one another: give one of them")
+    form = choose.choose_format(format_, {"json": as_json, "markdown": as_markdown}, choose.FORMATS[:-1])
+    choose.check_output(form, output)
     limit = _share(fail_on)
     sides = [read(folder if folder.is_file() else folder / FILE) for folder in (old, new)]
     from xbench.bench.comparison import compare as compared
     from xbench.reports import changes as report
+    from xbench.reports import github
 
     changes = compared(*sides)
     if not any(change.old and change.new for change in changes):
         raise XBenchError(f"{old} and {new} have no cell in common")
-    if as_json:
-        typer.echo(report.to_json(changes), nl=False)
-    elif as_markdown:
-        typer.echo(report.to_markdown(changes), nl=False)
+    texts = {"json": report.to_json, "csv": report.to_csv, "markdown": report.to_markdown}
+    if form in texts:
+        choose.give(texts[form](changes), output)
+    elif form == "github":
+        choose.summarise(*github.compared(changes, limit))
     else:
         from rich.console import Console
 

@@ -9,6 +9,7 @@ import typer
 
 from xbench.bench import XBenchError
 from xbench.bench.results import FILE, FOLDER, salvage
+from xbench.cli import _format as choose
 
 if TYPE_CHECKING:
     from xbench.reports import Row
@@ -22,6 +23,8 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
+    format_: choose.FormatWord = None,
+    output: choose.OutputFile = None,
     cost: Annotated[bool, typer.Option("--cost", help="The whole cost: time, memory, energy, size.")] = False,
     roofline: Annotated[
         bool, typer.Option("--roofline", help="FLOP/s and bytes, as shares of what this machine can do.")
@@ -35,11 +38,11 @@ def show(
     ] = None,
 ) -> None:
     """Print the results as tables, the fastest first; ratios are to the fastest of all, hidden ones included."""
-    if as_json + as_csv + as_markdown > 1:
-        raise XBenchError("--json, --csv and --markdown exclude one another: give one of them")
-    if cost + roofline + as_json + as_csv > 1:
+    form = choose.choose_format(format_, {"json": as_json, "csv": as_csv, "markdown": as_markdown})
+    choose.check_output(form, output)
+    if cost + roofline + (form in ("json", "csv", "parquet")) > 1:
         raise XBenchError(
-            "--cost and --roofline are two tables: give one of them; --json and --csv hold the columns of both"
+            "--cost and --roofline are two tables: give one of them; --json, --csv and parquet hold the columns of both"
         )
     if plot and plot.suffix not in PICTURES:
         raise XBenchError(f"--plot {plot}: the name must end with one of {', '.join(PICTURES)}")
@@ -55,16 +58,38 @@ def show(
     found = _on(found, machine)
     for name, words in (("model", model), ("runtime", runtime), ("mode", mode)):
         found = _only(found, name, words)
-    if as_json:
-        typer.echo(formats.to_json(found), nl=False)
-    elif as_csv:
-        typer.echo(formats.to_csv(found), nl=False)
-    elif as_markdown:
-        typer.echo(formats.to_markdown(found, view), nl=False)
-    else:
-        _print(found, out, view)
+    _give(found, form, view, out, output)
     if plot:
         _draw(found, plot)
+
+
+def _give(found: "list[Row]", form: str, view: "View", out: Path, output: Path | None) -> None:
+    """Print the rows, or write them to a file."""
+    from xbench.reports import formats, github
+
+    if form == "table":
+        _print(found, out, view)
+    elif form == "github":
+        choose.summarise(*github.times(found, view))
+    elif form == "parquet":
+        assert output is not None
+        _write_parquet(found, output)
+    else:
+        texts = {"json": formats.to_json, "csv": formats.to_csv, "markdown": lambda f: formats.to_markdown(f, view)}
+        choose.give(texts[form](found), output)
+
+
+def _write_parquet(found: "list[Row]", path: Path) -> None:
+    """Raises XBenchError: pyarrow is missing, or the file cannot be written."""
+    from xbench.reports import parquet
+
+    try:
+        parquet.write(found, path)
+    except ImportError as error:
+        raise XBenchError("--format parquet needs pyarrow: pip install 'xbench[parquet]'") from error
+    except OSError as error:
+        raise XBenchError(f"cannot write {path}: {error.strerror or error}") from error
+    typer.echo(f"written to {path}", err=True)
 
 
 def _draw(found: "list[Row]", path: Path) -> None:

@@ -9,6 +9,7 @@ import typer
 from xbench.bench import TUNE_BUDGET
 from xbench.bench.results import FOLDER, open_store
 from xbench.cli import _choose as choose
+from xbench.cli._format import FORMATS, GITHUB, FormatWord, choose_format, give, summarise
 
 Modes = Annotated[
     list[str] | None,
@@ -76,6 +77,7 @@ def time(
     rerun: Rerun = False,
     retry: Retry = False,
     as_json: Json = False,
+    format_: FormatWord = None,
 ) -> None:
     """Check parity, time what passed, and append each cell to the results as soon as it is final.
 
@@ -86,21 +88,20 @@ def time(
     from xbench.bench.session import Protocol
     from xbench.bench.suite import FAILED, cells
 
+    form = choose_format(format_, {"json": as_json}, FORMATS[:-1])
     names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer)
-    targets = choose.choose_runtimes(runtime)
-    modes = choose.choose_modes(mode, ("forward", "step"))
-    batches = choose.choose_batches(batch)
+    targets, modes = choose.choose_runtimes(runtime), choose.choose_modes(mode, ("forward", "step"))
     cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
     cell |= {"layout": choose.choose_layout(layout), "precision": choose.choose_precision(precision)}
     cell |= choose.choose_words(plane, data, tune) | {"tune_budget": tune_budget if tune == "max" else 0.0}
+    cases = cells(names, targets, modes, choose.choose_batches(batch), cell)
     choose.need_torch()
     store = open_store(out)
-    cases = cells(names, targets, modes, batches, cell)
     protocol, again = Protocol(budget, target_ci, timeout, processes), "all" if rerun else "failed" if retry else "none"
     with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
         rows, broken = _time(cases, bool(mode), again, store, protocol, Path(logs))
     if rows or not broken:
-        _report(rows, out, as_json)
+        _report(rows, out, form)
     raise typer.Exit(2 if broken else int(any(row["status"] in FAILED for row in rows)))
 
 
@@ -125,17 +126,20 @@ def _time(
     return rows(records), broken
 
 
-def _report(rows: list[dict[str, Any]], out: Path, as_json: bool) -> None:
+def _report(rows: list[dict[str, Any]], out: Path, form: str) -> None:
     import sys
 
     from rich.console import Console
 
     from xbench.bench.results import FILE
-    from xbench.reports.formats import to_json
+    from xbench.reports import formats, github
     from xbench.reports.table import show_table
 
-    if as_json:
-        typer.echo(to_json(rows), nl=False)
+    texts = {"json": formats.to_json, "csv": formats.to_csv, "markdown": formats.to_markdown}
+    if form in texts:
+        give(texts[form](rows))
+    elif form == GITHUB:
+        summarise(*github.times(rows, command="xbench time"))
     else:
         show_table(rows, Console() if sys.stdout.isatty() else Console(width=160))
     typer.echo(f"saved in {out / FILE}", err=True)

@@ -24,6 +24,15 @@ def count(model: ir.Model) -> int | None:
         return None
 
 
+def of(node: ir.Node) -> int | None:
+    """The MACs of one node, symbolic dimensions counted as 1: 0 of what counts nothing, None where a shape is
+    unknown."""
+    try:
+        return RULES[node.op_type](node) if node.op_type in RULES and not node.domain else 0
+    except _Unknown:
+        return None
+
+
 def by_parameter(model: ir.Model, names: list[str]) -> dict[str, int]:
     """The MACs of one sample that each parameter takes part in, by name; none of those whose shapes are unknown."""
     graph, found = model.graph if _is_inferred(model.graph) else _inferred(model), dict.fromkeys(names, 0)

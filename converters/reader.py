@@ -26,8 +26,10 @@ SMALL = 1000  # bytes; smaller tensors may be shapes, whose values ONNX's shape 
 MAX_LOADED = 2**28  # bytes of external data that belong to no initializer of the main graph, and are loaded at once
 
 
-def read(path: Path) -> onnx.ModelProto:
+def read(path: Path, foreign: bool = False) -> onnx.ModelProto:
     """A model that is safe to work with; its large external weights are still outside.
+
+    With `foreign` it may have operators that nobody knows: ONNX's own checker is not asked of one that has any.
 
     Raises:
         InvalidModel: no ONNX file, truncated, invalid, not known to this version of onnx, or hostile.
@@ -36,9 +38,10 @@ def read(path: Path) -> onnx.ModelProto:
     """
     try:
         model = _parsed(path)
-        validity.check(model)
+        validity.check(model, foreign)
         _settle_external(model, path.parent)
-        onnx.checker.check_model(_without_weights(model)[0])
+        if not foreign or not validity.unknown(model):
+            onnx.checker.check_model(without_weights(model)[0])
     except (InvalidModel, OSError, MemoryError):
         raise
     except Exception as error:  # onnx and protobuf raise many kinds for what is always the same: a broken file
@@ -97,7 +100,7 @@ def _settle_external(model: onnx.ModelProto, folder: Path) -> None:
             del tensor.external_data[:]
 
 
-def _without_weights(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[onnx.TensorProto]]:
+def without_weights(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[onnx.TensorProto]]:
     """A copy that has inputs instead of its larger initializers, and those initializers, which are not copied."""
     weights = [t for t in model.graph.initializer if is_external(t) or data_size(t) > SMALL]
     names = {tensor.name for tensor in weights}
@@ -125,7 +128,7 @@ def canonical(proto: onnx.ModelProto, folder: Path | None = None) -> ir.Model:
         MemoryError: it does not fit.
     """
     try:
-        bare, weights = _without_weights(proto)
+        bare, weights = without_weights(proto)
         if bare.functions:  # before the version is converted, which knows no functions
             bare = ir.to_proto(common.InlinePass()(ir.from_proto(bare)).model)
         opset = next((each.version for each in bare.opset_import if each.domain in ("", "ai.onnx")), 0)
@@ -136,7 +139,7 @@ def canonical(proto: onnx.ModelProto, folder: Path | None = None) -> ir.Model:
         bare = onnx.shape_inference.infer_shapes(bare, data_prop=True)
         check_shapes(bare.graph)
         model = ir.from_proto(bare)
-        _attach(model, weights, [tensor.name for tensor in proto.graph.initializer], folder)
+        attach(model, weights, [tensor.name for tensor in proto.graph.initializer], folder)
     except (InvalidModel, MemoryError):
         raise
     except Exception as error:  # C++ code raises many kinds for a model that is well formed and makes no sense
@@ -144,7 +147,7 @@ def canonical(proto: onnx.ModelProto, folder: Path | None = None) -> ir.Model:
     return model
 
 
-def _attach(model: ir.Model, weights: Iterable[onnx.TensorProto], order: Iterable[str], folder: Path | None) -> None:
+def attach(model: ir.Model, weights: Iterable[onnx.TensorProto], order: Iterable[str], folder: Path | None) -> None:
     """Puts the weights back in the place of their inputs, and all initializers into the order of the file."""
     inputs = {value.name: value for value in model.graph.inputs}
     stored = dict(model.graph.initializers)

@@ -16,7 +16,7 @@ from onnx_ir.passes import common
 from xbench.converters import UNBIASED
 from xbench.converters._functions import expand
 from xbench.converters.artifact import DROPOUT, GRADIENT, LABELS, LOSS, NEW, STEP
-from xbench.converters.gradient import CONSTANT, RULES, differentiate
+from xbench.converters.gradient import CONSTANT, RULES, NoGradient, differentiable, differentiate
 from xbench.converters.gradient.loss import in_graph
 from xbench.converters.gradient.normalize import centred, column, image_axes
 from xbench.converters.gradient.ops import Ops, dims, rank
@@ -54,6 +54,21 @@ def train_step(model: ir.Model, trainable: Sequence[str], facts: Mapping[str, An
     for name, value in {**changed, STEP: step}.items():
         _output(op, graph, value, NEW + name)
     return _finished(model)
+
+
+def without_gradient(model: ir.Model, trainable: Sequence[str]) -> dict[str, int]:
+    """The operators between a parameter and the outputs that have no rule, and how often each occurs.
+
+    That all have one does not say that every form of them has a gradient: only `train_step` finds that out.
+    """
+    model = expand(model.clone(), RULES.keys() | CONSTANT | LOWERED)
+    common.RemoveUnusedNodesPass()(model)
+    stored = model.graph.initializers
+    try:
+        differentiable(list(model.graph), [stored[name] for name in trainable if name in stored])
+    except NoGradient as error:
+        return {name: n for name, n in error.operators.items() if name not in LOWERED}
+    return {}
 
 
 def select(model: ir.Model, mode: str) -> ir.Model:

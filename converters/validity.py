@@ -24,8 +24,10 @@ IR_VERSIONS = range(3, onnx.IR_VERSION + 1)
 Function = tuple[str, str]  # domain and name
 
 
-def check(model: onnx.ModelProto) -> None:
+def check(model: onnx.ModelProto, foreign: bool = False) -> None:
     """Checks a model whose external data was not loaded, and sorts its nodes where they are not sorted.
+
+    With `foreign` it may have operators that nobody knows (`unknown`), to be looked at and not to be run.
 
     Raises:
         InvalidModel: it breaks a rule; the message names the first one and where.
@@ -43,7 +45,6 @@ def check(model: onnx.ModelProto) -> None:
         raise InvalidModel("it has no nodes")
     walk = _Walk()
     walk.graph(model.graph, (), 0)
-    bodies = [(model.graph.node, versions)]
     walk.in_function = True
     for function in functions.values():
         where = f"function {plain(function.name, 60)}"
@@ -51,10 +52,11 @@ def check(model: onnx.ModelProto) -> None:
             check_name(word)
         scopes = walk.nodes(function.node, (set(function.input),), 0, where)
         _check_outputs(function.output, scopes, where)
-        bodies.append((function.node, versions | _versions(function.opset_import)))
+        _versions(function.opset_import)
     if walk.count * walk.graphs > MAX_SCOPES:
         raise InvalidModel(f"it has {walk.graphs} graphs for {walk.count} nodes")
-    _check_operators(bodies, functions)
+    if not foreign and (strange := unknown(model)):
+        raise InvalidModel("unknown operators: " + ", ".join(f"{name} ({n})" for name, n in strange.items()))
     _check_calls(model, functions)
 
 
@@ -86,18 +88,18 @@ def _domain(word: str) -> str:
     return "" if word == "ai.onnx" else word
 
 
-def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """Nodes and those of their subgraphs; protobuf itself ends the nesting at some thirty."""
     for node in nodes:
         yield node
         for graph in subgraphs(node):
-            yield from _all_nodes(graph.node)
+            yield from all_nodes(graph.node)
 
 
 def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Every tensor that is not an initializer of the main graph."""
     for body in (model.graph.node, *(f.node for f in model.functions)):
-        for node in _all_nodes(body):
+        for node in all_nodes(body):
             for attribute in node.attribute:
                 yield from attribute.tensors
                 if attribute.HasField("t"):
@@ -106,18 +108,18 @@ def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
                 yield from graph.initializer
 
 
-def _check_operators(
-    bodies: Iterable[tuple[Iterable[onnx.NodeProto], Mapping[str, int]]], functions: Mapping[Function, object]
-) -> None:
-    """Every operator is ONNX's, or a function of the model; those that are not are named, all at once."""
-    unknown = Counter[str]()
-    for node, versions in ((node, versions) for body, versions in bodies for node in _all_nodes(body)):
+def unknown(model: onnx.ModelProto) -> dict[str, int]:
+    """The operators that are neither ONNX's at the model's opsets nor its own functions, and how often each occurs."""
+    functions, versions = {(f.domain, f.name) for f in model.functions}, _versions(model.opset_import)
+    bodies: list[tuple[Iterable[onnx.NodeProto], Mapping[str, int]]] = [(model.graph.node, versions)]
+    bodies += [(f.node, versions | _versions(f.opset_import)) for f in model.functions]
+    found = Counter[str]()
+    for node, known in ((node, known) for body, known in bodies for node in all_nodes(body)):
         domain = _domain(node.domain)
-        known = domain in versions and onnx.defs.has(node.op_type, versions[domain], domain)
-        if not known and (node.domain, node.op_type) not in functions:
-            unknown[f"{domain}.{node.op_type}" if domain else node.op_type] += 1
-    if unknown:
-        raise InvalidModel("unknown operators: " + ", ".join(f"{name} ({n})" for name, n in sorted(unknown.items())))
+        has = domain in known and onnx.defs.has(node.op_type, known[domain], domain)
+        if not has and (node.domain, node.op_type) not in functions:
+            found[f"{domain}.{node.op_type}" if domain else node.op_type] += 1
+    return dict(sorted(found.items()))
 
 
 def _check_calls(model: onnx.ModelProto, functions: Mapping[Function, onnx.FunctionProto]) -> None:
@@ -127,7 +129,7 @@ def _check_calls(model: onnx.ModelProto, functions: Mapping[Function, onnx.Funct
 
     def size(nodes: Iterable[onnx.NodeProto]) -> int:
         total = 0
-        for node in _all_nodes(nodes):
+        for node in all_nodes(nodes):
             name = (node.domain, node.op_type)
             total += call(name) if name in functions else 1
         if total > MAX_WRITTEN:

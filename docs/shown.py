@@ -29,7 +29,7 @@ from typing import Any
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 FENCE = re.compile(r"^(?P<ticks>```+)(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)(?:\n|\Z)", re.MULTILINE | re.DOTALL)
-MOMENT = ("was not steady", "~ the interval", "disturbed", "drifts", "resemble")
+MOMENT = ("was not steady", "~ the interval", "disturbed", "while it was timed", "found on disk what")
 # What a measured block is compared without: the words and numbers that differ from run to run.
 VARYING = (
     (r"\b(output|loss|gradient|weight|optimizer)/\S+", "TENSOR"),  # which of many that are right is the worst

@@ -52,7 +52,12 @@ SHARED = ["machine", *(f.name for f in dataclasses.fields(Case) if f.name in COL
 
 
 def rows(records: Iterable[Record]) -> list[Row]:
-    """Return one row a cell, made of the last record of its case, group by group, the fastest of a group first.
+    """Return one row a cell, made of the last record of its case, group by group, the fastest of a group first."""
+    return [row for row, _ in pairs(records)]
+
+
+def pairs(records: Iterable[Record]) -> list[tuple[Row, Record]]:
+    """Return the rows, each with the record that it is made of.
 
     Cells of two machines are never of one group. Groups stand in the order in which the store met their models. Only a
     PASS with times is ranked; every other row follows unranked, with no time and no ratio, whatever its record holds.
@@ -61,7 +66,7 @@ def rows(records: Iterable[Record]) -> list[Row]:
     groups: dict[tuple[Any, ...], list[Cell]] = {}
     for machine, case in sorted(cells, key=_order(cells)):
         groups.setdefault((machine, *case.group), []).append((machine, case))
-    return [row for places in groups.values() for row in _ranked([(place, cells[place]) for place in places])]
+    return [pair for places in groups.values() for pair in _ranked([(place, cells[place]) for place in places])]
 
 
 def is_ranked(row: Row) -> bool:
@@ -95,7 +100,7 @@ def _order(cells: Iterable[Cell]) -> Any:
     )
 
 
-def _ranked(cells: list[tuple[Cell, Record]]) -> list[Row]:
+def _ranked(cells: list[tuple[Cell, Record]]) -> list[tuple[Row, Record]]:
     """Return the rows of one group, ranked by their time over that of the fastest."""
     passed = [record for _, record in cells if _is_timed(record)]
     ratios: dict[int, Row] = {}
@@ -106,8 +111,8 @@ def _ranked(cells: list[tuple[Cell, Record]]) -> list[Row]:
         ahead = min(passed, key=lambda record: float(ratios[id(record)]["ratio"]))
         if ratios[id(ahead)]["ratio"] < 1:
             ratios = {id(record): _ratio(record, ahead) for record in passed}
-    found = [_row(place, record, ratios.get(id(record), {})) for place, record in cells]
-    return sorted(found, key=lambda row: (not is_ranked(row), row["ratio"] or 0.0))
+    found = [(_row(place, record, ratios.get(id(record), {})), record) for place, record in cells]
+    return sorted(found, key=lambda pair: (not is_ranked(pair[0]), pair[0]["ratio"] or 0.0))
 
 
 def _is_timed(record: Record) -> bool:
@@ -133,7 +138,8 @@ def _row(cell: Cell, record: Record, ratio: Row) -> Row:
     row: Row = dict.fromkeys(COLUMNS) | {"machine": machine}
     row |= {name: value for name, value in dataclasses.asdict(case).items() if name in row}
     row |= {name: record.get(name) for name in ("status", "autodiff", "note", "message", "time")}
-    row["class"] = (record.get("parity") or {}).get("class")
+    found = (record.get("parity") or {}).get("class")
+    row["class"] = found if isinstance(found, str) else None
     if _is_timed(record):
         times = record["times"]
         names = ("median_s", "low_s", "high_s", "converged", "compile_s", "load_s", "first_s", "anew_s")

@@ -1,6 +1,8 @@
 """What `xbench compare` found: as JSON, Markdown, or a table for the terminal."""
 
+import csv
 import dataclasses
+import io
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +21,15 @@ COLOURS = {"lost": "bold red", "slower": "red", "faster": "green", "fixed": "gre
 def to_json(changes: Sequence[Change]) -> str:
     """Return the changes as a JSON list of objects (docs/results.md, "Comparisons")."""
     return json.dumps([_plain(change) for change in changes], indent=2, allow_nan=False) + "\n"
+
+
+def to_csv(changes: Sequence[Change]) -> str:
+    """Return the same as CSV with a header; `versions` is JSON, null the empty field."""
+    text, rows = io.StringIO(), [_plain(change) for change in changes]
+    writer = csv.DictWriter(text, list(rows[0]) if rows else ["verdict"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(row | {"versions": json.dumps(row["versions"])} for row in rows)
+    return text.getvalue()
 
 
 def to_markdown(changes: Sequence[Change]) -> str:

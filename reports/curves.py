@@ -34,7 +34,7 @@ def draw(records: Sequence[Record], path: Path) -> None:
     styles = zip(itertools.cycle(COLOURS), itertools.cycle(DASHES), itertools.cycle(WIDTHS))
     for record, (colour, dash, width) in zip(trained, styles):
         style = {"color": colour, "linestyle": dash, "linewidth": width, "label": _label(record)}
-        left.plot(*_losses(record["training"]["losses"]), **style)
+        left.plot(*thinned(record["training"]["losses"]), **style)
         accuracies = record["training"]["test_accuracy"]
         right.plot(range(1, len(accuracies) + 1), [100 * each for each in accuracies], **style)
     if trained and not any(record["dropout"] for record in trained):
@@ -58,7 +58,7 @@ def _label(record: Record) -> str:
     return str(runtime) if status == "PASS" else f"{runtime}: {status}"
 
 
-def _losses(losses: Sequence[float]) -> tuple[Any, Any]:
+def thinned(losses: Sequence[float]) -> tuple[Any, Any]:
     """Steps and losses: the first ones single, behind them means of ever more neighbours, as wide on a log axis."""
     starts = np.unique(np.geomspace(1, len(losses), POINTS).astype(int)) - 1
     ends = np.append(starts[1:], len(losses))

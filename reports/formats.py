@@ -54,8 +54,12 @@ def to_markdown(found: Sequence[Row], view: View | None = None) -> str:
 def title(row: Row, several: bool = False) -> str:
     """Return the heading of the row's group: what every cell of it has in common, plain defaults left out; the machine
     where there are `several`."""
-    threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
-    parts = [f"{row['model']} {row['mode']}", f"batch {row['batch']}", row["device"], threads]
+    return printable(f"{row['model']} {row['mode']}, batch {row['batch']}, {conditions(row, several)}")
+
+
+def conditions(row: Row, several: bool = False) -> str:
+    """Return what a heading says behind the model, the mode and the batch."""
+    parts = [row["device"], "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"]
     plain = Case(model="", runtime="")
     parts += [row[name] for name in ("precision", "layout", "plane", "data") if row[name] != getattr(plain, name)]
     parts += [f"tune {row['tune']}"] if row["tune"] != plain.tune else []

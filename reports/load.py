@@ -32,7 +32,7 @@ def rows(records: Iterable[Record]) -> list[Row]:
 
 def show(found: Sequence[Row], console: Console) -> None:
     """Prints a table a scenario, the messages below it."""
-    for group in _grouped(found):
+    for group in grouped(found):
         console.print(Text(title(group[0]), style="bold"), soft_wrap=True)
         names = header(group)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
@@ -54,7 +54,7 @@ def show(found: Sequence[Row], console: Console) -> None:
 def to_markdown(found: Sequence[Row]) -> str:
     """One Markdown table a scenario."""
     parts = []
-    for group in _grouped(found):
+    for group in grouped(found):
         names = header(group)
         lines = [names, ["---", "---", *["--:"] * (len(names) - 2)], *(cells(row, group) for row in group)]
         table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
@@ -108,7 +108,7 @@ def _group(row: Row) -> tuple[Any, ...]:
     return (*(row[name] for name in names), streams)
 
 
-def _grouped(found: Iterable[Row]) -> list[list[Row]]:
+def grouped(found: Iterable[Row]) -> list[list[Row]]:
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
         groups.setdefault(_group(row), []).append(row)

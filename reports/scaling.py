@@ -33,7 +33,7 @@ def rows(records: Iterable[Record]) -> list[Row]:
 
 def show(found: Sequence[Row], console: Console) -> None:
     """Prints the tables, the messages below each."""
-    for group in _grouped(found):
+    for group in grouped(found):
         console.print(Text(title(group[0]), style="bold"), soft_wrap=True)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for name in HEADER:
@@ -51,7 +51,7 @@ def show(found: Sequence[Row], console: Console) -> None:
 def to_markdown(found: Sequence[Row]) -> str:
     """One Markdown table a group."""
     parts = []
-    for group in _grouped(found):
+    for group in grouped(found):
         lines = [list(HEADER), ["---", "---", *["--:"] * (len(HEADER) - 2)], *map(cells, group)]
         table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
         parts.append(
@@ -114,7 +114,7 @@ def _group(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("model", "kind", "batch", "device", "threads"))
 
 
-def _grouped(found: Iterable[Row]) -> list[list[Row]]:
+def grouped(found: Iterable[Row]) -> list[list[Row]]:
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
         groups.setdefault(_group(row), []).append(row)

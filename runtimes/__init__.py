@@ -74,6 +74,15 @@ class Runtime(ABC):
         Returns whether anything was compiled; False where that happens inside the first call.
         """
 
+    def read(self) -> bool:
+        """Makes the runtime read the graph for whether it takes it, where loading the model has not done so; returns
+        whether there was anything left to do.
+
+        Raises:
+            UnsupportedOps: the framework lacks operators.
+        """
+        return False
+
     @abstractmethod
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         """Copies arrays to the device."""

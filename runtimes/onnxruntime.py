@@ -1,10 +1,12 @@
 """ONNX Runtime: its CPU, CUDA or TensorRT provider, all graph optimisations, intra-op threads as told."""
 
 import json
+import re
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import numpy_helper
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotImplemented
 
+from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Layer, Options, Runtime, Unavailable
 from xbench.runtimes._graph import Arrays, Call, GraphTrainer
@@ -25,6 +29,12 @@ LEVELS = {
 }
 
 KERNEL = "_kernel_time"  # ends the name of an event of its profiler
+# How it names an operator that it does not know: one of another domain, one of ONNX's, one that has no kernel.
+LACKS = (
+    r"Fatal error: ([\w.]+:\w+)\(-?\d+\) is not a registered",
+    r"No Op registered for (\w+) with domain_version",
+    r"Could not find an implementation for (\w+)\(",
+)
 PROVIDERS = {
     "cpu": {"cpu": "CPUExecutionProvider"},
     "cuda": {"cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"},
@@ -105,6 +115,7 @@ class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
         self.path, self.options = str(artifact.onnx), options
         self.outputs: list[str] = artifact.info["outputs"]
+        self.operators: dict[str, int] = artifact.info["operators"]
         self.names = [item["name"] for item in artifact.info["inputs"]]
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
@@ -116,6 +127,18 @@ class Inference(Runtime):
                 self.session = _session(narrowed(self.path, self.options.precision, arrays, folder), self.options)
         else:
             self.session = _session(self.path, self.options)
+        return True
+
+    def read(self) -> bool:
+        options = replace(self.options, extra={**self.options.extra, "level": "disable"})
+        try:
+            _session(self.path, options)
+        except (Fail, InvalidGraph, NotImplemented) as error:
+            found = [name for pattern in LACKS for name in re.findall(pattern, str(error))]
+            if not found:
+                raise
+            name = found[0].replace(":", ".")  # the others are not named
+            raise UnsupportedOps({name: self.operators.get(name, 1)}) from error
         return True
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:

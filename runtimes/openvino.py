@@ -1,5 +1,6 @@
 """OpenVINO on the CPU, in float32 (its default on CPUs with bfloat16 is bfloat16), tuned for latency."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import onnx
 import openvino
 
+from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Layer, Options, Runtime, Unavailable
 from xbench.runtimes._graph import Arrays, Call, GraphTrainer
@@ -36,10 +38,26 @@ def _placed(compiled: openvino.CompiledModel) -> dict[str, int]:
     return {" + ".join(devices).lower(): len(compiled.get_runtime_model().get_ops())}
 
 
+def _read(core: openvino.Core, artifact: Artifact) -> openvino.Model:
+    """The model by OpenVINO's own importer.
+
+    Raises:
+        UnsupportedOps: it has no rule for some operators, all of which it names, with the opset behind ONNX's own.
+    """
+    try:
+        return core.read_model(artifact.onnx)
+    except RuntimeError as error:
+        found = re.search(r"No conversion rule found for operations: (.+)", str(error))
+        if found is None:
+            raise
+        names = [re.sub(r"-\d+$", "", name.strip()) for name in found[1].split(",")]
+        raise UnsupportedOps({name: artifact.info["operators"].get(name, 1) for name in names}) from error
+
+
 class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
         self.core, self.options = openvino.Core(), options
-        self.model = self.core.read_model(artifact.onnx)
+        self.model = _read(self.core, artifact)
         self.names = [item["name"] for item in artifact.info["inputs"]]
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:

@@ -45,7 +45,7 @@ BESIDE = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}, "caffe2": {"t
 
 # What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
 SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient")
-SUBFOLDERS += ("runtimes/distributed", "runtimes/originals", "parity/explain", "parity/mistakes")
+SUBFOLDERS += ("runtimes/distributed", "runtimes/originals", "parity/explain", "parity/mistakes", "reports/html")
 
 FUNCTION_LINES = 50
 FILE_LINES = 300

@@ -60,7 +60,7 @@ def differentiate(
         NotImplementedError: a form of an operator that has no gradient here; it says which.
         ValueError: a shape that is not known.
     """
-    active = _active(nodes, wrt)
+    active = differentiable(nodes, wrt)
     parts: dict[ir.Value, list[ir.Value]] = {value: [seed] for value, seed in seeds.items()}
     way = [node for node in reversed(nodes) if any(output in active for output in node.outputs)]
     found: dict[ir.Value, ir.Value] = {}
@@ -80,7 +80,7 @@ def differentiate(
     return found
 
 
-def _active(nodes: Sequence[ir.Node], wrt: Collection[ir.Value]) -> set[ir.Value]:
+def differentiable(nodes: Sequence[ir.Node], wrt: Collection[ir.Value]) -> set[ir.Value]:
     """The values that depend on `wrt` in a way that has a gradient.
 
     Raises:

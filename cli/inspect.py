@@ -1,0 +1,80 @@
+"""`xbench inspect`: what a model is, before anything is converted."""
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from xbench.cli import _choose as choose
+
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="An .onnx file; or any other word for a model that `xbench time` takes.")
+]
+Batch = Annotated[int | None, typer.Option(help="Batch size that shapes and memory are shown for. Default: 1.", min=1)]
+Runtimes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--runtime",
+        help="Runtime, as `xbench time` takes it; may be repeated. Default: all, installed or not, but those with an "
+        "environment of their own.",
+        autocompletion=choose.complete_runtime,
+    ),
+]
+Layers = Annotated[
+    int, typer.Option("--layers", help="How many layers are shown: those that do the most, in their own order.", min=1)
+]
+
+
+def inspect(
+    model: File,
+    runtime: Runtimes = None,
+    batch: Batch = None,
+    device: choose.DeviceWord = "cpu",
+    shape: choose.ShapeWords = None,
+    inputs: choose.InputWords = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Start no runtime: those with importers of their own are then not known of.")
+    ] = False,
+    layers: Layers = 20,
+    everything: Annotated[bool, typer.Option("--all", help="Show every layer.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object, every layer in it.")] = False,
+) -> None:
+    """Look at a model before anything is converted: what goes in and out, operators, parameters, work, memory, which
+    runtimes will take it, which operator stops the others, layer by layer.
+
+    An .onnx file is read by a process that has no framework in it, and nothing of it is run. Memory is an estimate: all
+    that is stored, and the most of inputs and results that are alive at once where nodes run in the order of the file;
+    runtimes fuse, plan and copy, and hold themselves beside it. `looked up` runtimes run our text, whose operators are
+    a table; `asked` ones read the graph in a process of their own and said so. Which values an operator can take is
+    only known by `xbench convert` and `xbench check`.
+
+    A file with operators that nobody here knows is shown all the same. Exit code 0 whether runtimes take it or not.
+
+    Examples: xbench inspect model.onnx --batch 8; xbench inspect resnet50 --layers 10 --quick
+    """
+    from xbench.bench import XBenchError, inspection
+    from xbench.bench.source import parse
+    from xbench.cli._progress import Bar
+
+    words = choose.choose_models([model], (), shape, inputs)
+    if len(words) > 1:
+        raise XBenchError("inspect takes one model at a time")
+    targets = choose.choose_runtimes(runtime) if runtime else inspection.default_runtimes()
+    choose.choose_device(device)
+    if parse(words[0]).kind in ("zoo", "module"):
+        choose.need_torch()
+    with Bar(1, "inspect") as bar:
+        facts = inspection.inspect(words[0], targets, batch, device, not quick, bar.say)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=1, allow_nan=False))
+    else:
+        _print(facts, None if everything else layers)
+
+
+def _print(facts: dict[str, Any], layers: int | None) -> None:
+    from rich.console import Console
+
+    from xbench.reports.inspection import show
+
+    show(facts, Console() if sys.stdout.isatty() else Console(width=160), layers)

@@ -1,0 +1,284 @@
+"""`xbench recommend`: which runtime to deploy, how sure that is, and a folder that runs it."""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from xbench.bench import XBenchError
+from xbench.bench.results import FILE, FOLDER, StoreError, open_store, salvage
+from xbench.cli import _choose as choose
+
+if TYPE_CHECKING:
+    from xbench.bench.question import Question
+    from xbench.bench.recommendation import Answer
+    from xbench.bench.schema import Record
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="The network, by the word that it was measured by.",
+        autocompletion=lambda incomplete: choose.complete_model(incomplete),
+    ),
+]
+Latency = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--max-latency-ms", help="What a call may take: 5 for its median, p99=5 for a percentile; may be repeated."
+    ),
+]
+Memory = Annotated[float | None, typer.Option("--max-memory-mb", help="What its process may hold, in 10^6 bytes.")]
+Calls = Annotated[
+    int | None, typer.Option(help="How often one process will run it: then load and compile count too.", min=1)
+]
+Scenario = Annotated[
+    str | None, typer.Option(help="By what `xbench load` measured: single-stream, multi-stream, offline or server.")
+]
+Stream = Annotated[int | None, typer.Option(help="Samples of a multi-stream query.", min=1)]
+Batch = Annotated[int | None, typer.Option(help="Batch size. Default: the one that was measured.", min=1)]
+Threads = Annotated[int | None, typer.Option(help="CPU threads. Default: as they were measured.", min=1)]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cpu.")]
+Mode = Annotated[str | None, typer.Option(help="forward, gradient or step. Default: forward.")]
+Plane = Annotated[str | None, typer.Option(help="resident, host or device, as it was measured. Default: resident.")]
+Precision = Annotated[
+    str, typer.Option(help="What is good enough: fp32, or with commas less as well, fp32,bf16; each proved as such.")
+]
+Layout = Annotated[str | None, typer.Option(help="nchw or nhwc. Default: either.")]
+Machine = Annotated[str | None, typer.Option(help="Where it was measured: the machine's name, or a part of it.")]
+Runtimes = Annotated[list[str] | None, typer.Option("--runtime", help="Only this one; may be repeated.")]
+Measure = Annotated[bool, typer.Option("--measure", help="Measure what is missing first, here.")]
+Budget = Annotated[
+    float, typer.Option(help="Seconds of each cell for --measure; more where a percentile takes more.", min=0.01)
+]
+Deploy = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Write the best there: model, script, requirements, certificate.")
+]
+Out = Annotated[Path, typer.Option("--out", help="Folder of the results.")]
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
+
+
+def recommend(
+    model: Model,
+    max_latency_ms: Latency = None,
+    max_memory_mb: Memory = None,
+    calls: Calls = None,
+    scenario: Scenario = None,
+    samples_per_query: Stream = None,
+    batch: Batch = None,
+    threads: Threads = None,
+    device: Device = None,
+    mode: Mode = None,
+    plane: Plane = None,
+    precision: Precision = "fp32",
+    layout: Layout = None,
+    machine: Machine = None,
+    runtime: Runtimes = None,
+    measure: Measure = False,
+    budget: Budget = 2.0,
+    deploy: Deploy = None,
+    out: Out = FOLDER,
+    as_json: Json = False,
+    as_markdown: Markdown = False,
+) -> None:
+    """Say which runtime to take, how sure that is, what excluded the others; write it as a folder that runs.
+
+    Only cells that are proved equal are ranked, by the time of a call, or with --calls by that of a process that starts
+    anew and calls so often, or with --scenario by what they did under load. Ties are told as ties. A limit is met where
+    that is certain: p99=5 needs 299 samples. Exit code 1 where no cell meets the limits; then it is said what would.
+
+    xbench recommend lenet --max-latency-ms p99=5 --measure --deploy lenet-deployed
+    """
+    from xbench.bench.deployment import check_folder
+
+    if as_json and as_markdown:
+        raise XBenchError("--json and --markdown exclude one another: give one of them")
+    said = {"batch": batch, "threads": threads, "device": device, "mode": mode, "plane": plane, "machine": machine}
+    said |= {"scenario": scenario, "stream": samples_per_query}
+    more = _asked(max_latency_ms, max_memory_mb, calls, scenario, precision, layout, runtime)
+    _sensible(said, more)
+    if deploy:
+        check_folder(deploy)
+    answer = _answered(model, said, more, out, budget if measure else None)
+    told, failure = _deployed(answer, deploy) if deploy and answer.ranked else (None, None)
+    _report(answer, str(deploy) if told else None, as_json, as_markdown)
+    for line in told or ():
+        typer.echo(line, err=True)
+    if failure:
+        raise failure
+    raise typer.Exit(0 if answer.ranked else 1)
+
+
+def _asked(
+    latencies: list[str] | None,
+    memory: float | None,
+    calls: int | None,
+    scenario: str | None,
+    precision: str,
+    layout: str | None,
+    runtimes: list[str] | None,
+) -> dict[str, Any]:
+    """The fields of a question that no record settles.
+
+    Raises:
+        XBenchError: a word that means nothing, or an amount that nothing can have.
+    """
+    from xbench.bench.limits import MB, MEMORY, Limit, latency_limit
+    from xbench.bench.question import choose_scenario
+
+    limits = [latency_limit(word) for words in latencies or () for word in words.split(",")]
+    if memory is not None:
+        if not 0 < memory < float("inf"):
+            raise XBenchError(f"--max-memory-mb must be more than 0, not {memory:g}")
+        limits.append(Limit(MEMORY, memory * MB))
+    if len({limit.name for limit in limits}) < len(limits):
+        raise XBenchError("--max-latency-ms: give each percentile once")
+    if layout:
+        choose.choose_layout(layout)
+    precisions = tuple(map(choose.choose_precision, choose.split([precision])))
+    found = {"limits": tuple(limits), "calls": calls, "scenario": choose_scenario(scenario)}
+    return found | {"precisions": precisions, "layout": layout, "runtimes": tuple(choose.split(runtimes))}
+
+
+def _sensible(said: dict[str, Any], more: dict[str, Any]) -> None:
+    """
+    Raises:
+        XBenchError: a word that is none of the known ones, or options that exclude one another.
+    """
+    from xbench.bench import DEVICES, PLANES
+
+    choose.choose_modes([said["mode"]] if said["mode"] else None, ())
+    for option, known in (("device", DEVICES), ("plane", PLANES)):
+        if said[option] not in (None, *known):
+            raise XBenchError(f"--{option} must be one of {', '.join(known)}, not {said[option]!r}")
+    scenario, percents = more["scenario"], [limit for limit in more["limits"] if limit.percent is not None]
+    if said["stream"] and scenario != "multi-stream":
+        raise XBenchError("--samples-per-query is for --scenario multi-stream")
+    if scenario is None:
+        return
+    if more["calls"]:
+        raise XBenchError("--calls and --scenario exclude one another: a load has its own number of queries")
+    if said["mode"] not in (None, "forward") or said["plane"] not in (None, "host"):
+        raise XBenchError("--scenario is of mode forward on plane host: that is what `xbench load` measures")
+    if scenario == "offline" and percents:
+        raise XBenchError("--scenario offline has no latency that could be limited")
+    if scenario == "server" and len(percents) > 1:
+        raise XBenchError("--scenario server has one limit of its latency")
+
+
+def _answered(model: str, said: dict[str, Any], more: dict[str, Any], out: Path, budget: float | None) -> "Answer":
+    """The answer of the store, after measuring for so many seconds a cell where that is asked for."""
+    from xbench.bench.load import FILE as LOADS
+    from xbench.bench.missing import measurable
+    from xbench.bench.question import settled
+    from xbench.bench.recommendation import recommend as recommended
+
+    file = LOADS if more["scenario"] else FILE
+    if budget is not None:
+        (model,) = choose.choose_models([model], ())
+        choose.choose_runtimes(more["runtimes"])
+        choose.choose_device(said["device"] or "cpu")
+        open_store(out, file)
+    records, timed = _read(out / file), _read(out / FILE, silent=True) if more["scenario"] else []
+    question = settled(records, model, said, more, budget is not None)
+    _known(question, records)
+    answer = recommended(records, question, measurable(question), timed)
+    if budget is not None:
+        for again in (False, True):
+            if _measured(answer, again, out, file, budget):
+                answer = recommended(_read(out / file, silent=True), question, measurable(question), timed)
+    return answer
+
+
+def _read(path: Path, silent: bool = False) -> "list[Record]":
+    """The records of a file; what cannot be read is told on stderr, or where it is `silent` left out."""
+    from xbench.bench.limits import wrong_load
+
+    try:
+        records, problems = salvage(path)
+    except StoreError:
+        if silent and not path.exists():
+            return []
+        if not path.exists() and path.name != FILE:
+            folder = path.parent
+            raise StoreError(f"no loads in {folder}: run `xbench load --out {folder}` first, or --measure") from None
+        raise
+    if path.name != FILE:
+        wrong = {id(record): problem for record in records if (problem := wrong_load(record))}
+        problems += [f"a record of {path}: {problem}" for problem in wrong.values()]
+        records = [record for record in records if id(record) not in wrong]
+    for problem in () if silent else problems:
+        typer.echo(f"xbench: skipped {problem}", err=True)
+    if problems and not silent:
+        typer.echo(f"xbench: skipped {len(problems)} of {len(problems) + len(records)} lines of {path}", err=True)
+    return records
+
+
+def _known(question: "Question", records: "list[Record]") -> None:
+    """
+    Raises:
+        XBenchError: a runtime that is neither in the table nor in the store.
+    """
+    import difflib
+
+    from xbench import runtimes
+
+    stored = {record["case"]["runtime"] for record in records}
+    for word in question.runtimes:
+        if word not in stored and runtimes.parse(word)[0] not in runtimes.table():
+            known = [*runtimes.table(), *stored]
+            near = difflib.get_close_matches(word, known, n=1)
+            raise XBenchError(f"unknown runtime {word!r}{f': did you mean {near[0]}?' if near else ''}")
+
+
+def _measured(answer: "Answer", again: bool, out: Path, file: str, budget: float) -> bool:
+    """Measures what an answer lacks, or of the second pass what was sampled too little; says whether there was any."""
+    from xbench.bench.missing import Plan, cases, measure, seconds
+    from xbench.bench.prepare import Exporter
+    from xbench.cli._progress import Bar
+
+    chosen = cases(answer, again)
+    if not chosen:
+        return False
+    plan = Plan(seconds(answer, budget) if again else budget)
+    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs, Bar(len(chosen), "measure") as bar:
+        exporter = Exporter(Path(logs))
+        try:
+            measure(chosen, answer.question, exporter, open_store(out, file), plan, Path(logs), bar)
+        finally:
+            exporter.close()
+    return True
+
+
+def _deployed(answer: "Answer", folder: Path) -> tuple[list[str] | None, XBenchError | None]:
+    """Writes the first cell; what is to be known of the folder, or why there is none."""
+    from xbench.bench.deployment import deploy
+    from xbench.bench.prepare import Exporter
+
+    record, model = answer.ranked[0].cell.record, answer.question.model
+    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
+        exporter = Exporter(Path(logs))
+        try:
+            choose.need_torch()
+            choose.choose_models([model], ())
+            said = deploy(record, exporter.artifact(model), exporter, folder, Path(logs))
+            return [*said, f"deployed in {folder}: python {folder}/run.py"], None
+        except XBenchError as error:
+            return None, error
+        finally:
+            exporter.close()
+
+
+def _report(answer: "Answer", deployed: str | None, as_json: bool, as_markdown: bool) -> None:
+    from rich.console import Console
+
+    from xbench.reports import recommendation as report
+
+    if as_json:
+        typer.echo(report.to_json(answer, deployed), nl=False)
+    elif as_markdown:
+        typer.echo(report.to_markdown(answer), nl=False)
+    else:
+        report.show(answer, Console() if sys.stdout.isatty() else Console(width=200))

@@ -1,0 +1,68 @@
+"""`xbench report`: everything a store holds, as one HTML file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xbench.bench import XBenchError
+from xbench.bench.results import FILE, FOLDER, salvage
+from xbench.bench.schema import Record
+
+OUTPUT = Path("report.html")
+
+
+def report(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FOLDER]...", help="Folders of results. Default: that of --out.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results.")] = FOLDER,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = OUTPUT,
+    title: Annotated[str, typer.Option(help="Heading of the report.")] = "",
+    model: Annotated[list[str] | None, typer.Option(help="Only this model; may be repeated.")] = None,
+    runtime: Annotated[list[str] | None, typer.Option(help="Only this runtime; may be repeated.")] = None,
+    mode: Annotated[list[str] | None, typer.Option(help="Only this mode; may be repeated.")] = None,
+) -> None:
+    """Write one HTML file to look at: verdicts in words, the parity matrix, times, costs, curves, commands.
+
+    For example: xbench report --output today.html. It reads nothing from the network and opens from a disk; filters,
+    sorting and pictures need JavaScript, the tables do not. Trainings, phases, loads, layers and several workers are
+    shown where their files lie in the folder. Lines that cannot be read are skipped, counted and shown.
+    """
+    from xbench.reports.html import page
+    from xbench.reports.html.others import FILES
+
+    given = folders or [out]
+    found, problems = {}, []
+    for name, file in {"": FILE, **FILES}.items():
+        found[name], told = _read([folder / file for folder in given if not name or (folder / file).exists()])
+        problems += told
+    for words in problems:
+        typer.echo(f"xbench: skipped {words}", err=True)
+    chosen = {name: words for name, words in (("model", model), ("runtime", runtime), ("mode", mode)) if words}
+    for column, given_words in chosen.items():
+        _name_unknown(column, given_words, [record for some in found.values() for record in some])
+    text = page(found.pop(""), found, title=title, problems=problems, chosen=chosen)
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise XBenchError(f"cannot write {output}: {error.strerror}") from error
+    typer.echo(f"{output}: {len(text.encode()) / 1e6:.2f} MB")
+
+
+def _read(paths: list[Path]) -> tuple[list[Record], list[str]]:
+    """The records of files in the order of time, where there are several, and what could not be read of them."""
+    records, problems = [], []
+    for path in paths:
+        some, told = salvage(path)
+        records += some
+        problems += told
+    return sorted(records, key=lambda record: str(record.get("time") or "")) if len(paths) > 1 else records, problems
+
+
+def _name_unknown(name: str, words: list[str], records: list[Record]) -> None:
+    """A line on stderr for each word that no record has."""
+    known = sorted({record["case"][name] for record in records})
+    for word in words:
+        if word not in known:
+            typer.echo(f"no {name} {word!r} among the results; there is: {', '.join(known) or 'none'}", err=True)

@@ -1,0 +1,111 @@
+"""After how many calls a runtime that starts slowly has caught up with one that starts at once.
+
+What a cell takes until call n is done is a line: what it takes to start, which is loading, compiling and its first call
+as they are where nothing lies on disk, and a median step for each of the calls behind it. Two lines cross once.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from xbench.reports import Row, is_ranked
+from xbench.reports.formats import label, number, printable
+
+NEVER = math.inf
+
+
+def start_up(row: Row) -> float | None:
+    """Return the seconds until the first call is done, nothing being on disk yet; None where that was not measured."""
+    first = row["anew_s"] if row["anew_s"] is not None else row["first_s"]
+    if not is_ranked(row) or first is None or row["load_s"] is None:
+        return None
+    return float(row["load_s"] + (row["compile_s"] or 0.0) + first)
+
+
+def total(row: Row, calls: float) -> float:
+    """Return the seconds until so many calls are done, of a row whose start-up is known."""
+    return (start_up(row) or 0.0) + (calls - 1) * float(row["median_s"])
+
+
+def break_even(row: Row, other: Row) -> float | None:
+    """Return the number of the first call that `row` has done before `other`: 1 where it is ahead from the start,
+    infinity where it never is, None where either's start-up is not known."""
+    ours, theirs = start_up(row), start_up(other)
+    if ours is None or theirs is None:
+        return None
+    if ours < theirs:
+        return 1
+    won = other["median_s"] - row["median_s"]
+    return math.floor((ours - theirs) / won) + 2 if won > 0 else NEVER
+
+
+def tuned(tuning: float, default: float, found: float) -> float | None:
+    """Return after how many steps a search of `tuning` seconds has paid, which brought a step from `default` to
+    `found` seconds; infinity where it brought nothing."""
+    return math.ceil(tuning / (default - found)) if default > found else NEVER
+
+
+def leaders(rows: Sequence[Row]) -> list[tuple[Row, int]]:
+    """Return who has done the most calls, as time goes by, each with the first call from which it is ahead: the lower
+    envelope of the lines, in the order of calls."""
+    open_ = [row for row in rows if start_up(row) is not None]
+    if not open_:
+        return []
+    ahead = min(open_, key=lambda row: (start_up(row) or 0.0, row["median_s"]))
+    found = [(ahead, 1)]
+    while True:
+        calls = {id(row): break_even(row, ahead) or NEVER for row in open_ if row["median_s"] < ahead["median_s"]}
+        later = [row for row in open_ if id(row) in calls and calls[id(row)] < NEVER]
+        if not later:
+            return found
+        ahead = min(later, key=lambda row: (calls[id(row)], row["median_s"]))
+        found.append((ahead, int(calls[id(ahead)])))
+
+
+def sentence(rows: Sequence[Row]) -> str:
+    """Return the leaders in words: `torch first; onnxruntime from call 120; openvino from call 3,400`."""
+    (first, _), *rest = leaders(rows) or [({}, 1)]
+    if not first:
+        return "the start was not measured"
+    if not rest:
+        return f"{printable(label(first))} from the first call on"
+    later = [f"{printable(label(row))} from call {calls:,}" for row, calls in rest]
+    return "; ".join([f"{printable(label(first))} first", *later])
+
+
+def ahead_from(row: Row, rows: Sequence[Row]) -> str:
+    """Return, for a table, from which call on the row is ahead of the one of its group that starts soonest."""
+    open_ = [each for each in rows if start_up(each) is not None]
+    if not open_ or start_up(row) is None:
+        return ""
+    soonest = min(open_, key=lambda each: (start_up(each) or 0.0, each["median_s"]))
+    if row is soonest:
+        return "starts first"
+    calls = break_even(row, soonest)
+    return "never" if calls in (None, NEVER) else f"{int(calls or 0):,}"
+
+
+def tuning_rows(found: Sequence[tuple[Row, Mapping[str, object]]]) -> list[tuple[Row, float, Row, float]]:
+    """Return the rows whose settings were searched for, each with the seconds of the search, the row of the same cell
+    as its makers set it, and the number of steps after which the search has paid."""
+    default = {_untuned(row): row for row, _ in found if row["tune"] == "default" and row["median_s"]}
+    made = []
+    for row, record in found:
+        tuning = record.get("tuning")
+        other = default.get(_untuned(row))
+        if row["tune"] != "max" or not row["median_s"] or other is None or not isinstance(tuning, dict):
+            continue
+        taken = tuning.get("seconds")
+        if isinstance(taken, int | float):
+            steps = tuned(taken, other["median_s"], row["median_s"])
+            made.append((row, float(taken), other, NEVER if steps is None else steps))
+    return made
+
+
+def _untuned(row: Row) -> tuple[object, ...]:
+    names = ("model", "runtime", "mode", "batch", "device", "threads", "precision", "layout", "plane", "data")
+    return (*(row[name] for name in names), row.get("machine"))
+
+
+def steps(value: float) -> str:
+    """Return a number of calls for a table."""
+    return "never" if value == NEVER else f"{value:,.0f}" if value < 1e6 else f"{number(value / 1e6)} million"

@@ -1,0 +1,146 @@
+"""The report as one HTML file, which reads nothing from the network and opens from a disk.
+
+`content` says what stands in it, `values` and `plots` what is drawn, `others` the tables of trainings and the like;
+`report.html.j2`, `report.css` and `report.js` say how it looks. Every table is in the HTML itself; JavaScript adds
+filters, sorting and pictures.
+"""
+
+import base64
+import functools
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xbench.bench import XBenchError
+from xbench.bench.schema import Record
+from xbench.reports import pairs
+from xbench.reports.formats import printable, seconds
+from xbench.reports.formats import title as heading
+from xbench.reports.html.content import Content, where
+from xbench.reports.html.others import FILES, KINDS, readable, tables
+from xbench.reports.html.values import Index, script_json, values
+
+HERE = Path(__file__).parent
+MISSING = "xbench report needs Jinja2 and vl-convert-python: pip install 'xbench[report]'"
+NO_NETWORK = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+def page(
+    records: Sequence[Record],
+    files: Mapping[str, Sequence[Record]] | None = None,
+    *,
+    title: str = "",
+    problems: Sequence[str] = (),
+    chosen: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """Return the report of a store as HTML.
+
+    Args:
+        records: those of results.jsonl, oldest first; the last of a case counts.
+        files: of the sections of `others.KINDS` the records of their files.
+        title: the heading, where it is to be another than the report's own.
+        problems: a sentence of each line that could not be read.
+        chosen: of the columns model, runtime and mode the words that are to be shown, all where there are none.
+
+    Raises:
+        XBenchError: a library that the report is made with is missing.
+    """
+    try:
+        import jinja2  # noqa: F401
+        import vl_convert  # noqa: F401
+    except ImportError as error:
+        raise XBenchError(MISSING) from error
+    content = _content(records, files or {}, problems, chosen or {})
+    index = Index(content)
+    scripts = [(HERE / "report.js").read_text(), _bundle()]
+    return str(
+        _template().render(
+            chosen="; ".join(f"{of} {printable(', '.join(words))}" for of, words in (chosen or {}).items() if words),
+            title=printable(title) or "Where does each network run best?",
+            content=content,
+            index=index,
+            others={name: tables(name, some) for name, some in content.files.items() if some},
+            data=script_json(values(content, index)),
+            scripts=scripts,
+            policy=f"{NO_NETWORK}; script-src {' '.join(map(_digest, scripts))}",
+            css=(HERE / "report.css").read_text(),
+            **_words(content),
+        )
+    )
+
+
+def _words(content: Content) -> dict[str, Any]:
+    """Return what the template asks for by name."""
+    return {
+        "where": lambda row: where(row, content.several),
+        "heading": lambda row: heading(row, content.several),
+        "seconds": seconds,
+        "printable": printable,
+        "plural": lambda count, word: f"{count:,} {word}{'' if count == 1 else 's'}",
+        "marked": {place.row for line in content.matrix.lines for place in line if place},
+        "kinds": KINDS,
+        "missing": [(words, command) for name, _, words, command in KINDS if not content.files.get(name)],
+        "facts": facts(content),
+        "times": max((str(each.get("time") or "") for each in content.records), default=""),
+    }
+
+
+def _content(
+    records: Sequence[Record],
+    files: Mapping[str, Sequence[Record]],
+    problems: Sequence[str],
+    chosen: Mapping[str, Sequence[str]],
+) -> Content:
+    """Ratios are to the fastest of all, whatever is chosen to be shown."""
+    found = [pair for pair in pairs(records) if all(not words or pair[0][of] in words for of, words in chosen.items())]
+    rest, told = {}, [*problems]
+    for name in FILES:
+        rest[name], wrong = readable(name, [each for each in files.get(name, ()) if _is_chosen(each, chosen)])
+        told += wrong
+    return Content(found, rest, [printable(each) for each in told])
+
+
+def _is_chosen(record: Record, chosen: Mapping[str, Sequence[str]]) -> bool:
+    return all(not words or record["case"][of] in words for of, words in chosen.items())
+
+
+def facts(content: Content) -> list[tuple[str, dict[str, Any]]]:
+    """Return what is known of each machine, the load of the moment left out."""
+    found: dict[str, dict[str, Any]] = {}
+    for record in content.records:
+        told = {name: value for name, value in (record.get("machine") or {}).items() if name != "load"}
+        words = {
+            printable(name).replace("_", " "): printable(value) for name, value in told.items() if value is not None
+        }
+        found.setdefault(repr(sorted(words.items())), words)
+    return [(str(number), words) for number, words in enumerate(found.values(), 1)]
+
+
+@functools.cache
+def _template() -> Any:
+    import jinja2
+
+    loader = jinja2.FileSystemLoader(HERE)
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template("report.html.j2")
+
+
+@functools.cache
+def _bundle() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script."""
+    import vl_convert
+
+    return _harmless(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # its annotations make it required
+
+
+def _harmless(script: str) -> str:
+    """Return JavaScript that can stand in HTML: what would end it or begin a comment is written otherwise, and lines
+    end as HTML has them, because the policy names a digest of the text as the browser reads it."""
+    script = re.sub(r"<(?=/script|!--|script)", r"\\x3c", script, flags=re.IGNORECASE)
+    return script.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _digest(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -1,0 +1,216 @@
+"""What stands in the report, as plain data: tables of text, and of each line what it is filtered by. No HTML."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from xbench.bench.schema import Record
+from xbench.reports import SHARED, Row, is_ranked
+from xbench.reports.break_even import ahead_from, sentence, steps, tuning_rows
+from xbench.reports.cost import joules, percent, size
+from xbench.reports.distribution import distribution
+from xbench.reports.formats import HEADER, cells, conditions, has_machines, label, number, printable, remark, seconds
+from xbench.reports.heat import Matrix, matrix, proof
+from xbench.reports.sweeps import Sweep, sweeps
+from xbench.reports.verdict_words import Verdict, verdict
+
+MORE = (
+    *("5, 25, 75, 95 % of the times", "ahead from call", "peak memory", "energy", "GFLOP/s", "of attainable"),
+    *("worst tensor", "noise floors", "message"),
+)
+OPTIONAL = {"energy", "message", "peak memory", "GFLOP/s", "of attainable"}  # columns left out where no cell has one
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cells that may be compared: their rows and records; `first` is the number of the first among all rows."""
+
+    number: int
+    rows: tuple[Row, ...]
+    records: tuple[Record, ...]
+    first: int
+    verdict: Verdict
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text; `words` are the columns, from the left, that hold words and not numbers."""
+
+    caption: str
+    header: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    keys: Sequence[Row | None] = ()  # of each line a row, by which it is filtered
+    words: int = 1
+    model: str = ""  # of a table that is of one network
+
+
+@dataclass(frozen=True)
+class Content:
+    """Everything that is shown, computed from the records of a store's files (`reports.html.page`)."""
+
+    pairs: Sequence[tuple[Row, Record]]
+    files: Mapping[str, Sequence[Record]] = field(default_factory=dict)
+    problems: Sequence[str] = ()
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        return [row for row, _ in self.pairs]
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """All records that are shown, those of the other files too."""
+        return [record for _, record in self.pairs] + [each for some in self.files.values() for each in some]
+
+    @cached_property
+    def several(self) -> bool:
+        return has_machines(self.rows)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        found: list[Group] = []
+        first = 0
+        for own in _grouped(self.pairs):
+            rows = tuple(row for row, _ in own)
+            found.append(Group(len(found), rows, tuple(record for _, record in own), first, verdict(rows)))
+            first += len(own)
+        return found
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        return matrix(self.pairs)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the cells' tables: those of the terminal, and more, less those that no cell has a word in."""
+        blank = {
+            name
+            for at, name in enumerate((*HEADER, *MORE))
+            if name in OPTIONAL and all(line[at] in ("", "n/a") for lines in self._lines for line in lines)
+        }
+        return tuple(name for name in (*HEADER, *MORE) if name not in blank)
+
+    def body(self, group: Group) -> list[list[str]]:
+        """The lines of a group under `columns`."""
+        keep = [at for at, name in enumerate((*HEADER, *MORE)) if name in self.columns]
+        return [[line[at] for at in keep] for line in self._lines[group.number]]
+
+    @cached_property
+    def _lines(self) -> list[list[list[str]]]:
+        return [
+            [_line(row, record, group.rows) for row, record in zip(group.rows, group.records)] for group in self.groups
+        ]
+
+    @cached_property
+    def networks(self) -> list[tuple[str, list[Group]]]:
+        """The groups of each network."""
+        found: dict[str, list[Group]] = {}
+        for group in self.groups:
+            found.setdefault(group.rows[0]["model"], []).append(group)
+        return list(found.items())
+
+    def sweeps(self, axis: str) -> list[Sweep]:
+        return sweeps(self.rows, axis)
+
+    def sweep_tables(self, axis: str) -> list[Table]:
+        """Of each sweep a table: a line a runtime, a column a number."""
+        made = []
+        for sweep in self.sweeps(axis):
+            lines = [[runtime, *(seconds(line.get(n)) for n in sweep.numbers)] for runtime, line in sweep.lines.items()]
+            header = ["runtime", *(f"{axis} {n}" for n in sweep.numbers)]
+            made.append(Table(f"Time per sample: {self.sweep_title(sweep)}", header, lines, [sweep.row] * len(lines)))
+        return made
+
+    def sweep_title(self, sweep: Sweep) -> str:
+        """What the cells of a sweep have in common."""
+        row, told = sweep.row, conditions(sweep.row, self.several).split(", ")
+        rest = [word for word in told if sweep.axis != "threads" or not word.endswith(("thread", "threads"))]
+        batch = [] if sweep.axis == "batch" else [f"batch {row['batch']}"]
+        return printable(", ".join([f"{row['model']} {row['mode']}", *batch, *rest]))
+
+    def start_table(self) -> Table:
+        """Who is ahead after how many calls, group by group."""
+        groups = [group for group in self.groups if any(map(is_ranked, group.rows))]
+        lines = [[*where(group.rows[0], self.several), sentence(group.rows)] for group in groups]
+        header = ("network", "mode", "batch", "where", "ahead, by the number of calls")
+        return Table("Who is ahead after how many calls", header, lines, [group.rows[0] for group in groups], 5)
+
+    def tuning_table(self) -> Table | None:
+        """What searches for settings cost and brought, and after how many steps they have paid."""
+        found = tuning_rows(self.pairs)
+        lines = [
+            [
+                *(printable(label(row)), *where(row, self.several)),
+                *(seconds(taken), seconds(other["median_s"]), seconds(row["median_s"]), steps(calls)),
+            ]
+            for row, taken, other, calls in found
+        ]
+        header = ("runtime", "network", "mode", "batch", "where", "search", "default", "tuned", "paid after steps")
+        return Table("What tuning cost and brought", header, lines, [row for row, *_ in found], 5) if found else None
+
+    def commands(self, group: Group) -> list[tuple[str, str]]:
+        """Of each cell of a group the command that measures it again, and when and with what it was measured."""
+        return [
+            (printable(record.get("command") or "no command was recorded"), self._told(record))
+            for record in group.records
+        ]
+
+    def _told(self, record: Record) -> str:
+        """When, and the versions that the report's versions' table leaves open, as there are several."""
+        many = self._many
+        found = [f"{name} {word}" for name, word in (record.get("versions") or {}).items() if name in many]
+        when = str(record.get("time") or "").replace("T", " ").removesuffix("Z")[:16]
+        return printable(", ".join(filter(None, (when, *found))))
+
+    @cached_property
+    def _many(self) -> set[str]:
+        return {name for name, words in self.versions.items() if len(words) > 1}
+
+    @cached_property
+    def versions(self) -> dict[str, dict[str, int]]:
+        """Of each package its versions, and in how many records each is."""
+        found: dict[str, dict[str, int]] = {}
+        for record in self.records:
+            for name, word in (record.get("versions") or {}).items():
+                counts = found.setdefault(printable(name), {})
+                counts[printable(word)] = counts.get(printable(word), 0) + 1
+        return dict(sorted(found.items()))
+
+
+def _line(row: Row, record: Record, group: Sequence[Row]) -> list[str]:
+    """The cells of a row under `HEADER` and `MORE`; no time and no cost beside anything but a proof."""
+    parity = proof(record)
+    told = (parity.get("worst_tensor", ""), number(parity.get("ratio")), remark(row))
+    if not is_ranked(row):
+        return [*cells(row), *[""] * (len(MORE) - len(told)), *told]
+    bound = f"{percent(row['share_of_attainable'])} {row['bound_by']}" if row["bound_by"] else ""
+    rate = "" if row["flops"] is None else number(row["flops"] / 1e9)
+    memory, energy = size(row["peak_memory_bytes"]), joules(row["energy_j"])
+    return [*cells(row), _spread(record), ahead_from(row, group), memory, energy, rate, bound, *told]
+
+
+def where(row: Row, several: bool) -> tuple[str, str, str, str]:
+    """The network, the mode, the batch and the rest of what a group has in common."""
+    return printable(row["model"]), printable(row["mode"]), str(row["batch"]), conditions(row, several)
+
+
+def _grouped(found: Sequence[tuple[Row, Record]]) -> list[list[tuple[Row, Record]]]:
+    groups: dict[tuple[Any, ...], list[tuple[Row, Record]]] = {}
+    for row, record in found:
+        groups.setdefault(tuple(row[name] for name in SHARED), []).append((row, record))
+    return list(groups.values())
+
+
+def _spread(record: Record) -> str:
+    """The quantiles around the median in one unit."""
+    found = distribution(record.get("times"))
+    if not found:
+        return ""
+    unit = seconds(found.high).split(" ")[1]
+    scale = {"s": 1.0, "ms": 1e3, "µs": 1e6}[unit]
+    around = (found.low, found.quarter, found.three_quarters, found.high)
+    return " ".join(number(value * scale) for value in around) + f" {unit}"

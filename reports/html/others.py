@@ -1,0 +1,79 @@
+"""The tables of what is not in results.jsonl: trainings, phases, layers, loads, several workers."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xbench.bench.schema import Record
+from xbench.reports import load, scaling
+from xbench.reports.formats import label, printable
+from xbench.reports.html.content import Table
+from xbench.reports.html.values import DRAWN, script_json
+from xbench.reports.study import grids_of
+from xbench.reports.study_page import lines, remarks
+from xbench.studies import Part
+
+# Section, file, kind of table, and the command that measures it.
+KINDS = (
+    ("phases", "phases.jsonl", "Phases of a training iteration", "xbench phases MODEL"),
+    ("training", "training.jsonl", "Training", "xbench train MODEL --data digits"),
+    ("load", "load.jsonl", "Under load", "xbench load MODEL"),
+    ("scaling", "scaling.jsonl", "Several workers", "xbench scale MODEL --workers 1,2,4"),
+    ("layers", "layers.jsonl", "Layer by layer", "xbench profile MODEL"),
+)
+FILES = {name: file for name, file, _, _ in KINDS}
+
+
+def tables(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
+    """The tables of a section, network by network, each with the notes below it.
+
+    Raises:
+        KeyError: the section is unknown.
+    """
+    by_model: dict[str, list[Record]] = {}
+    for record in records:
+        by_model.setdefault(printable(record["case"]["model"]), []).append(record)
+    make = {"load": _loads, "scaling": _workers}.get(name) or (lambda own: _grids(name, own))
+    return [(replace(table, model=model), notes) for model, own in by_model.items() for table, notes in make(own)]
+
+
+def _grids(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
+    titles = {"phases": "Mean ± standard deviation", "training": "Training", "layers": "Median of a layer"}
+    found = []
+    for grid in grids_of(Part(name, titles[name], name, {}), list(records)):
+        header, *body = lines(grid)
+        found.append((Table(grid.title, header, body), remarks(grid)))
+    return found
+
+
+def _loads(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
+    found: list[tuple[Table, list[str]]] = []
+    for group in load.grouped(load.rows(records)):
+        told = [f"{printable(label(row))}: {printable(row['message'])}" for row in group if row["message"]]
+        body = [load.cells(row, group) for row in group]
+        found.append((Table(load.title(group[0]), load.header(group), body, words=2), told))
+    return found
+
+
+def _workers(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
+    found = []
+    for own in scaling.grouped(scaling.rows(records)):
+        body = [scaling.cells(row) for row in own]
+        found.append((Table(scaling.title(own[0]), scaling.HEADER, body, words=2), scaling.says(own)))
+    return found
+
+
+def readable(name: str, records: Sequence[Record]) -> tuple[list[Record], list[str]]:
+    """The last record of each key that can be shown, and a sentence of each that cannot: what a store's reader asks of
+    a record is what all files have in common, and what a section shows of it may be missing or of another kind."""
+    found: list[Record] = []
+    problems: list[str] = []
+    for record in {each["key"]: each for each in records}.values():
+        try:
+            tables(name, [record])
+            script_json(DRAWN[name]([record]) if name in DRAWN else None)
+            found.append(record)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            case = record["case"]
+            what = f"{case['model']} on {case['runtime']} ({type(error).__name__}: {error})"
+            problems.append(f"{FILES[name]}: not what a record of {name} holds: {what}")
+    return found, problems

@@ -1,0 +1,197 @@
+"""The numbers that pictures and filters need, in few letters: ten thousand cells are to fit beside their tables."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from xbench.reports import Row
+from xbench.reports.break_even import start_up
+from xbench.reports.curves import thinned
+from xbench.reports.distribution import distribution
+from xbench.reports.formats import conditions, label, printable, title
+from xbench.reports.html.content import Content
+from xbench.reports.html.plots import specs
+from xbench.reports.study import PHASES
+
+# A timed cell, times in µs, memory in MiB, as `report.js` calls them. One that is not timed is its runtime alone.
+FIELDS = ("t", "median", "ratio", "low", "high", "q5", "q25", "q75", "q95", "n", "start", "memory", "rate", "intensity")
+STACKED = ("t_io", "t_h2d", "t_f", "t_b", "t_u", "other")
+
+
+class Words:
+    """Words by number, in the order in which they come."""
+
+    def __init__(self, words: Iterable[str] = ()) -> None:
+        self.found: dict[str, int] = {}
+        for word in words:
+            self(word)
+
+    def __call__(self, word: str) -> int:
+        return self.found.setdefault(word, len(self.found))
+
+    @property
+    def list(self) -> list[str]:
+        return list(self.found)
+
+
+class Index:
+    """The numbers under which networks, modes, devices, machines and runtimes are filtered, here and in the tables."""
+
+    def __init__(self, content: Content) -> None:
+        self.models, self.modes, self.devices, self.machines, self.runtimes = (Words() for _ in range(5))
+        for row in content.rows:
+            self.of(row)
+            self.runtimes(printable(label(row)))
+        for record in (each for some in content.files.values() for each in some):
+            self.models(printable(record["case"]["model"]))
+            self.runtimes(named(record))
+
+    def of(self, row: Row) -> tuple[int, int, int, int]:
+        """The numbers of a row's model, mode, device and machine."""
+        return (
+            self.models(printable(row["model"])),
+            self.modes(printable(row["mode"])),
+            self.devices(printable(row["device"])),
+            self.machines(printable(row.get("machine") or "")),
+        )
+
+
+def script_json(value: Any) -> str:
+    """Return JSON that may stand in a <script>: no letter of it can end the script or begin a comment; what is beyond
+    ASCII, U+2028 with it, is escaped by json."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def values(content: Content, index: Index) -> dict[str, Any]:
+    """Return everything that `report.js` reads."""
+    runtimes = index.runtimes.list
+    found: dict[str, Any] = {
+        "fields": FIELDS,
+        "groups": [_group(content, index, each.rows[0], each.first, len(each.rows)) for each in content.groups],
+        "cells": [_cell(row, record, index) for row, record in content.pairs],
+        "roofs": _roofs(content.rows),
+        "batch": _sweeps(content, index, "batch"),
+        "threads": _sweeps(content, index, "threads"),
+        "proofs": _proofs(content),
+    }
+    found |= {name: make(content.files.get(name, ())) for name, make in DRAWN.items()}
+    names = ("models", "modes", "devices", "machines", "runtimes")
+    return found | {name: getattr(index, name).list for name in names} | {"specs": specs(runtimes)}
+
+
+def _round(value: float | None, scale: float = 1.0) -> float | None:
+    """Four digits, as an integer where that is shorter."""
+    if value is None:
+        return None
+    found = float(f"{value * scale:.4g}")
+    return int(found) if found.is_integer() else found
+
+
+def _group(content: Content, index: Index, row: Row, first: int, number: int) -> list[Any]:
+    where = [row["batch"], conditions(row, content.several)]
+    return [*index.of(row), *where, first, number]
+
+
+def _cell(row: Row, record: dict[str, Any], index: Index) -> list[Any]:
+    runtime = index.runtimes(printable(label(row)))
+    if row["median_s"] is None:
+        return [runtime]
+    found = distribution(record.get("times"))
+    box = (found.low, found.quarter, found.three_quarters, found.high) if found else (None,) * 4
+    times = [_round(value, 1e6) for value in box]
+    ratios = [_round(row[name]) for name in ("ratio", "ratio_low", "ratio_high")]
+    start, memory, rate = start_up(row), row["peak_memory_bytes"], row["flops"]
+    rest = [_round(start, 1e6), _round(memory, 2**-20), _round(rate, 1e-9), _round(row["intensity"])]
+    return [runtime, _round(row["median_s"], 1e6), *ratios, *times, found.samples if found else 0, *rest]
+
+
+def _roofs(rows: Sequence[Row]) -> list[list[float]]:
+    """The peaks in GFLOP/s and GB/s that cells stand under."""
+    found = {(row["peak_flops"], row["bandwidth"]) for row in rows if row["share_of_attainable"] is not None}
+    return [[peak / 1e9, bandwidth / 1e9] for peak, bandwidth in sorted(found)]
+
+
+def _sweeps(content: Content, index: Index, axis: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "at": index.of(sweep.row),
+            "title": content.sweep_title(sweep),
+            "lines": [
+                [index.runtimes(name), [[n, _round(value, 1e6)] for n, value in line.items()]]
+                for name, line in sweep.lines.items()
+            ],
+        }
+        for sweep in content.sweeps(axis)
+    ]
+
+
+def _proofs(content: Content) -> dict[str, dict[str, Any]]:
+    """What a place of the parity matrix opens to, by the number of its row."""
+    found: dict[str, dict[str, Any]] = {}
+    for place in (place for line in content.matrix.lines for place in line if place):
+        row, record = content.pairs[place.row]
+        parity = place.parity
+        told = {name: parity.get(name) for name in ("worst_tensor", "first_wrong", "tensors")}
+        told |= {"steps": parity.get("steps") or None}
+        told |= {name: _round(parity.get(name)) for name in ("ratio", "rel_l2")}
+        told |= {"seeds": [_round(each) for each in parity["seeds"]], "class": row["class"]}
+        told |= {"title": title(row, content.several), "runtime": printable(label(row)), "status": row["status"]}
+        told |= {"message": printable(row["message"] or ""), "command": record.get("command"), "cells": place.cells}
+        found[str(place.row)] = {name: value for name, value in told.items() if value not in (None, "", [])}
+    return found
+
+
+def named(record: dict[str, Any]) -> str:
+    """The runtime of a record as its row would call it."""
+    return printable(label({"runtime": record["case"]["runtime"], "note": record.get("note")}))
+
+
+def _training(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = []
+    for record in records:
+        told = record.get("training") or {}
+        if not told.get("losses"):
+            continue
+        losses = [each if each is not None else float("nan") for each in told["losses"]]
+        curve = [[_round(step), _round(loss)] for step, loss in zip(*thinned(losses)) if loss > 0]
+        case = record["case"]
+        words = f"{case['model']} on {str(case.get('data')).partition(':')[0]}, batch {case['batch']}"
+        accuracy = [[epoch, _round(100 * each)] for epoch, each in enumerate(told["test_accuracy"], 1)]
+        passed = "" if record["status"] == "PASS" else f": {record['status']}"
+        told = {"title": printable(words), "runtime": named(record), "status": passed}
+        found.append({**told, "model": printable(case["model"]), "loss": curve, "accuracy": accuracy})
+    return found
+
+
+def _phases(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = []
+    for record in records:
+        if not record.get("phases"):
+            continue
+        case = record["case"]
+        parts = [[PHASES[name], _round(record["phases"][name]["mean"], 1e3)] for name in STACKED]
+        name = f"{case['model']}, batch {case['batch']}: {named(record)}"
+        found.append(
+            {"title": printable(name), "model": printable(case["model"]), "runtime": named(record), "parts": parts}
+        )
+    return found
+
+
+def _scaling(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    from xbench.reports import scaling
+
+    return [
+        {
+            "title": scaling.title(row),
+            "model": printable(row["model"]),
+            "runtime": printable(label(row)),
+            "workers": row["workers"],
+            "speed": _round(row["speed_up"]["median"]),
+        }
+        for row in scaling.rows(records)
+        if row["speed_up"]
+    ]
+
+
+DRAWN = {"training": _training, "phases": _phases, "scaling": _scaling}

@@ -1,0 +1,232 @@
+"""An answer of `bench/recommendation.py` in words, as a table, as Markdown and as JSON (docs/results.md)."""
+
+import json
+import math
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from xbench.bench import chance
+from xbench.bench.limits import MB, MEMORY, Limit, Relaxation
+from xbench.bench.question import Question
+from xbench.bench.recommendation import Answer, Cell, Place
+from xbench.reports.formats import number, printable, seconds
+from xbench.reports.table import COLOURS
+
+FASTER = {"offline": "samples/s", "server": "queries/s"}
+
+
+def to_json(answer: Answer, deployed: str | None = None) -> str:
+    """The answer as a JSON object."""
+    asked = answer.question
+    question: dict[str, Any] = {
+        name: getattr(asked, name)
+        for name in ("model", "mode", "batch", "device", "threads", "machine", "plane", "layout", "calls", "scenario")
+    }
+    question |= {"samples_per_query": asked.stream, "precisions": list(asked.precisions)}
+    question["limits"] = {limit.name: limit.most for limit in asked.limits}
+    found = {
+        "question": question,
+        "best": answer.ranked[0].cell.label if answer.ranked else None,
+        "tied": [place.cell.label for place in answer.tied],
+        "ranked": [_ranked(place, asked) for place in answer.ranked],
+        "excluded": [_cell(cell) | {"why": cell.why} for cell in answer.excluded],
+        "relaxations": [{"cell": each.label, "limits": each.limits} for each in answer.relaxations],
+        "break_even_calls": answer.even,
+        "not_measured": [{"runtime": runtime, "precision": precision} for runtime, precision in answer.missing],
+        "notes": answer.notes,
+        "deployed": deployed,
+    }
+    return json.dumps(found, indent=1, allow_nan=False) + "\n"
+
+
+def _ranked(place: Place, question: Question) -> dict[str, Any]:
+    times = place.cell.record["times"] or {}
+    ratio = place.ratio
+    return _cell(place.cell) | {
+        "cost_s": place.cost,
+        "median_s": None if question.scenario else times.get("median_s"),
+        "start_s": chance.start(times) if times.get("first_s") is not None else None,
+        "probability": place.chance,
+        "ratio": ratio.value,
+        "ratio_low": ratio.low,
+        "ratio_high": ratio.high,
+        "tied": place.tied,
+        "command": place.cell.record.get("command"),
+    }
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    record = cell.record
+    return {
+        "cell": cell.label,
+        "runtime": record["case"]["runtime"],
+        "status": record["status"],
+        "class": (record.get("parity") or {}).get("class"),
+        "at_most": cell.known,
+    }
+
+
+def title(question: Question) -> str:
+    """What was asked."""
+    threads = "1 thread" if question.threads == 1 else f"{question.threads} threads"
+    what = question.scenario or question.mode
+    parts = [f"{question.model} {what}", f"batch {question.batch}", question.device, threads, question.machine]
+    parts += [f"{question.calls} calls"] if question.calls else []
+    parts += [f"{question.stream} samples a query"] if question.stream else []
+    parts += [f"{limit.name} up to {_amount(limit.name, limit.most)}" for limit in question.limits]
+    return printable(", ".join(parts))
+
+
+def verdict(answer: Answer) -> list[str]:
+    """The answer in sentences: what to take and how sure that is, or what stands in the way."""
+    if not answer.ranked:
+        return _nothing(answer)
+    first, tied = answer.ranked[0], answer.tied
+    if tied:
+        names = ", ".join(f"{place.cell.label} ({_percent(place.chance)})" for place in tied)
+        said = [f"Cannot be told apart: {names}, each with its probability of being the best."]
+        said += [f"The first, {first.cell.label}: {_cost(first, answer.question)}."]
+    else:
+        said = [f"Take {first.cell.label}: {_cost(first, answer.question)}."]
+        if len(answer.ranked) > 1:
+            second = answer.ranked[1]
+            many = f"{number(second.ratio.value)} times ({_interval(second)})"
+            beside = f"{second.cell.label} takes {many} as long"
+            if answer.question.scenario in FASTER:
+                beside = f"its rate is {many} that of {second.cell.label}"
+            said += [f"It is the best with a probability of {_percent(first.chance)}; {beside}."]
+        else:
+            said += ["No other cell may be ranked beside it."]
+    return said + even(answer)
+
+
+def even(answer: Answer) -> list[str]:
+    """Where the second costs as little as the first."""
+    if not answer.question.calls or len(answer.ranked) < 2:
+        return []
+    first, second = (place.cell.label for place in answer.ranked[:2])
+    if answer.even is None:
+        return [f"At any number of calls {first} costs less than {second}."]
+    if answer.question.calls > answer.even:
+        return [f"From {math.ceil(answer.even)} calls on {first} costs less than {second}, below that more."]
+    return [f"Up to {math.floor(answer.even)} calls {first} costs less than {second}, from there on more."]
+
+
+def _nothing(answer: Answer) -> list[str]:
+    limited = any(cell.limited for cell in answer.excluded)
+    said = ["No cell meets the limits."] if limited else ["There is no cell that may be chosen."]
+    limits = {limit.name: limit for limit in answer.question.limits}
+    if answer.relaxations:
+        said.append(f"Relax {'; or '.join(_relaxed(each, limits) for each in answer.relaxations)}.")
+    elif limited:
+        again = any(cell.few for cell in answer.excluded)
+        said.append(f"What would admit one is not known{': measure longer, with --measure' if again else ''}.")
+    return said
+
+
+def _relaxed(relaxation: Relaxation, limits: dict[str, Limit]) -> str:
+    words = []
+    for name, most in relaxation.limits.items():
+        scale, option = (MB, "--max-memory-mb") if name == MEMORY else (1e-3, f"--max-latency-ms {name}")
+        words.append(f"{option} from {limits[name].most / scale:.6g} to {rounded_up(most / scale):.6g}")
+    return f"{' and '.join(words)}, then {relaxation.label} fits"
+
+
+def rounded_up(value: float) -> float:
+    """A number of four digits that is no less."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return math.ceil(value / unit - 1e-9) * unit
+
+
+def header(question: Question) -> list[str]:
+    """The columns of the table."""
+    if question.scenario:
+        cost = [FASTER.get(question.scenario, f"p{question.percent:g}")]
+    else:
+        cost = [f"{question.calls} calls", "start", "median"] if question.calls else ["median"]
+    limits = ["memory" if each.name == MEMORY else f"{each.name} at most" for each in question.limits]
+    return ["runtime", "status", *cost, "ratio", "95 % interval", "best", *limits]
+
+
+def cells(place: Place, question: Question) -> list[str]:
+    """The cells of a ranked row under `header`."""
+    record = place.cell.record
+    if question.scenario in FASTER:
+        cost = [number(1 / place.cost)]
+    elif question.calls:
+        cost = [seconds(place.cost), seconds(chance.start(record["times"])), seconds(place.step)]
+    else:
+        cost = [seconds(place.step)]
+    limits = [place.cell.known.get(limit.name) for limit in question.limits]
+    shown = ["" if v is None else _amount(n.name, v) for n, v in zip(question.limits, limits, strict=True)]
+    ratio = f"{'~' if place.tied and place.ratio.low != place.ratio.high else ''}{number(place.ratio.value)}"
+    status = f"{record['status']} {record['parity']['class']}"
+    return [printable(place.cell.label), status, *cost, ratio, _interval(place), _percent(place.chance), *shown]
+
+
+def below(answer: Answer) -> list[str]:
+    """What stands below the table: the others and why, what has no record, what is to be known."""
+    said = [f"not chosen: {printable(cell.label)}: {printable(cell.why)}" for cell in answer.excluded]
+    if answer.missing:
+        names = (word if precision == "fp32" else f"{word} ({precision})" for word, precision in answer.missing)
+        said.append(f"not measured: {', '.join(names)}; --measure measures them")
+    return said + [f"note: {printable(note)}" for note in answer.notes]
+
+
+def to_markdown(answer: Answer) -> str:
+    """The answer as Markdown."""
+    names = header(answer.question)
+    lines = [names, ["---", "---", *["--:"] * (len(names) - 2)], *(cells(p, answer.question) for p in answer.ranked)]
+    table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+    parts = [f"### {title(answer.question)}", "", *map(printable, verdict(answer)), ""]
+    parts += [*table, ""] if answer.ranked else []
+    return "\n".join([*parts, *(f"- {line}" for line in below(answer)), ""])
+
+
+def show(answer: Answer, console: Console) -> None:
+    """Prints the answer to a terminal; sentences are never wrapped, so that they can be searched and copied."""
+    console.print(Text(title(answer.question), style="bold"), soft_wrap=True)
+    for line in verdict(answer):
+        console.print(Text(printable(line)), soft_wrap=True)
+    if answer.ranked:
+        names = header(answer.question)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for name in names:
+            table.add_column(name, justify="left" if name in names[:2] else "right", no_wrap=True, overflow="ellipsis")
+        for place in answer.ranked:
+            texts = [Text(text) for text in cells(place, answer.question)]
+            texts[1].stylize(COLOURS["PASS"])
+            table.add_row(*texts)
+        console.print(table)
+    for line in below(answer):
+        console.print(Text(line, style="dim"), soft_wrap=True)
+
+
+def _cost(place: Place, question: Question) -> str:
+    """What a cell costs, in words."""
+    if question.scenario in FASTER:
+        return f"{number(1 / place.cost)} {'samples' if question.scenario == 'offline' else 'queries'} a second"
+    if question.scenario:
+        return f"p{question.percent:g} is {seconds(place.cost)}"
+    if question.calls:
+        return f"{seconds(place.cost)} for {question.calls} calls in a new process"
+    return f"{seconds(place.step)} a {'call' if question.mode == 'forward' else question.mode}"
+
+
+def _interval(place: Place) -> str:
+    low, high = place.ratio.low, place.ratio.high
+    if low is None or high is None:
+        return "unknown"
+    return "" if low == high else f"{number(low)} to {number(high)}"
+
+
+def _percent(share: float) -> str:
+    """A probability in per cent, never more certain than its draws tell."""
+    return "> 99 %" if share > 0.995 else "< 1 %" if share < 0.005 else f"{share * 100:.0f} %"
+
+
+def _amount(name: str, value: float) -> str:
+    return f"{value / MB:.4g} MB" if name == MEMORY else f"{value * 1e3:.4g} ms"
