@@ -236,7 +236,7 @@ def test_a_time_is_never_shown_without_a_pass(suite):
     cheat = stores.record("lenet", "cheat", batch=1, median=1e-9) | {"status": "FAIL", "message": "wrong"}
     read = Reader(page([*suite, cheat]))
     (line,) = [line for table in read.tables for line in table if line[0] == "cheat" and len(line) > 9]
-    assert line[1].startswith("FAIL") and line[2:9] == [""] * 7
+    assert line[1].startswith("FAIL") and len(line) > 12 and set(line[2:-3]) == {""}
     at = read.data["runtimes"].index("cheat")
     assert [cell for cell in read.data["cells"] if cell[0] == at] == [[at]]
 

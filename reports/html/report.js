@@ -108,6 +108,15 @@
     button.addEventListener("click", () => sort(head, head.cellIndex));
   }
 
+  // On a phone the verdicts are shown as paragraphs; to a screen reader they stay a table.
+  if (matchMedia("(max-width: 40rem)").matches) {
+    const roles = { TABLE: "table", THEAD: "rowgroup", TBODY: "rowgroup", TR: "row", TD: "cell", TH: "columnheader" };
+    for (const part of $$(".verdicts, .verdicts *")) {
+      const role = part.matches("[scope=row]") ? "rowheader" : roles[part.tagName];
+      if (role) part.setAttribute("role", role);
+    }
+  }
+
   // ---- the parity matrix opens to the worst tensor
   const SAYS = [
     ["status", "status", x => x], ["worst_tensor", "worst tensor", x => x],
