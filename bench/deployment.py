@@ -60,7 +60,8 @@ def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path,
             versions, said = _versions(record, how)
             allowed = _expected(case, artifact, exporter, made / "expected.npz")
             names = {"inputs": [item["name"] for item in artifact.info["inputs"]], "outputs": artifact.info["outputs"]}
-            title = f"{case.model} by {case.runtime}, batch {case.batch}, {case.threads} threads, as it was measured"
+            threads = f"{case.threads} thread{'s' * (case.threads > 1)}"
+            title = f"{case.model} by {case.runtime}, batch {case.batch}, {threads}, as it was measured"
             (made / "run.py").write_text(script(case, how, title, made.parent.name, names, allowed))
             needed = "".join(f"{name}=={version.partition('+')[0]}\n" for name, version in versions.items())
             (made / "requirements.txt").write_text(needed)
