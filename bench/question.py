@@ -155,4 +155,5 @@ def _so_far(found: Mapping[str, Any]) -> str:
     """What is settled already, in words."""
     words = [f" {found['mode']}"] if "mode" in found else []
     words += [f" on {found['device']}"] if "device" in found else []
-    return "".join([*words, f", {found['threads']} thread{'s' * (found['threads'] > 1)}"] if found.get("threads") else words)
+    words += [f", {found['threads']} thread{'s' * (found['threads'] > 1)}"] if found.get("threads") else []
+    return "".join(words)

@@ -260,7 +260,7 @@ def test_every_command_of_the_workflow_is_one(workflow):
         context = typer.Context(group)
         group.get_command(context, name).make_context(name, words)  # raises where an option does not exist
         seen.append(name)
-    assert sorted(seen) == ["check", "compare", "doctor", "show", "show", "time"]
+    assert sorted(seen) == ["check", "compare", "doctor", "report", "show", "show", "time"]
 
 
 def test_the_workflow_gates_on_parity_and_on_three_per_cent(workflow):
