@@ -181,6 +181,22 @@ def ten_thousand() -> list[dict[str, Any]]:
     return suite(models, (*SPEED, "tvm"), tuple(MODES), batches, blocks=3)[:10_000]
 
 
+def spread_out(count: int, networks: int, cells: int, **fields: Any) -> list[dict[str, Any]]:
+    """So many records of so many networks in groups of so few cells; where there are several groups of a network they
+    differ in mode, batch and threads."""
+    made = []
+    for place in range(count):
+        group, cell = divmod(place, cells)
+        turn, network = divmod(group, networks)
+        turn, power = divmod(turn, 12)
+        threads, mode = divmod(turn, len(MODES))
+        runtime = tuple(SPEED)[cell if cells > 1 else group % len(SPEED)]
+        rest = {"mode": tuple(MODES)[mode], "batch": 2**power, "threads": threads + 1, "blocks": 3}
+        status = {0: "FAIL", 1: "UNSUPPORTED", 2: "UNVERIFIED"}.get(group * 7 % 23 + cell, "PASS")
+        made.append(record(f"network_number_{network}", runtime, **{"status": status, **rest, **fields}))
+    return made
+
+
 def training(model: str = "lenet", runtime: str = "torch", *, steps: int = 60, **fields: Any) -> dict[str, Any]:
     """A record of `training.jsonl`: two epochs of a loss that falls."""
     made = record(model, runtime, mode="step", batch=64, times=None, cost=None, data="digits", **fields)

@@ -7,6 +7,7 @@ import time
 import pytest
 import stores
 
+from xbench.reports.html import content
 from xbench.reports.html import page as made
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -246,6 +247,28 @@ def test_ten_thousand_records_answer_within_three_seconds(opened, tmp_path):
     taken = time.monotonic() - begun
     assert page.locator("#verdicts tbody tr:visible").count() == 36
     assert taken < 3 * patience(), taken
+
+
+def test_filters_choose_within_the_one_table_of_very_many_networks(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "MANY_NETWORKS", 20)
+    path = tmp_path / "wide.html"
+    path.write_text(made(stores.spread_out(100, 25, 2)))
+    page = opened(path)
+    assert page.locator("details.net").count() == 1
+    page.locator("#filters [data-by=m]").select_option(label="network_number_7")
+    page.locator("details.net > summary").click()
+    headings = page.locator(".net tr.g:visible").all_inner_texts()
+    assert len(headings) == 2 and all(each.startswith("network_number_7 ") for each in headings)
+    until(page, "document.querySelectorAll('.net .plots svg').length === 2")
+    captions = page.locator(".net figcaption").all_inner_texts()
+    assert sorted(captions) == sorted(each.strip() for each in headings)
+    page.get_by_role("button", name="Reset").click()
+    columns = page.locator(".heat thead th:visible").count()
+    page.locator(".chip", has_text=re.compile("^openvino$")).click()
+    assert page.locator(".heat thead th:visible").count() == columns - 1
+    first = page.locator(".heat tbody tr:visible").first
+    assert first.locator("th:visible, td:visible").count() == columns - 1
+    assert "openvino" not in page.locator(".net tbody th[scope=row]:visible").all_inner_texts()
 
 
 def patience() -> float:

@@ -17,7 +17,7 @@ from xbench.bench import XBenchError
 from xbench.bench.schema import Record
 from xbench.reports import pairs
 from xbench.reports.formats import printable, seconds
-from xbench.reports.formats import title as heading
+from xbench.reports.html import content as limits
 from xbench.reports.html.content import Content, where
 from xbench.reports.html.others import FILES, KINDS, readable, tables
 from xbench.reports.html.values import Index, script_json, values
@@ -75,12 +75,12 @@ def _words(content: Content) -> dict[str, Any]:
     """Return what the template asks for by name."""
     return {
         "where": lambda row: where(row, content.several),
-        "heading": lambda row: heading(row, content.several),
         "seconds": seconds,
         "printable": printable,
         "plural": lambda count, word: f"{count:,} {word}{'' if count == 1 else 's'}",
         "marked": {place.row for line in content.matrix.lines for place in line if place},
         "kinds": KINDS,
+        "limits": limits,
         "missing": [(words, command) for name, _, words, command in KINDS if not content.files.get(name)],
         "facts": facts(content),
         "times": max((str(each.get("time") or "") for each in content.records), default=""),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 from xbench.bench.schema import Record
@@ -11,7 +12,9 @@ from xbench.reports.break_even import ahead_from, sentence, steps, tuning_rows
 from xbench.reports.cost import joules, percent, size
 from xbench.reports.distribution import distribution
 from xbench.reports.formats import HEADER, cells, conditions, has_machines, label, number, printable, remark, seconds
-from xbench.reports.heat import Matrix, matrix, proof
+from xbench.reports.formats import title as whole_title
+from xbench.reports.heat import Matrix, Place, matrix, proof
+from xbench.reports.html import commands
 from xbench.reports.sweeps import Sweep, sweeps
 from xbench.reports.verdict_words import Verdict, verdict
 
@@ -20,6 +23,12 @@ MORE = (
     *("worst tensor", "noise floors", "message"),
 )
 OPTIONAL = {"energy", "message", "peak memory", "GFLOP/s", "of attainable"}  # columns left out where no cell has one
+
+# Beyond these the page leaves out what it can say in a sentence instead: ten thousand cells are to stay below 8 MB.
+MANY_GROUPS = 2500
+MANY_NETWORKS = 200
+MANY_SWEEPS = 500
+MANY_PLACES = 2000  # of the parity matrix: they lead to their cells and open to nothing else
 
 
 @dataclass(frozen=True)
@@ -81,8 +90,42 @@ class Content:
         return found
 
     @cached_property
-    def matrix(self) -> Matrix:
+    def is_long(self) -> bool:
+        """Whether there are so many groups that those of one cell have no verdict and no group has its commands and a
+        line in the table of starts."""
+        return len(self.groups) > MANY_GROUPS
+
+    @cached_property
+    def is_wide(self) -> bool:
+        """Whether there are so many networks that their cells are in one table, and that the matrix has only those
+        where something did not pass."""
+        return len(self.networks) > MANY_NETWORKS
+
+    @cached_property
+    def judged(self) -> list[Group]:
+        """The groups in the table of verdicts."""
+        return [group for group in self.groups if group.size > 1] if self.is_long else self.groups
+
+    @cached_property
+    def whole_matrix(self) -> Matrix:
         return matrix(self.pairs)
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """The parity matrix that is shown."""
+        whole = self.whole_matrix
+        if not self.is_wide:
+            return whole
+        keep = [any(place and place.status != "PASS" for place in line) for line in whole.lines]
+        return Matrix(whole.columns, tuple(compress(whole.keys, keep)), tuple(compress(whole.lines, keep)))
+
+    @cached_property
+    def places(self) -> list[Place]:
+        return [place for line in self.matrix.lines for place in line if place]
+
+    @cached_property
+    def has_many_places(self) -> bool:
+        return len(self.places) > MANY_PLACES
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -113,12 +156,28 @@ class Content:
             found.setdefault(group.rows[0]["model"], []).append(group)
         return list(found.items())
 
+    @cached_property
+    def cell_tables(self) -> list[tuple[str, list[Group]]]:
+        """The groups of each table of cells, with its network; none where one table has all."""
+        return [("", [group for _, some in self.networks for group in some])] if self.is_wide else self.networks
+
+    def heading(self, row: Row) -> str:
+        """The heading of a group in its table, which names the network where the table does not."""
+        title = whole_title(row, self.several)
+        return title if self.is_wide else title.removeprefix(f"{printable(row['model'])} ")
+
+    @cached_property
+    def _sweeps(self) -> dict[str, list[Sweep]]:
+        return {axis: sweeps(self.rows, axis) for axis in ("batch", "threads")}
+
     def sweeps(self, axis: str) -> list[Sweep]:
-        return sweeps(self.rows, axis)
+        return self._sweeps[axis]
 
     def sweep_tables(self, axis: str) -> list[Table]:
-        """Of each sweep a table: a line a runtime, a column a number."""
-        made = []
+        """Of each sweep a table: a line a runtime, a column a number; none where there are too many."""
+        made: list[Table] = []
+        if len(self.sweeps(axis)) > MANY_SWEEPS:
+            return made
         for sweep in self.sweeps(axis):
             lines = [[runtime, *(seconds(line.get(n)) for n in sweep.numbers)] for runtime, line in sweep.lines.items()]
             header = ["runtime", *(f"{axis} {n}" for n in sweep.numbers)]
@@ -133,8 +192,9 @@ class Content:
         return printable(", ".join([f"{row['model']} {row['mode']}", *batch, *rest]))
 
     def start_table(self) -> Table:
-        """Who is ahead after how many calls, group by group."""
-        groups = [group for group in self.groups if any(map(is_ranked, group.rows))]
+        """Who is ahead after how many calls, of each group in which two cells or more have a time; of no group where
+        there are very many."""
+        groups = [group for group in self.groups if sum(map(is_ranked, group.rows)) > 1 and not self.is_long]
         lines = [[*where(group.rows[0], self.several), sentence(group.rows)] for group in groups]
         header = ("network", "mode", "batch", "where", "ahead, by the number of calls")
         return Table("Who is ahead after how many calls", header, lines, [group.rows[0] for group in groups], 5)
@@ -153,18 +213,23 @@ class Content:
         return Table("What tuning cost and brought", header, lines, [row for row, *_ in found], 5) if found else None
 
     def commands(self, group: Group) -> list[tuple[str, str]]:
-        """Of each cell of a group the command that measures it again, and when and with what it was measured."""
-        return [
-            (printable(record.get("command") or "no command was recorded"), self._told(record))
-            for record in group.records
-        ]
+        """The commands that measure the cells of a group again, and when and with what they were measured; of very
+        many groups only those that are not of the usual form."""
+        records = [each for each in group.records if not self.is_long or commands.added(each) != self.usual]
+        return commands.merged(records, self._many)
 
-    def _told(self, record: Record) -> str:
-        """When, and the versions that the report's versions' table leaves open, as there are several."""
-        many = self._many
-        found = [f"{name} {word}" for name, word in (record.get("versions") or {}).items() if name in many]
-        when = str(record.get("time") or "").replace("T", " ").removesuffix("Z")[:16]
-        return printable(", ".join(filter(None, (when, *found))))
+    @cached_property
+    def usual(self) -> str:
+        """What most commands have beyond the words of their cells."""
+        return commands.usual(record for _, record in self.pairs)
+
+    @cached_property
+    def form(self) -> str:
+        return commands.form(self.usual)
+
+    @cached_property
+    def options(self) -> list[str]:
+        return commands.options(self.rows)
 
     @cached_property
     def _many(self) -> set[str]:

@@ -33,12 +33,14 @@
     return found;
   };
 
+  const column = t => 1 + $$(".heat thead th").findIndex(head => +head.dataset.t === t); // of the parity matrix
+
   const filter = () => {
     const rules = [];
     for (const by of ["m", "o", "d", "h"]) {
       if (chosen[by] !== "") rules.push(`main [data-${by}]:not([data-${by}="${chosen[by]}"])`);
     }
-    for (const t of chosen.t) rules.push(`main [data-t="${t}"]`);
+    for (const t of chosen.t) rules.push(`main [data-t="${t}"]`, `.heat td:nth-child(${column(t)})`);
     $("#filtered").textContent = rules.length ? `${rules.join(",")}{display:none!important}` : "";
     let cells = 0;
     const left = shown();
@@ -128,10 +130,12 @@
   const dialog = $("#proof");
   $(".heat")?.addEventListener("click", event => {
     const link = event.target.closest("a");
-    const proof = link && data.proofs[link.hash.slice(2)];
+    const row = link && +link.hash.slice(2);
+    const proof = link && data.proofs[row];
     if (!proof) return;
     event.preventDefault();
-    $("h2", dialog).textContent = `${proof.runtime}: ${proof.title}`;
+    const { title } = groups.find(({ first, count }) => row >= first && row < first + count);
+    $("h2", dialog).textContent = `${data.runtimes[data.cells[row][0]]}: ${title}`;
     const list = $("dl", dialog);
     list.replaceChildren();
     for (const [name, words, say] of SAYS) {
@@ -219,7 +223,7 @@
         const us = start + (calls - 1) * median;
         return { runtime, calls, time: us, told: time(us) };
       })) })),
-    spread: box => groups.filter(group => isIn(group) && group.m === +box.closest("details").dataset.m).map(group => ({
+    spread: box => groups.filter(group => isIn(group) && [undefined, String(group.m)].includes(box.closest("details").dataset.m)).map(group => ({
       title: group.title, spec: "spread", values: cellsOf(group).filter(cell => cell.q5 !== null).map(cell => ({
         runtime: cell.runtime, q5: cell.q5, q25: cell.q25, q50: cell.median, q75: cell.q75, q95: cell.q95, samples: cell.n,
         median: time(cell.median), "5 to 95 %": `${time(cell.q5)} to ${time(cell.q95)}`, "25 to 75 %": `${time(cell.q25)} to ${time(cell.q75)}`,

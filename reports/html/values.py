@@ -8,7 +8,7 @@ from xbench.reports import Row
 from xbench.reports.break_even import start_up
 from xbench.reports.curves import thinned
 from xbench.reports.distribution import distribution
-from xbench.reports.formats import conditions, label, printable, title
+from xbench.reports.formats import conditions, label, printable
 from xbench.reports.html.content import Content
 from xbench.reports.html.plots import specs
 from xbench.reports.study import PHASES
@@ -127,17 +127,17 @@ def _sweeps(content: Content, index: Index, axis: str) -> list[dict[str, Any]]:
 
 
 def _proofs(content: Content) -> dict[str, dict[str, Any]]:
-    """What a place of the parity matrix opens to, by the number of its row."""
+    """What a place of the parity matrix opens to, by the number of its row; of very many places none."""
     found: dict[str, dict[str, Any]] = {}
-    for place in (place for line in content.matrix.lines for place in line if place):
+    for place in () if content.has_many_places else content.places:
         row, record = content.pairs[place.row]
         parity = place.parity
         told = {name: parity.get(name) for name in ("worst_tensor", "first_wrong", "tensors")}
         told |= {"steps": parity.get("steps") or None}
         told |= {name: _round(parity.get(name)) for name in ("ratio", "rel_l2")}
         told |= {"seeds": [_round(each) for each in parity["seeds"]], "class": row["class"]}
-        told |= {"title": title(row, content.several), "runtime": printable(label(row)), "status": row["status"]}
-        told |= {"message": printable(row["message"] or ""), "command": record.get("command"), "cells": place.cells}
+        told |= {"status": row["status"], "message": printable(row["message"] or "")}
+        told |= {"command": record.get("command"), "cells": place.cells}
         found[str(place.row)] = {name: value for name, value in told.items() if value not in (None, "", [])}
     return found
 

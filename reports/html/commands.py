@@ -1,0 +1,99 @@
+"""The commands that measure cells again: one of all that differ in the runtime alone, and the form that most have."""
+
+import shlex
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+from xbench.bench import Case
+from xbench.bench.record import command
+from xbench.bench.schema import Record
+from xbench.reports import Row
+from xbench.reports.formats import printable
+
+END = " --rerun"
+NONE = "no command was recorded"
+OPTIONS = ("device", "precision", "layout", "plane", "data", "tune", "tune_budget")  # said by a heading where not usual
+
+
+def merged(records: Iterable[Record], many: Collection[str]) -> list[tuple[str, str]]:
+    """Return commands, each with when and with what was measured, so that every record has one. Those that differ in
+    the runtime alone are one, which times the cells in interleaved rounds, unless they had different versions of a
+    package; `many` are the packages whose versions must be told."""
+    found: dict[tuple[str, str], list[tuple[list[Record], dict[str, str]]]] = {}
+    for record in records:
+        versions = {name: word for name, word in (record.get("versions") or {}).items() if printable(name) in many}
+        parts = found.setdefault(_without_runtime(record), [])
+        for some, known in parts:
+            if all(known.get(name, word) == word for name, word in versions.items()):
+                some.append(record)
+                known |= versions
+                break
+        else:
+            parts.append(([record], versions))
+    return [
+        (printable(_with_runtimes(before, after, some)), printable(", ".join([*_when(some), *_said(known)])))
+        for (before, after), parts in found.items()
+        for some, known in parts
+    ]
+
+
+def _without_runtime(record: Record) -> tuple[str, str]:
+    """What stands before and behind the runtime; all of the command is before it where it names none."""
+    text = str(record.get("command") or NONE)
+    before, word, after = text.partition(_runtime(record))
+    return (before, after) if word and after.startswith(" ") else (text, "")
+
+
+def _with_runtimes(before: str, after: str, records: Sequence[Record]) -> str:
+    return f"{before}{''.join(dict.fromkeys(map(_runtime, records)))}{after}" if after else before
+
+
+def _runtime(record: Record) -> str:
+    return f" --runtime {shlex.quote(str(record['case']['runtime']))}"
+
+
+def _when(records: Sequence[Record]) -> list[str]:
+    """The minute, or the first and the last one; of a day its name once."""
+    times = sorted({str(each.get("time") or "").replace("T", " ").removesuffix("Z")[:16] for each in records} - {""})
+    if len(times) < 2:
+        return times
+    last = times[-1]
+    return [f"{times[0]} to {last[11:] if last[:10] == times[0][:10] else last}"]
+
+
+def _said(versions: dict[str, str]) -> list[str]:
+    return [f"{name} {word}" for name, word in versions.items()]
+
+
+def added(record: Record) -> str | None:
+    """Return what a record's command has beyond the words of its case; None where it is no such command, or where a
+    name must be quoted or cannot be printed as it is."""
+    case, given = record["case"], record.get("command")
+    names = (str(case["model"]), str(case["runtime"]))
+    if not isinstance(given, str) or any(not name == shlex.quote(name) == printable(name) for name in names):
+        return None
+    try:
+        head = command(Case(**case)).removesuffix(END)
+    except (TypeError, ValueError):  # a case of an older or a damaged store
+        return None
+    more = given.removeprefix(head).removesuffix(END)
+    return more if given == f"{head}{more}{END}" and more[:1] in ("", " ") else None
+
+
+def usual(records: Iterable[Record]) -> str:
+    """Return what most commands have beyond the words of their cases."""
+    found = Counter(more for more in map(added, records) if more is not None)
+    return found.most_common(1)[0][0] if found else ""
+
+
+def form(more: str) -> str:
+    """Return the command of any cell, in capitals what its heading and its line say."""
+    words = "--runtime RUNTIME --mode MODE --batch BATCH --threads THREADS"
+    return printable(f"xbench time NETWORK {words}{more}{END}")
+
+
+def options(rows: Iterable[Row]) -> list[str]:
+    """Return the options that the headings of some rows stand for."""
+    plain = Case(model="", runtime="")
+    names = {name for row in rows for name in OPTIONS if row[name] != getattr(plain, name)}
+    return [f"--{name.replace('_', '-')}" for name in OPTIONS if name in names]
