@@ -35,7 +35,7 @@ VARYING = (
     (r"\b(output|loss|gradient|weight|optimizer)/\S+", "TENSOR"),  # which of many that are right is the worst
     (r"not converged ", ""),
     (r"~(?=\d)", ""),
-    (r"\d[\d.,]*( (µs|ms|s|min|h|KiB|MiB|GiB|B))?\b", "N"),
+    (r"\d[\d.,]*(e[+-]?\d+)?( (µs|ms|s|min|h|KiB|MiB|GiB|B))?\b", "N"),
     (r"[\s│─-]+", " "),
 )
 SECONDS = 600  # that one command may take
