@@ -53,8 +53,9 @@ class Shown:
 
 
 def pages() -> list[Path]:
-    """The pages of the site that are written by hand, and the README."""
-    return [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("guide/*.md"))]
+    """The README, and the pages of the site but docs/commands.md, which typer writes: it shows forms of commands."""
+    found = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("guide/*.md"))]
+    return [page for page in found if page != DOCS / "commands.md"]
 
 
 def files(text: str) -> Iterator[tuple[int, str, str]]:

@@ -92,6 +92,10 @@ def test_there_is_something_to_run_and_something_to_check():
     assert sum(1 for path in shown.pages() for _ in shown.told_only(path.read_text())) >= 40
 
 
+def test_the_pages_that_are_run_here_are_all_that_show_what_is_printed():
+    assert {path for path in shown.pages() if any(shown.commands(path.read_text()))} == set(GUIDES)
+
+
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_a_guide_prints_what_it_says(path, capsys):
     code, output = told(path, capsys)
