@@ -46,7 +46,7 @@ def layers(graph: ir.Graph, trainable: Iterable[str]) -> list[dict[str, Any]]:
 def _macs(node: ir.Node) -> int | None:
     """Not known where an axis has no number, nor of a node in whose branches or body something counts: nobody knows how
     often they run."""
-    counted = any(macs.of(inner) != 0 for graph in _bodies(node) for inner in graph.all_nodes())
+    counted = any(macs.of(inner) != 0 for graph in bodies(node) for inner in graph.all_nodes())
     work = macs.of(node)
     free = work and any(isinstance(n, str | None) for value in (*_read(node), *node.outputs) for n in dims(value) or ())
     return None if counted or free else work
@@ -140,7 +140,8 @@ def _elements(value: ir.Value) -> int | None:
     return math.prod(n for n in sizes if isinstance(n, int))
 
 
-def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
+def bodies(node: ir.Node) -> Iterator[ir.Graph]:
+    """The graphs inside a node: branches, or the body of a loop."""
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.GRAPH:
             yield attribute.as_graph()
@@ -151,7 +152,7 @@ def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
 def _read(node: ir.Node) -> Iterator[ir.Value]:
     """What a node reads, also in its branches or its body."""
     yield from (value for value in node.inputs if value is not None)
-    for graph in _bodies(node):
+    for graph in bodies(node):
         yield from (value for inner in graph.all_nodes() for value in inner.inputs if value is not None)
         yield from graph.outputs
 
@@ -159,5 +160,5 @@ def _read(node: ir.Node) -> Iterator[ir.Value]:
 def _graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
     yield graph
     for node in graph:
-        for body in _bodies(node):
+        for body in bodies(node):
             yield from _graphs(body)

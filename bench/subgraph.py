@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common
 
+from xbench.bench.outline import bodies
 from xbench.converters import PARAMETERS, STATIC_INPUTS
 from xbench.converters.gradient import CONSTANT
 
@@ -214,7 +215,7 @@ def _own(graph: ir.Graph) -> set[ir.Value]:
 def _read(node: ir.Node) -> Iterator[ir.Value]:
     """The values a node reads, also inside its subgraphs."""
     yield from (value for value in node.inputs if value is not None)
-    for graph in _bodies(node):
+    for graph in bodies(node):
         yield from graph.outputs
         yield from (value for inner in graph for value in _read(inner))
 
@@ -223,16 +224,8 @@ def _detach(node: ir.Node) -> None:
     """Makes a node read nothing, also inside its subgraphs, so that nothing counts as read by it."""
     for index in range(len(node.inputs)):
         node.replace_input_with(index, None)
-    for inner in (inner for graph in _bodies(node) for inner in graph):
+    for inner in (inner for graph in bodies(node) for inner in graph):
         _detach(inner)
-
-
-def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
 
 
 def _ancestors(model: ir.Model) -> set[int]:
