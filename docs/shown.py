@@ -39,6 +39,8 @@ VARYING = (
     (r"[\s│─-]+", " "),
 )
 SECONDS = 600  # that one command may take
+# What tells a program that it runs where nobody looks: pytest says more then.
+ELSEWHERE = ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "PYTEST_ADDOPTS", "FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS")
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,8 @@ def run(text: str, say: str) -> Iterator[tuple[Shown, str, str | None]]:
 def answer(command: str, place: Path) -> tuple[str, str | None]:
     """What a command prints in a folder, and why it failed, if it did."""
     beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    told = os.environ | {"PATH": beside, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
+    told = {name: word for name, word in os.environ.items() if name not in ELSEWHERE}
+    told |= {"PATH": beside, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
     words = ["bash", "-o", "pipefail", "-c", command]
     try:
         done = subprocess.run(words, cwd=place, env=told, capture_output=True, text=True, timeout=SECONDS)

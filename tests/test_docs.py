@@ -76,6 +76,13 @@ def test_write_puts_what_is_printed_now_into_the_page_and_nothing_else(tmp_path,
     assert told(path, capsys) == (0, "")
 
 
+def test_a_program_is_not_told_that_nobody_looks(tmp_path, capsys, monkeypatch):
+    """pytest says more where CI is set: a page would print something else there."""
+    monkeypatch.setenv("CI", "true")
+    path = page(tmp_path, '```console\n$ echo "${CI:-not there}"\nnot there\n```\n')
+    assert told(path, capsys) == (0, "")
+
+
 def test_a_page_is_a_story_in_one_folder_and_a_failure_ends_it(tmp_path, capsys):
     text = "```console\n$ echo 1 > a\n$ cat a\n1\n$ false\n$ echo never\nnever said\n```\n"
     code, output = told(page(tmp_path, text), capsys)

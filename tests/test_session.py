@@ -146,9 +146,12 @@ def test_a_block_that_others_disturb_is_run_again_and_then_told(shell, lenet):
     with beside(2, min(os.sched_getaffinity(0))):
         assert time(shell, FAST, options=words).returncode == 0
     (record,) = records(shell.folder / "out")
-    assert len(record["times"]["repeated"]) == 6
-    assert all("other processes used" in block["disturbed"] for block in record["times"]["repeated"])
-    assert "blocks were disturbed: other processes used" in record["message"]
+    repeated = record["times"]["repeated"]
+    assert len(repeated) == 6
+    for block in repeated:  # a hypervisor that takes its share as well is named before them
+        assert block["health"]["others"] > 0.05
+        assert re.match("other processes used|the hypervisor took", block["disturbed"])
+    assert re.search("blocks were disturbed: (other processes used|the hypervisor took)", record["message"])
 
 
 @contextlib.contextmanager
