@@ -19,7 +19,7 @@ THROTTLED = {0x08: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "its p
 class Reading:
     """A GPU at one moment; None where the driver does not tell. `others` are the processes on it that are none of ours,
     None where the driver numbers processes otherwise than this one's system; `busy` is the share of the GPU's time that
-    they used in the driver's last samples."""
+    they used in the driver's last samples, `bytes` what is taken of its memory, by whomever."""
 
     clock_hz: float | None = None
     celsius: float | None = None
@@ -27,6 +27,7 @@ class Reading:
     others: int | None = None
     busy: float | None = None
     joules: float | None = None
+    bytes: int | None = None
 
 
 def look(nvml: Any = None, ours: int | None = None) -> Reading | None:
@@ -50,6 +51,8 @@ def look(nvml: Any = None, ours: int | None = None) -> Reading | None:
     with _untold(nvml):
         found["joules"] = nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3
     with _untold(nvml):
+        found["bytes"] = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
+    with _untold(nvml):
         on_it = {process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
         if os.getpid() in on_it:  # else its numbers are those of another system, outside of this container
             strangers = {process for process in on_it if not _is_ours(process, ours or os.getppid())}
@@ -65,7 +68,7 @@ def between(before: Reading | None, after: Reading | None) -> dict[str, Any] | N
     if before is None or after is None:
         return None
     known = before.joules is not None and after.joules is not None
-    told = {name: getattr(after, name) for name in ("clock_hz", "celsius", "others", "busy")}
+    told = {name: getattr(after, name) for name in ("clock_hz", "celsius", "others", "busy", "bytes")}
     spent = (after.joules or 0.0) - (before.joules or 0.0) if known else None
     return told | {"throttled": after.throttled or before.throttled, "joules": spent}
 

@@ -14,7 +14,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from xbench.bench import XBenchError, gpu, group, health, machine, memory, timing, usage
+from xbench.bench import XBenchError, group, health, machine, memory, timing, usage
 from xbench.bench.cell import CELL, Cell, proving, steps_of
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
@@ -169,21 +169,18 @@ def block(seconds: float, limit: int) -> dict[str, Any]:
     (cell,) = CELL
     if isinstance(cell.runtime, Trainer) and cell.mode == "step":
         cell.runtime.reset()  # so that no weight drifts to infinity or to denormals over thousands of steps
-    begun, cpus = usage.begin(), machine.allowed()
-    looks = [gpu.look() if cell.device == "cuda" else None]
+    begun, cpus = usage.begin(cell.device), machine.allowed()
     before = health.look(cpus, group.cpu_seconds())
     lead = timing.sample(cell.steps, seconds / 2, LEAD, cell.turn)
     samples = timing.sample(cell.steps, seconds, limit, cell.turn + len(lead))
     after = health.look(cpus, group.cpu_seconds())
-    looks.append(gpu.look() if cell.device == "cuda" else None)
-    on_gpu, used = gpu.between(*looks), usage.end(begun, len(lead) + len(samples))
-    if cell.device == "cuda":
-        used["joules"] = on_gpu and on_gpu["joules"]
+    used = usage.end(begun, len(lead) + len(samples))
     cell.usage.append(used)
     cell.turn += len(lead) + len(samples)
     verify(cell)
     found = {"cpu_s": after.own - before.own, "wall_s": after.wall - before.wall}
-    return {"samples": samples, "lead": lead, **found, "health": health.between(before, after, cpus) | {"gpu": on_gpu}}
+    told = health.between(before, after, cpus) | {"gpu": used["gpu"]}
+    return {"samples": samples, "lead": lead, **found, "health": told}
 
 
 def verify(cell: Cell) -> None:

@@ -81,7 +81,8 @@ def cut_short(judged: dict[str, Any], steps: int) -> str | None:
     """Says so where fewer training steps were judged than were asked for."""
     if judged["steps"] in (0, steps):
         return None
-    return f"behind step {judged['steps']} float32 itself loses too much to judge"
+    unseen = "; what the optimizer carries from step to step was not seen" if judged["steps"] == 1 else ""
+    return f"behind step {judged['steps']} float32 itself loses too much to judge{unseen}"
 
 
 def verify(case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path) -> Record:

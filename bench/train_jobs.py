@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import samples
+from xbench.bench import samples, usage
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.data import DataSet
@@ -24,6 +24,7 @@ class Training:
     """A runtime made ready to train, and the loss of every step that it has done."""
 
     runtime: Trainer
+    device: str
     data: DataSet
     batch: int
     seed: int
@@ -40,13 +41,15 @@ def open_training(
     ready, given = load(runtime, Artifact.read(artifact), Options("step", device, threads)), samples.read(Path(data))
     assert isinstance(ready, Trainer)
     ready.prepare(*given.training_batch(batch, seed, 0), dropout=False)
-    _TRAINING[:] = [Training(ready, given, batch, seed)]
+    _TRAINING[:] = [Training(ready, device, given, batch, seed)]
     return {"versions": versions((*table()[parse(runtime)[0]].packages, "numpy"))}
 
 
 def train(last: int, seconds: float) -> dict[str, Any]:
-    """Goes on until `last` steps are done, the seconds are over, or a loss is not finite; returns the new losses."""
+    """Goes on until `last` steps are done, the seconds are over, or a loss is not finite; returns the new losses, and
+    what they took."""
     (own,) = _TRAINING
+    begun = usage.begin(own.device)
     runtime, first, start = own.runtime, len(own.losses), time.perf_counter()
     while len(own.losses) < last and (len(own.losses) == first or time.perf_counter() - start < seconds):
         inputs, labels = own.data.training_batch(own.batch, own.seed, len(own.losses))
@@ -55,7 +58,9 @@ def train(last: int, seconds: float) -> dict[str, Any]:
         own.losses.append(float(np.asarray(runtime.get(result[:1])[0])))
         if not np.isfinite(own.losses[-1]):
             break
-    return {"losses": own.losses[first:], "seconds": time.perf_counter() - start}
+    seconds = time.perf_counter() - start
+    used = usage.end(begun, len(own.losses) - first)
+    return {"losses": own.losses[first:], "seconds": seconds, "usage": usage.piece(used, seconds)}
 
 
 def judge_training(reference: str) -> dict[str, Any]:

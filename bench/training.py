@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, digest, samples
+from xbench.bench import Case, XBenchError, digest, samples, usage
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import cut_short, outcome
 from xbench.bench.record import Record, base, impossible, key
@@ -111,7 +111,7 @@ def named(case: Case, artifact: Artifact, plan: Plan) -> str:
 def _nothing(plan: Plan) -> dict[str, Any]:
     """What a record says of a training (docs/results.md) before there is one."""
     plain = ("epochs", "batch", "seed", "train_samples", "test_samples", "content")
-    lists = ("losses", "oracle_losses", "train_accuracy", "test_accuracy", "epoch_s")
+    lists = ("losses", "oracle_losses", "train_accuracy", "test_accuracy", "epoch_s", "usage")
     empty: dict[str, Any] = {name: [] for name in lists}
     return {name: getattr(plan, name) for name in plain} | empty | {"proof_steps": plan.proof, "first_wrong_step": None}
 
@@ -139,7 +139,7 @@ def _trained(call: Callable[..., Any], plan: Plan, found: dict[str, Any], refere
     message = message or cut_short(judged, plan.proof)
     if plan.dropout:
         call("begin_again")
-        found |= {"losses": [], "train_accuracy": [], "test_accuracy": [], "epoch_s": []}
+        found |= {"losses": [], "train_accuracy": [], "test_accuracy": [], "epoch_s": [], "usage": []}
     stopped = _advance(call, plan, found, plan.steps, say)
     status = "FAIL" if stopped else judged["status"]
     return {"status": status, "message": "; ".join(filter(None, (message, stopped))) or None, "parity": judged}
@@ -153,6 +153,7 @@ def _advance(call: Callable[..., Any], plan: Plan, found: dict[str, Any], last: 
         epoch = len(losses) // plan.epoch
         answer = call("train", last=min(last, (epoch + 1) * plan.epoch), seconds=SECONDS)
         losses += answer["losses"]
+        found["usage"] = usage.thinned([*found["usage"], answer["usage"]])
         found["epoch_s"][epoch:] = [sum(found["epoch_s"][epoch:]) + answer["seconds"]]
         if not math.isfinite(losses[-1]):
             return f"the loss is {losses[-1]} at step {len(losses)}, in epoch {epoch + 1} of {plan.epochs}"

@@ -1,29 +1,39 @@
-"""What steps take besides time, by the system's counters: energy and memory. Counted in the worker, block by block."""
+"""What steps take besides time, by the system's counters and the GPU's: energy and memory. Counted in the worker, block
+by block; of a training, piece by piece from its first step to its last."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xbench.bench import energy, memory
+from xbench.bench import energy, gpu, memory
+
+PIECES = 256  # that are kept of one training
 
 
 class Begun(NamedTuple):
     """The counters before some steps; `forgotten` is whether the peak of the memory began anew."""
 
+    device: str
     counters: dict[str, energy.Counter]
     forgotten: bool
+    gpu: gpu.Reading | None
 
 
-def begin(root: Path = energy.ROOT) -> Begun:
-    """Looks before the first of some steps."""
+def begin(device: str, root: Path = energy.ROOT) -> Begun:
+    """Looks before the first of some steps on a device."""
     forgotten = memory.forget_peak()
-    return Begun(energy.read(root), forgotten)
+    return Begun(device, energy.read(root), forgotten, gpu.look() if device == "cuda" else None)
 
 
 def end(begun: Begun, steps: int, root: Path = energy.ROOT) -> dict[str, Any]:
-    """What so many steps took: joules of the whole machine's packages, bytes of memory at their peak."""
+    """What so many steps took: joules of the whole machine's packages, on a GPU of the GPU; bytes of memory at their
+    peak; what happened on the GPU, None of steps on the CPU."""
+    on_gpu = gpu.between(begun.gpu, gpu.look()) if begun.device == "cuda" else None
     joules = energy.between(begun.counters, energy.read(root))
-    return {"steps": steps, "joules": joules, "peak_bytes": memory.peak(), "of_steps": begun.forgotten}
+    if begun.device == "cuda":
+        joules = on_gpu["joules"] if on_gpu else None
+    found = {"steps": steps, "joules": joules, "peak_bytes": memory.peak(), "of_steps": begun.forgotten}
+    return found | {"gpu": on_gpu}
 
 
 def total(blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -36,3 +46,35 @@ def total(blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "peak_memory_of": "steps" if blocks and all(block["of_steps"] for block in blocks) else "process",
         "energy_j": sum(joules) / sum(block["steps"] for block in blocks) if known else None,
     }
+
+
+def piece(used: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """A piece of a training as records tell it: `used` is what `end` found of it."""
+    on_gpu = used["gpu"] or {}
+    found = {"steps": used["steps"], "seconds": seconds, "joules": used["joules"] or None}
+    return found | {"peak_bytes": used["peak_bytes"], "device_bytes": on_gpu.get("bytes")}
+
+
+def thinned(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The pieces of a training, of which there may be any number, as `PIECES` at most: neighbours become one."""
+    found = list(pieces)
+    while len(found) > PIECES:
+        pairs = [found[place : place + 2] for place in range(0, len(found), 2)]
+        found = [{name: _joined(name, [each[name] for each in pair]) for name in pair[0]} for pair in pairs]
+    return found
+
+
+def _joined(name: str, values: Sequence[Any]) -> Any:
+    """What neighbours have together: the larger peak, the sum of all else; None where one of them is not known."""
+    if any(value is None for value in values):
+        return None
+    return max(values) if name.endswith("_bytes") else sum(values)
+
+
+def watts(pieces: Sequence[dict[str, Any]]) -> float | None:
+    """The mean power of a training, without its beginning and its end, as study 1 drops them (dlbench: the first two
+    samples and the last two); None where energy is not counted."""
+    kept = pieces[2:-2] if len(pieces) > 4 else pieces
+    if not kept or any(each["joules"] is None for each in kept):
+        return None
+    return float(sum(each["joules"] for each in kept) / sum(each["seconds"] for each in kept))

@@ -161,7 +161,7 @@ def _print(records: list[dict[str, Any]]) -> None:
 
     from xbench.reports.formats import label, printable
 
-    names = ("error / noise", "steps proved", "train loss", "test accuracy", "s / epoch")
+    names = ("error / noise", "steps proved", "train loss", "test accuracy", "s / epoch", "memory", "power")
     table = Table("runtime", "autodiff", "status", *names)
     for record in records:
         found, ratio = record["training"], (record["parity"] or {}).get("ratio")
@@ -186,11 +186,16 @@ def _proved(record: dict[str, Any]) -> str:
 
 
 def _columns(found: dict[str, Any]) -> list[str]:
-    """Mean loss of the last epoch that ended, its test accuracy, the median of the epochs' seconds."""
+    """Mean loss of the last epoch that ended, its test accuracy, the median of the epochs' seconds; the peak of the
+    memory, the mean power where something counts energy."""
+    from xbench.bench import usage
+    from xbench.reports.cost import size
     from xbench.reports.formats import number
 
     if not (accuracies := found["test_accuracy"]):
-        return ["", "", ""]
+        return [""] * 5
     steps = found["train_samples"] // found["batch"]
     last = found["losses"][(len(accuracies) - 1) * steps : len(accuracies) * steps]
-    return [f"{fmean(last):.4f}", f"{accuracies[-1]:.2%}", number(median(found["epoch_s"]))]
+    memory, power = max(each["peak_bytes"] for each in found["usage"]), usage.watts(found["usage"])
+    cells = [f"{fmean(last):.4f}", f"{accuracies[-1]:.2%}", number(median(found["epoch_s"])), size(memory)]
+    return [*cells, "" if power is None else f"{power:.3g} W"]

@@ -53,7 +53,6 @@ class NotExported(Exception):
 Tensors = dict[str, np.ndarray]
 Batch = tuple[Sequence[np.ndarray], np.ndarray]  # inputs in the order of the graph, labels
 Loss = Callable[[Sequence[torch.Tensor], torch.Tensor], torch.Tensor]  # of outputs and labels
-FEWEST = 2  # training steps: momentum and bias correction show at the second
 MOVED_ULPS = 256
 MOVED_SHARE = math.sqrt(MOVED_ULPS)
 RUNS = (  # batch reversed, oneDNN, subnormal numbers kept, seed of the moved weights
@@ -70,7 +69,8 @@ def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch], p
     """Computes a reference and writes it in one piece: nobody ever sees half a file. Mode step does one training step a
     batch; the inputs in the file are those of the first.
 
-    Rounding grows from step to step, on some networks until nothing could be told any more: then of half as many steps.
+    Rounding grows from step to step, on some networks until nothing could be told any more: then of half as many steps,
+    one in the end, behind which a verdict says so: that momentum is carried on shows at the second.
 
     Raises:
         NotExported: the artifact's graph is not what its module computes.
@@ -80,7 +80,7 @@ def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch], p
     while True:
         oracle, floors = measured(artifact, mode, batches)
         reference = {**oracle, **{f"floor/{name}": np.array(value) for name, value in _grown(floors).items()}}
-        if len(batches) <= FEWEST or not blind(reference):
+        if len(batches) == 1 or not blind(reference):
             break
         batches = batches[: len(batches) // 2]
     if artifact.info["origin"] in MODULES:

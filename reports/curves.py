@@ -1,4 +1,5 @@
-"""The curves of a training, one runtime over the other, as a PNG: losses by step, accuracies by epoch."""
+"""The curves of a training, one runtime over the other, as a PNG: losses by step, accuracies by epoch, memory and power
+(where something counts energy) by second."""
 
 import itertools
 from collections.abc import Sequence
@@ -27,16 +28,19 @@ def draw(records: Sequence[Record], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(12, 4.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     trained = [record for record in records if record["training"]["losses"]]
+    counted = any(each["joules"] is not None for record in trained for each in record["training"]["usage"])
+    figure = Figure(figsize=(15 + 4 * counted, 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right, *others = figure.subplots(1, 3 + counted, width_ratios=(3, 2, *((2, 2) if counted else (2,))))
     styles = zip(itertools.cycle(COLOURS), itertools.cycle(DASHES), itertools.cycle(WIDTHS))
     for record, (colour, dash, width) in zip(trained, styles):
         style = {"color": colour, "linestyle": dash, "linewidth": width, "label": _label(record)}
         left.plot(*thinned(record["training"]["losses"]), **style)
         accuracies = record["training"]["test_accuracy"]
         right.plot(range(1, len(accuracies) + 1), [100 * each for each in accuracies], **style)
+        for axes, curve in zip(others, over_time(record["training"]["usage"])):
+            axes.plot(*curve, **style, drawstyle="steps-post")
     if trained and not any(record["dropout"] for record in trained):
         oracle = trained[0]["training"]["oracle_losses"]
         steps = range(1, len(oracle) + 1)
@@ -46,10 +50,22 @@ def draw(records: Sequence[Record], path: Path) -> None:
     left.set(xlabel="step", ylabel="loss", xscale="log", yscale="log")
     right.set(xlabel="epoch", ylabel="test accuracy, %")
     right.xaxis.set_major_locator(MaxNLocator(integer=True))
-    for axes in (left, right):
+    for axes, words in zip(others, ("host memory, MiB", "power, W")):
+        axes.set(xlabel="seconds of training", ylabel=words)
+    for axes in (left, right, *others):
         axes.grid(alpha=0.3)
     left.legend(fontsize="small", handlelength=6)
     figure.savefig(path, dpi=120)
+
+
+def over_time(pieces: Sequence[dict[str, Any]]) -> tuple[Any, Any]:
+    """Two curves over the seconds of a training: the peaks of host memory in MiB, and watts, without what is not known;
+    each is a pair of lists, and a piece stands where it began."""
+    starts = [0.0, *itertools.accumulate(each["seconds"] for each in pieces)]
+    memory = [(start, each["peak_bytes"] / 2**20) for start, each in zip(starts, pieces)]
+    counted = [(start, each) for start, each in zip(starts, pieces) if each["joules"] is not None and each["seconds"]]
+    power = [(start, each["joules"] / each["seconds"]) for start, each in counted]
+    return tuple(map(list, zip(*memory))) or ([], []), tuple(map(list, zip(*power))) or ([], [])
 
 
 def _label(record: Record) -> str:

@@ -215,6 +215,10 @@ def training(model: str = "lenet", runtime: str = "torch", *, steps: int = 60, *
         "train_accuracy": [0.8, 0.95],
         "test_accuracy": [0.75, 0.93],
         "epoch_s": [1.5, 0.5],
+        "usage": [
+            {"steps": steps // 4, "seconds": 0.5, "joules": 12.5, "peak_bytes": 300_000_000 + n, "device_bytes": None}
+            for n in range(4)
+        ],
     }
     made["command"] = f"xbench train {model} --data digits --runtime {runtime} --epochs 2"
     return made

@@ -127,7 +127,7 @@ def test_energy_is_that_of_all_packages_each_once_and_counters_begin_anew(tmp_pa
 
 def test_a_block_counts_its_energy_a_step(tmp_path):
     tree(tmp_path, 10, 20)
-    begun = usage.begin(tmp_path)
+    begun = usage.begin("cpu", tmp_path)
     tree(tmp_path, 13, 21)
     block = usage.end(begun, 8, tmp_path)
     assert usage.total([block])["energy_j"] == pytest.approx(0.5)
@@ -138,7 +138,7 @@ def test_without_a_counter_energy_is_unknown_and_never_zero(tmp_path):
     assert energy.read(tmp_path / "none") == {}
     assert energy.between({}, {}) is None
     tree(tmp_path, 10, 20)
-    still = usage.end(usage.begin(tmp_path), 8, tmp_path)
+    still = usage.end(usage.begin("cpu", tmp_path), 8, tmp_path)
     assert still["joules"] == 0
     assert usage.total([still])["energy_j"] is None, (
         "a counter that stands still, as in a virtual machine, counts nothing"
@@ -374,3 +374,32 @@ def test_the_picture_has_the_cells_that_have_a_place(shell):
     ):
         answer = shell.run("show", *words)
         assert answer.returncode == 2 and line in answer.stderr and "Traceback" not in answer.stderr
+
+
+def pieces(number, **more):
+    told = {"steps": 2, "seconds": 0.5, "joules": 10.0, "device_bytes": None}
+    return [{**told, "peak_bytes": place, **more} for place in range(number)]
+
+
+def test_a_long_training_is_told_in_few_pieces_that_add_up():
+    found = usage.thinned(pieces(4 * usage.PIECES + 1))
+    assert usage.PIECES / 2 < len(found) <= usage.PIECES
+    assert sum(each["steps"] for each in found) == 2 * (4 * usage.PIECES + 1)
+    assert sum(each["joules"] for each in found) == pytest.approx(10 * (4 * usage.PIECES + 1))
+    assert found[-1]["peak_bytes"] == 4 * usage.PIECES and found[0]["device_bytes"] is None
+    assert usage.thinned(pieces(usage.PIECES)) == pieces(usage.PIECES)
+
+
+def test_mean_power_is_without_the_first_two_and_the_last_two_pieces():
+    found = pieces(6)
+    for place in (0, 1, 4, 5):
+        found[place]["joules"] = 1000.0
+    assert usage.watts(found) == pytest.approx(20.0)
+    assert usage.watts(found[:1]) == pytest.approx(2000.0), "of a few pieces all count"
+    assert usage.watts(pieces(6, joules=None)) is None and usage.watts([]) is None
+
+
+def test_a_counter_that_stands_still_counts_nothing_of_a_training(tmp_path):
+    tree(tmp_path, 10, 20)
+    still = usage.end(usage.begin("cpu", tmp_path), 8, tmp_path)
+    assert usage.piece(still, 0.5)["joules"] is None

@@ -56,7 +56,8 @@ def test_all_that_the_driver_tells_is_read():
     told |= {"nvmlDeviceGetTotalEnergyConsumption": 5_000_000, "nvmlDeviceGetCurrentClocksThrottleReasons": 0x44}
     told["nvmlDeviceGetComputeRunningProcesses"] = on_it(os.getpid(), os.getppid(), 1)
     told["nvmlDeviceGetProcessUtilization"] = used(**{"p1": 30, f"p{os.getpid()}": 60})
-    assert gpu.look(Driver(**told), ours=os.getppid()) == gpu.Reading(1.98e9, 61.0, "heat", 1, 0.3, 5000.0)
+    told["nvmlDeviceGetMemoryInfo"] = SimpleNamespace(used=3 << 30)
+    assert gpu.look(Driver(**told), ours=os.getppid()) == gpu.Reading(1.98e9, 61.0, "heat", 1, 0.3, 5000.0, 3 << 30)
 
 
 def test_what_the_driver_refuses_is_null():

@@ -68,6 +68,9 @@ def test_an_honest_runtime_is_proved_step_by_step(trained, runtime):
     np.testing.assert_allclose(found["losses"][:20], found["oracle_losses"], rtol=1e-4)
     assert len(found["losses"]) == EPOCHS * STEPS
     assert len(found["epoch_s"]) == len(found["train_accuracy"]) == EPOCHS
+    assert sum(piece["steps"] for piece in found["usage"]) == len(found["losses"])
+    assert sum(piece["seconds"] for piece in found["usage"]) == pytest.approx(sum(found["epoch_s"]))
+    assert all(piece["peak_bytes"] > 50 << 20 and piece["device_bytes"] is None for piece in found["usage"])
 
 
 def test_every_step_has_a_floor_of_its_own_that_never_falls(trained, exporter, lenet, tmp_path):

@@ -30,6 +30,8 @@ def specs(runtimes: Sequence[str]) -> dict[str, Spec]:
         "phases": _phases(),
         "loss": _training(by_runtime, "step", "loss", "mean loss of a batch", LOG),
         "accuracy": _training(by_runtime, "epoch", "accuracy", "test accuracy, %", {"zero": False}),
+        "held": _training(by_runtime, "second", "memory", "host memory, MiB", {"zero": False}),
+        "power": _training(by_runtime, "second", "power", "power, W", {"zero": False}),
         "scaling": _scaling(by_runtime),
     }
 

@@ -232,6 +232,9 @@
     training: () => [
       ...byTitle(data.training, "loss", each => each.loss.map(([step, loss]) => ({ step, loss }))),
       ...byTitle(data.training, "accuracy", each => each.accuracy.map(([epoch, accuracy]) => ({ epoch, accuracy }))),
+      ...byTitle(data.training, "held", each => each.memory.map(([second, memory]) => ({ second, memory }))),
+      ...byTitle(data.training, "power", each => each.power.map(([second, power]) => ({ second, power })))
+        .filter(each => each.values.length),
     ],
     scaling: () => byTitle(data.scaling, "scaling", each => [each]),
   };

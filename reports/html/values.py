@@ -6,7 +6,7 @@ from typing import Any
 
 from xbench.reports import Row
 from xbench.reports.break_even import start_up
-from xbench.reports.curves import thinned
+from xbench.reports.curves import over_time, thinned
 from xbench.reports.distribution import distribution
 from xbench.reports.formats import conditions, label, printable
 from xbench.reports.html.content import Content
@@ -159,8 +159,10 @@ def _training(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         words = f"{case['model']} on {str(case.get('data')).partition(':')[0]}, batch {case['batch']}"
         accuracy = [[epoch, _round(100 * each)] for epoch, each in enumerate(told["test_accuracy"], 1)]
         passed = "" if record["status"] == "PASS" else f": {record['status']}"
+        memory, power = ([[_round(x), _round(y)] for x, y in zip(*each)] for each in over_time(told["usage"]))
         told = {"title": printable(words), "runtime": named(record), "status": passed}
-        found.append({**told, "model": printable(case["model"]), "loss": curve, "accuracy": accuracy})
+        told |= {"loss": curve, "accuracy": accuracy, "memory": memory, "power": power}
+        found.append({**told, "model": printable(case["model"])})
     return found
 
 
