@@ -1,4 +1,4 @@
-"""What a runtime promises whose time is shown, each judged on what was measured in its worker (`audit_jobs.py`).
+"""What a runtime promises whose time is shown, each judged on what was measured in its worker (`jobs/audit.py`).
 
 A promise that is broken is named with its evidence. Those of `REQUIRED` are needed for a time; the others are told.
 """

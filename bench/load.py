@@ -1,7 +1,7 @@
 """A network under load: MLPerf's scenarios, sent by MLCommons LoadGen to one runtime after the other.
 
 Each runtime is proved and audited as for `xbench time`, in the process that is then loaded; behind every run its last
-answer is judged again. What a run of LoadGen is, `load_jobs.py` says; here is what is asked of it, and of the server
+answer is judged again. What a run of LoadGen is, `jobs/load.py` says; here is what is asked of it, and of the server
 the search for the highest rate.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench.bench import Case, XBenchError, digest, machine
-from xbench.bench.load_jobs import LEAST, MOST
+from xbench.bench.jobs.load import LEAST, MOST
 from xbench.bench.opening import opened
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome

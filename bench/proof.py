@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench.bench import Case, XBenchError, digest, kernels, machine
-from xbench.bench.bisection import first_wrong
+from xbench.bench.bisect.search import first_wrong
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.tuning import as_opened, settled

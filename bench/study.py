@@ -6,22 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import (
-    MODES,
-    SYNTHETIC,
-    Case,
-    phases,
-    profile,
-    samples,
-    scaling,
-    scaling_record,
-    session,
-    suite,
-    training,
-)
+from xbench.bench import MODES, SYNTHETIC, Case, phases, profile, samples, session, suite, training
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record
 from xbench.bench.results import FILE, Store, open_store
+from xbench.bench.scaling import record as scaling_record
+from xbench.bench.scaling import run as scaling
 from xbench.converters.artifact import Artifact
 from xbench.models import MODELS
 from xbench.runtimes import distributed

@@ -24,8 +24,8 @@ from typing import Any
 from xbench.bench import Case, XBenchError, cache
 
 JOB_FILES = (
-    *("jobs", "audit_jobs", "load_jobs", "cost_jobs", "phase_jobs", "layer_jobs", "scale_jobs"),
-    *("train_jobs", "export_jobs", "bisect_jobs", "inspect_jobs"),
+    *("cell", "audit", "load", "cost", "phases", "layers", "scaling"),
+    *("training", "export", "bisect", "inspect"),
 )
 PR_SET_PDEATHSIG = 1
 # What a step frees stays with the process. By glibc's own rule it is a matter of luck, process by process, whether it
@@ -225,7 +225,7 @@ def main(requests: int, answers: int, threads: int, parent: int) -> None:
 def _job(name: str) -> Any:
     """The function of that name. A file is imported when none before it has the job: some import what reads graphs,
     and who runs a converted model need not."""
-    files = (importlib.import_module(f"xbench.bench.{file}") for file in JOB_FILES)
+    files = (importlib.import_module(f"xbench.bench.jobs.{file}") for file in JOB_FILES)
     for file in files:
         for job in file.JOBS:
             if job.__name__ == name:

@@ -28,8 +28,9 @@ from typing import Any
 import numpy as np
 from agreement_apart import BOUND, CELLS, answer_of, loop, summary
 
-from xbench.bench import Case, jobs
+from xbench.bench import Case
 from xbench.bench.cell import CELL
+from xbench.bench.jobs import cell as jobs
 from xbench.bench.prepare import Exporter
 from xbench.parity import candidate
 

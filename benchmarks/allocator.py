@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 
 from xbench import models
-from xbench.bench import jobs
 from xbench.bench.cell import CELL
+from xbench.bench.jobs import cell as jobs
 from xbench.bench.prepare import Exporter
 from xbench.bench.worker import MEMORY, environment
 

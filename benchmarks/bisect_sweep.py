@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import faulty
 
 from xbench.bench import Case, machine
-from xbench.bench.bisect import bisect
+from xbench.bench.bisect.run import bisect
 from xbench.bench.prepare import Exporter
 from xbench.converters.artifact import Artifact
 

@@ -18,8 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import jobs, machine, timing
+from xbench.bench import machine, timing
 from xbench.bench.cell import CELL, Cell
+from xbench.bench.jobs import cell as jobs
 from xbench.bench.prepare import Exporter
 
 NULL_SECONDS = 0.0002

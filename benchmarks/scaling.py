@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench.bench import machine
-from xbench.bench.scaling import FILE
+from xbench.bench.scaling.run import FILE
 from xbench.reports.scaling import to_markdown
 from xbench.reports.speedups import draw
 

@@ -89,7 +89,7 @@ def _cases(
 
 
 def _found(cases: list[Any], seed: int, timeout: float, out: Path | None) -> dict[str, Any]:
-    from xbench.bench.bisect import bisect, title
+    from xbench.bench.bisect.run import bisect, title
     from xbench.cli._progress import Bar
 
     stem = re.sub(r"[^\w.-]", "_", "-".join([Path(cases[0].model).stem, *(case.runtime for case in cases)]))

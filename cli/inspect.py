@@ -53,7 +53,8 @@ def inspect(
 
     Examples: xbench inspect model.onnx --batch 8; xbench inspect resnet50 --layers 10 --quick
     """
-    from xbench.bench import XBenchError, inspection
+    from xbench.bench import XBenchError
+    from xbench.bench.inspect import inspection
     from xbench.bench.source import parse
     from xbench.cli._progress import Bar
 

@@ -60,8 +60,8 @@ def scale(
     Exit code 1 when a runtime failed.
     """
     from xbench.bench.results import open_store
-    from xbench.bench.scaling import FILE, KINDS, sensible
-    from xbench.bench.scaling_record import Plan
+    from xbench.bench.scaling.record import Plan
+    from xbench.bench.scaling.run import FILE, KINDS, sensible
     from xbench.runtimes.distributed import missing
 
     names = choose.choose_models([model], (), shape, inputs, optimizer)
@@ -99,8 +99,8 @@ def _scale(
     """The records of all runtimes, each stored as soon as it is final, with those that were recorded before."""
     from xbench.bench import Case, suite
     from xbench.bench.prepare import Exporter
-    from xbench.bench.scaling import run
-    from xbench.bench.scaling_record import key
+    from xbench.bench.scaling.record import key
+    from xbench.bench.scaling.run import run
     from xbench.cli._progress import Bar
 
     exporter = Exporter(folder)
@@ -138,7 +138,7 @@ def _line(record: dict[str, Any]) -> str:
 def _report(records: list[dict[str, Any]], out: Path, as_json: bool) -> None:
     from rich.console import Console
 
-    from xbench.bench.scaling import FILE
+    from xbench.bench.scaling.run import FILE
     from xbench.bench.source import parse
     from xbench.reports.scaling import rows, show
     from xbench.reports.speedups import draw

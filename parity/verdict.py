@@ -28,7 +28,7 @@ ROUNDINGS, QUARTER = 8, 0.25
 OPTIMIZER = "optimizer/"
 LOSS = "loss/"  # of one training step: each is a tensor of its own, because floors grow from step to step
 HALF_ULP = 2.0**-24
-REFERENCE = "reference.npz"  # beside the artifact of a part of a model (`bench/bisect_jobs.py`)
+REFERENCE = "reference.npz"  # beside the artifact of a part of a model (`bench/jobs/bisect.py`)
 # The share of a tensor that float32 itself may lose where it is judged. An error of a tensor's whole size never passes,
 # so from half of that share on floors grow no more.
 BLIND = 2 / LIMITS["fp32"]

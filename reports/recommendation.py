@@ -1,4 +1,4 @@
-"""An answer of `bench/recommendation.py` in words, as a table, as Markdown and as JSON (docs/results.md)."""
+"""An answer of `bench/recommend/recommendation.py` in words, as a table, as Markdown and as JSON (docs/results.md)."""
 
 import json
 import math
@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from xbench.bench import chance
-from xbench.bench.limits import MB, MEMORY, Limit, Relaxation
-from xbench.bench.question import Question
-from xbench.bench.recommendation import Answer, Cell, Place
+from xbench.bench.recommend import chance
+from xbench.bench.recommend.limits import MB, MEMORY, Limit, Relaxation
+from xbench.bench.recommend.question import Question
+from xbench.bench.recommend.recommendation import Answer, Cell, Place
 from xbench.reports.formats import number, printable, seconds
 from xbench.reports.table import COLOURS
 

@@ -2,7 +2,7 @@
 runtime like all others.
 
 The process belongs to the worker's group: it is stopped and ended with it, has its CPUs and its settings of threads,
-and is counted with it (`bench/audit_jobs.py`, `bench/memory.py`). It tells the seconds of its own clock, so that the
+and is counted with it (`bench/jobs/audit.py`, `bench/memory.py`). It tells the seconds of its own clock, so that the
 way through the pipe is in no time: `clock`.
 """
 

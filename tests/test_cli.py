@@ -169,7 +169,9 @@ def test_help_imports_neither_a_framework_nor_numpy(shell, words):
     assert not imported & {"numpy", "torch", "jax", "tensorflow", "tvm", "onnx", "onnxruntime", "openvino", "scipy"}
 
 
-@pytest.mark.parametrize("name", ["session", "proof", "jobs", "cost_jobs", "load_jobs", "scaling", "scale_jobs"])
+@pytest.mark.parametrize(
+    "name", ["session", "proof", "jobs.cell", "jobs.cost", "jobs.load", "scaling.run", "jobs.scaling"]
+)
 def test_what_runs_a_converted_model_does_not_import_what_reads_graphs(name):
     """onnx_ir brings SymPy, to the command and again to every worker."""
     module = f"xbench.bench.{name}"

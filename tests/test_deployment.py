@@ -9,9 +9,10 @@ import sys
 import numpy as np
 import pytest
 
-from xbench.bench import Case, XBenchError, deployment
-from xbench.bench.deployment import deploy
-from xbench.bench.deployment_script import form, script
+from xbench.bench import Case, XBenchError
+from xbench.bench.recommend import deployment
+from xbench.bench.recommend.deployment import deploy
+from xbench.bench.recommend.script import form, script
 from xbench.bench.record import base
 from xbench.bench.tuning import settings
 

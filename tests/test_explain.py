@@ -7,7 +7,8 @@ import sys
 import mistaken
 import pytest
 
-from xbench.bench import STEPS, bisect_jobs, convert
+from xbench.bench import STEPS, convert
+from xbench.bench.jobs import bisect as bisect_jobs
 from xbench.bench.source import parse
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, oracle, verdict

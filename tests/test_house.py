@@ -46,6 +46,7 @@ BESIDE = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}, "caffe2": {"t
 # What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
 SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient")
 SUBFOLDERS += ("runtimes/distributed", "runtimes/originals", "parity/explain", "parity/mistakes", "reports/html")
+SUBFOLDERS += ("bench/bisect", "bench/inspect", "bench/jobs", "bench/recommend", "bench/scaling")
 
 FUNCTION_LINES = 50
 FILE_LINES = 300
@@ -243,8 +244,10 @@ def test_every_job_of_a_worker_has_a_name_of_its_own():
     """A worker takes the first file that has a job of that name."""
     from xbench.bench.worker import JOB_FILES
 
-    jobs = [(job.__name__, file) for file in JOB_FILES for job in importlib.import_module(f"xbench.bench.{file}").JOBS]
-    assert set(JOB_FILES) == {path.stem for path in (ROOT / "bench").glob("*jobs.py")}
+    jobs = [
+        (job.__name__, file) for file in JOB_FILES for job in importlib.import_module(f"xbench.bench.jobs.{file}").JOBS
+    ]
+    assert set(JOB_FILES) == entries("bench/jobs")
     report([f"{job} is in {file}, too" for at, (job, file) in enumerate(jobs) if job in dict(jobs[:at])])
 
 

@@ -12,7 +12,9 @@ from rich.console import Console
 from test_real_models import word_of
 
 from xbench import models
-from xbench.bench import XBenchError, inspect_jobs, inspection, remarks
+from xbench.bench import XBenchError
+from xbench.bench.inspect import inspection, remarks
+from xbench.bench.jobs import inspect as inspect_jobs
 from xbench.converters import validity
 from xbench.reports import inspection as report
 

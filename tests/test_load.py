@@ -251,7 +251,7 @@ def test_without_loadgen_one_line_says_what_to_install(shell):
 
 def test_loadgen_is_imported_by_the_worker_alone():
     code = (
-        "import sys, xbench.cli.load, xbench.bench.load, xbench.bench.load_jobs; print('mlperf_loadgen' in sys.modules)"
+        "import sys, xbench.cli.load, xbench.bench.load, xbench.bench.jobs.load; print('mlperf_loadgen' in sys.modules)"
     )
     answer = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"

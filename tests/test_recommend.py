@@ -12,13 +12,14 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from xbench.bench import Case, XBenchError, chance, machine
-from xbench.bench.limits import MEMORY, Limit, Relaxation, latency_limit, relaxations
-from xbench.bench.missing import cases as to_measure
-from xbench.bench.missing import seconds as long_enough
-from xbench.bench.question import Question, settled
+from xbench.bench import Case, XBenchError, machine
 from xbench.bench.ratio import PROCESS, SESSION
-from xbench.bench.recommendation import recommend
+from xbench.bench.recommend import chance
+from xbench.bench.recommend.limits import MEMORY, Limit, Relaxation, latency_limit, relaxations
+from xbench.bench.recommend.missing import cases as to_measure
+from xbench.bench.recommend.missing import seconds as long_enough
+from xbench.bench.recommend.question import Question, settled
+from xbench.bench.recommend.recommendation import recommend
 from xbench.bench.results import FILE, StoreError, open_store, read
 from xbench.bench.schema import VERSION
 from xbench.cli import app

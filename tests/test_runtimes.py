@@ -59,7 +59,7 @@ def test_a_runtime_computes_the_network(exporter, tmp_path, model, runtime, mode
 
 LOAD = """
 import importlib, json, sys
-from xbench.bench import jobs
+from xbench.bench.jobs import cell as jobs
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, load, table
 

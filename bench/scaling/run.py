@@ -21,8 +21,8 @@ from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome
 from xbench.bench.ranks import Group
 from xbench.bench.record import Record
-from xbench.bench.scaling_proof import prove, reference
-from xbench.bench.scaling_record import PARTS, Plan, Team, filed, final, interval
+from xbench.bench.scaling.proof import prove, reference
+from xbench.bench.scaling.record import PARTS, Plan, Team, filed, final, interval
 from xbench.bench.statistics import Interval
 from xbench.bench.worker import WorkerFailure
 from xbench.converters.artifact import Artifact

@@ -19,7 +19,7 @@ from typing import Any
 
 from xbench.bench import XBenchError
 from xbench.bench.cell import CELL, Cell
-from xbench.bench.jobs import verify
+from xbench.bench.jobs.cell import verify
 
 LEAST, MOST = 10, 100_000  # queries of a run, or batches of an offline one; all their latencies are kept
 SEEDS = {"qsl_rng_seed": 1, "sample_index_rng_seed": 2, "schedule_rng_seed": 3}

@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from xbench import models
-from xbench.bench import reproduce, subgraph
+from xbench.bench import reproduce
+from xbench.bench.bisect import subgraph
 from xbench.bench.write import write
 from xbench.converters.artifact import Artifact
 from xbench.converters.convert import convert

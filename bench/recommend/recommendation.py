@@ -10,12 +10,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xbench.bench import STEPS, Case, chance
-from xbench.bench.limits import SERVER, Relaxation, at_most, is_server, may_be_told, over, relaxations, samples_of
+from xbench.bench import STEPS, Case
 from xbench.bench.machine import describe
 from xbench.bench.machine import label as machine_of
-from xbench.bench.question import Question
 from xbench.bench.ratio import Observation, Ratio
+from xbench.bench.recommend import chance
+from xbench.bench.recommend.limits import (
+    SERVER,
+    Relaxation,
+    at_most,
+    is_server,
+    may_be_told,
+    over,
+    relaxations,
+    samples_of,
+)
+from xbench.bench.recommend.question import Question
 from xbench.bench.schema import Record
 from xbench.runtimes import parse, table
 

@@ -23,9 +23,9 @@ def inspect_file(word: str, file: str, batch: int | None, infer: bool = True) ->
     Raises:
         XBenchError: it cannot be read, is no valid ONNX file, or has no batch that could be `batch`.
     """
-    from xbench.bench import remarks
     from xbench.bench.convert import fix_axes
-    from xbench.bench.shapes import free_batch, sized
+    from xbench.bench.inspect import remarks
+    from xbench.bench.inspect.shapes import free_batch, sized
     from xbench.bench.source import parse
     from xbench.converters import validity
 
@@ -45,8 +45,8 @@ def inspect_file(word: str, file: str, batch: int | None, infer: bool = True) ->
 
 def _counts(one: Any, many: Any) -> dict[str, Any]:
     """What is counted in the graph for one sample, and held in that for the batch."""
-    from xbench.bench import outline
     from xbench.bench.convert import trainable
+    from xbench.bench.inspect import outline
     from xbench.converters import PARAMETERS
 
     given = one.meta.get(PARAMETERS)
@@ -111,7 +111,7 @@ def _header(proto: Any, path: Path) -> dict[str, Any]:
 def _value(value: Any) -> dict[str, Any]:
     """An input or an output as the file declares it: `shape` null where it does not, an axis a number, a name or
     null."""
-    from xbench.bench.outline import type_name
+    from xbench.bench.inspect.outline import type_name
 
     kind = value.type.WhichOneof("value") or "tensor_type"
     if kind != "tensor_type":
@@ -126,7 +126,7 @@ def _operators(graph: Any) -> dict[str, int]:
     """The operators of the graph and its branches and bodies, the most frequent first."""
     from collections import Counter
 
-    from xbench.bench.outline import word
+    from xbench.bench.inspect.outline import word
 
     found = Counter(word(node) for node in graph.all_nodes())
     return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, XBenchError, chance, machine
+from xbench.bench import Case, XBenchError, machine
 from xbench.bench.conversion import save
-from xbench.bench.deployment_script import Form, form, script
 from xbench.bench.prepare import Exporter
+from xbench.bench.recommend import chance
+from xbench.bench.recommend.script import Form, form, script
 from xbench.bench.schema import Record
 from xbench.bench.tuning import as_opened
 from xbench.bench.worker import MEMORY

@@ -1,5 +1,4 @@
-"""What a worker can be asked to do, beside the jobs of `audit_jobs.py`, `load_jobs.py`, `cost_jobs.py`,
-`phase_jobs.py`, `layer_jobs.py`, `export_jobs.py`, `train_jobs.py` and `bisect_jobs.py`.
+"""What a worker that times can be asked to do: to open a cell, to prove it, to time a block of its steps.
 
 Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`CELL`): a
 runtime made ready, the references it is proved on, the steps to time.

@@ -10,7 +10,7 @@ import onnx.shape_inference
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from xbench.bench import outline
+from xbench.bench.inspect import outline
 from xbench.converters import PARAMETERS
 from xbench.converters._tensors import check_shapes
 from xbench.converters.folding import fold

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from xbench.bench.outline import bodies
+from xbench.bench.inspect.outline import bodies
 from xbench.converters import PARAMETERS, STATIC_INPUTS
 from xbench.converters.gradient import CONSTANT
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from xbench.bench import XBenchError, machine
 from xbench.bench.choose import batch_of
-from xbench.bench.limits import Limit
 from xbench.bench.load import SCENARIOS
+from xbench.bench.recommend.limits import Limit
 from xbench.bench.schema import Record
 from xbench.runtimes import parse
 

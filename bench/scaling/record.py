@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, digest, machine, scaling_model
+from xbench.bench import Case, digest, machine
 from xbench.bench import record as records
 from xbench.bench.ranks import Group
 from xbench.bench.record import Record
-from xbench.bench.scaling_model import Line, Phases
+from xbench.bench.scaling import model as scaling_model
+from xbench.bench.scaling.model import Line, Phases
 from xbench.bench.statistics import Interval, median_interval
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import distributed

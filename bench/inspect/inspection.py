@@ -1,6 +1,6 @@
 """What a model is before anything is converted, and which runtimes will take it.
 
-A file is read by a worker that has `onnx` and no framework (`inspect_jobs.py`). A network of the zoo or of a factory
+A file is read by a worker that has `onnx` and no framework (`jobs/inspect.py`). A network of the zoo or of a factory
 has no file: PyTorch's worker exports it, as for any other command. Then a runtime that runs our text is looked up in
 its operator table, and one with an importer of its own is asked to read the graph, in a worker of its own, unless
 nobody is to be asked. Nothing is computed by any of them.

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xbench.bench import XBenchError, chance
+from xbench.bench import XBenchError
 from xbench.bench.machine import label
+from xbench.bench.recommend import chance
 from xbench.bench.schema import Record
 
 MEMORY = "memory"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench.bench import Case, XBenchError
-from xbench.bench.bisection import Bisection, Found
+from xbench.bench.bisect.search import Bisection, Found
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import impossible
 from xbench.bench.rivals import LETTERS, Rivals
