@@ -196,6 +196,6 @@ def _columns(found: dict[str, Any]) -> list[str]:
         return [""] * 5
     steps = found["train_samples"] // found["batch"]
     last = found["losses"][(len(accuracies) - 1) * steps : len(accuracies) * steps]
-    memory, power = max(each["peak_bytes"] for each in found["usage"]), usage.watts(found["usage"])
+    memory, power = max((each["peak_bytes"] for each in found["usage"]), default=None), usage.watts(found["usage"])
     cells = [f"{fmean(last):.4f}", f"{accuracies[-1]:.2%}", number(median(found["epoch_s"])), size(memory)]
     return [*cells, "" if power is None else f"{power:.3g} W"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from xbench.bench import usage
 from xbench.bench.schema import Record
 from xbench.reports import scaling
 from xbench.reports.grid import Column, Grid, Listing, Value, columns, label_of, quoted, united, value_of
@@ -146,6 +147,10 @@ def _training_column(record: Record) -> Column:
         column[f"loss, epoch {epoch + 1}"] = told | {"value": sum(losses) / len(losses)}
         column[f"test accuracy, %, epoch {epoch + 1}"] = told | {"value": 100 * accuracy}
     column["seconds an epoch"] = told | {"value": sorted(found["epoch_s"])[len(found["epoch_s"]) // 2]}
+    if peaks := [each["peak_bytes"] for each in found["usage"]]:
+        column["peak of the host's memory, MiB"] = told | {"value": max(peaks) / 2**20}
+    if (power := usage.watts(found["usage"])) is not None:
+        column["mean power, W"] = told | {"value": power}
     return column if found["losses"] else {"seconds an epoch": told | {"value": None}}
 
 

@@ -120,6 +120,7 @@ def test_every_picture_is_drawn_and_says_what_it_is(opened, file):
         assert page.locator(f"[data-plot={name}] svg [aria-roledescription]").count() > 2, name
     for name in ("spread", "batch", "threads", "start", "training"):
         assert page.locator(f"[data-plots={name}] svg").count(), name
+    assert page.locator("[data-plots=training] svg").count() == 4, "losses, accuracies, memory, power"
     described = page.locator("[data-plot=ratios] [role=graphics-document]").first.get_attribute("aria-label")
     assert described.startswith("How many times as long")
 

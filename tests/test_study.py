@@ -8,6 +8,7 @@ import signal
 import time
 
 import pytest
+import stores
 from fault_kit import only_line, records
 from slow_trainer import BACKWARD, FORWARD, PUT, UPDATE
 
@@ -209,6 +210,17 @@ def test_what_is_only_published_is_shown_where_its_table_is(tmp_path):
     assert found[1].ours == {}
     assert found[1].theirs == {"TensorFlow 1.0": {"64": 0.42028, "128": 0.89986}}
     assert "published only" in found[1].title
+
+
+@pytest.mark.parametrize("power", [25.0, None])
+def test_a_training_tells_its_memory_and_where_it_is_counted_its_power(power):
+    record = stores.training()
+    if power is None:
+        record["training"]["usage"] = [each | {"joules": None} for each in record["training"]["usage"]]
+    ((grid,), part) = grids_of(Part("convergence", "Convergence", "training", {}), [record]), "mean power, W"
+    ((_, column),) = grid.ours.items()
+    assert column["peak of the host's memory, MiB"]["value"] == pytest.approx(300_000_003 / 2**20)
+    assert (column[part]["value"] if power else column.get(part)) == power
 
 
 def test_the_plan_measures_nothing(shell):

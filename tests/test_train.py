@@ -10,9 +10,12 @@ import sys
 import numpy as np
 import planted
 import pytest
+import stores
 from fault_kit import Shell, only_line
 
+from xbench.bench.schema import migrated
 from xbench.bench.training import planned
+from xbench.cli.train import _columns as columns
 from xbench.parity import verdict
 
 TRAINERS = ("jax", "torch", "onnxruntime")
@@ -126,6 +129,15 @@ def test_a_failure_is_the_exit_code_and_everything_is_kept(trained):
     assert picture.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", picture[16:24])
     assert min(width, height) > 400
+
+
+def test_a_training_of_which_no_usage_is_known_is_shown():
+    """Those of schema 5, which a new command finds recorded."""
+    record = stores.training()
+    assert columns(record["training"])[-2:] == ["286 MiB", "25 W"]
+    known = migrated(record | {"schema": 5, "training": {k: v for k, v in record["training"].items() if k != "usage"}})
+    assert columns(known["training"])[-2:] == ["", ""]
+    assert len(columns(known["training"])) == len(columns(known["training"] | {"test_accuracy": []}))
 
 
 def test_a_check_of_many_steps_names_the_first_wrong_loss(shell):
