@@ -16,7 +16,8 @@ Facts = Mapping[str, Any]
 REQUIRED = ("begins", "complete", "fresh", "threads", "placement")
 CLEAR = 1e-4  # seconds below which a difference may be the clock's or the cache's
 COPY = 1e9  # bytes a second that any machine copies at
-PATIENCE = 2.0  # seconds of measuring again: a few steps of milliseconds may all have met the others on a busy machine
+AGAIN = 40  # rounds of measuring again: a few steps of milliseconds may all have met the others on a busy machine
+PATIENCE = 30.0  # seconds that these may take: steps so long that fewer fit meet the others all alike
 SPARE = 0.5  # of the threads that were told: so many more may be at work while one hands over to another
 
 
@@ -32,9 +33,9 @@ def audited(worker: Worker, case: Case, timeout: float, seconds: float) -> tuple
     """What was measured in a cell's worker, and every promise by name. Where one looks broken that a time needs all is
     measured again, for longer: on a machine that others use a few steps may all meet them."""
     told = {"plane": case.plane, "cpus": machine.allowed()}
-    facts = worker.call("audit", timeout, rounds=5, seconds=seconds, **told)
+    facts = worker.call("audit", timeout, rounds=5, patience=seconds, seconds=seconds, **told)
     if broken(judge(case, facts)):
-        facts = worker.call("audit", timeout, rounds=40, seconds=max(4 * seconds, PATIENCE), **told)
+        facts = worker.call("audit", timeout, rounds=AGAIN, patience=PATIENCE, seconds=max(4 * seconds, 2.0), **told)
     return facts, judge(case, facts)
 
 

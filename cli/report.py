@@ -32,10 +32,16 @@ def report(
     from xbench.reports.html import page
     from xbench.reports.html.others import FILES
 
+    def is_to_be(folder: Path, name: str) -> bool:
+        """Whether a file that is missing has to be there: results, where there is nothing else."""
+        return not name and not any((folder / other).exists() for other in FILES.values())
+
     given = folders or [out]
     found, problems = {}, []
     for name, file in {"": FILE, **FILES}.items():
-        found[name], told = _read([folder / file for folder in given if not name or (folder / file).exists()])
+        found[name], told = _read(
+            [folder / file for folder in given if (folder / file).exists() or is_to_be(folder, name)]
+        )
         problems += told
     for words in problems:
         typer.echo(f"xbench: skipped {words}", err=True)

@@ -224,6 +224,14 @@ class LateHang(Answers):
         return inputs[0]
 
 
+class SlowPut(Slow):
+    """Takes long to put inputs on the device."""
+
+    def put(self, arrays):
+        time.sleep(0.05)
+        return super().put(arrays)
+
+
 FAKES = {
     "fault_raises": Raises,
     "fault_unloadable": Unloadable,
@@ -247,6 +255,7 @@ FAKES = {
     "fault_late_hang": LateHang,
     "fault_second": Second,
     "fault_moved": Moved,
+    "fault_slow_put": SlowPut,
 }
 for _name, _class in FAKES.items():
     globals()[_name] = Row(f"xbench_faults:{_class.__name__}", ("xbench-faults",), "faults", hidden=True)

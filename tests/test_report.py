@@ -349,6 +349,13 @@ def test_the_command_reads_all_files_of_a_folder_and_names_its_own(run, tmp_path
     assert "<h1>Of today</h1>" in text and "<section id=training " in text and "<section id=phases " in text
 
 
+@pytest.mark.parametrize("name", ["training", "phases"])
+def test_a_folder_without_results_is_shown_by_what_it_has(run, tmp_path, others, name):
+    stores.write(tmp_path / "out", others[name], FILES[name])
+    text, error = run("--out", tmp_path / "out")
+    assert f"<section id={name} " in text and not error
+
+
 def test_folders_are_read_together_and_the_newest_counts(run, tmp_path):
     stores.write(tmp_path / "new", [stores.record(median=0.5, time="2026-11-24T00:00:00Z")])
     stores.write(tmp_path / "old", [stores.record(median=0.7, time="2026-11-01T00:00:00Z")])

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from fault_kit import cpu_seconds, is_alive
 
+from xbench.bench import contracts
 from xbench.bench.cell import Cell, step_of
 from xbench.bench.prepare import ORACLE
 from xbench.bench.worker import OUT_OF_MEMORY, Worker, WorkerFailure, environment
@@ -129,6 +130,17 @@ def test_a_runtime_that_is_right_only_until_it_is_timed_fails(start, lenet):
     with pytest.raises(WorkerFailure, match="while it was timed") as failure:
         worker.call("block", PATIENCE, seconds=0.01, limit=10)
     assert failure.value.status == "FAIL"
+
+
+def test_what_looks_broken_is_measured_again_in_many_rounds(start, lenet, monkeypatch):
+    """However long putting inputs takes: on a busy machine all of a few steps on new inputs may meet others,
+    and those on old ones none."""
+    worker, case = start(), contracts.Case("lenet", "fault_slow_put", batch=2, threads=1)
+    open_cell(worker, lenet, case.runtime)
+    worker.call("arm", PATIENCE, plane="resident")
+    monkeypatch.setattr(contracts, "broken", lambda kept: "it looks so")
+    facts, _ = contracts.audited(worker, case, PATIENCE, 0.1)
+    assert len(facts["fresh_s"]) == len(facts["repeated_s"]) == contracts.AGAIN
 
 
 def test_a_job_of_another_name_is_one_line_too(start):

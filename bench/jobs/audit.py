@@ -27,11 +27,12 @@ QUIET = 3  # looks in a row: in one alone a thread that spins may have waited fo
 LOOK = 0.1  # seconds that it takes at least to tell CPUs: the system counts a thread's waiting when it ends
 
 
-def audit(plane: str, rounds: int, seconds: float, cpus: list[int]) -> dict[str, Any]:
-    """Steps on inputs it has seen and on others, in so many rounds or as many as `seconds` allow, and what is left to
-    be fetched behind them; then the CPUs it uses where all of `cpus` are open to it, and when nothing is asked."""
+def audit(plane: str, rounds: int, patience: float, seconds: float, cpus: list[int]) -> dict[str, Any]:
+    """Steps on inputs it has seen and on others, in so many rounds or as many as begin within `patience` seconds, and
+    what is left to be fetched behind them; then, for `seconds`, the CPUs it uses where all of `cpus` are open to it,
+    and when nothing is asked."""
     (cell,), seconds = CELL, max(seconds, LOOK)
-    facts = _answers(cell, plane, rounds, seconds)
+    facts = _answers(cell, plane, rounds, patience)
     cell.proof += sum(sum(facts[name]) for name in TIMES)
     whole = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
     short = whole < seconds  # more steps of a long one would cost more than its timing
@@ -43,12 +44,12 @@ def audit(plane: str, rounds: int, seconds: float, cpus: list[int]) -> dict[str,
     return facts | {"proof_s": cell.proof}
 
 
-def _answers(cell: Cell, plane: str, rounds: int, seconds: float) -> dict[str, Any]:
+def _answers(cell: Cell, plane: str, rounds: int, patience: float) -> dict[str, Any]:
     """Seconds of a step on inputs it has seen (`repeated_s`), on new ones (`fresh_s`), on the first ones in new arrays
     (`copied_s`); of putting inputs on the device, of fetching what a step has computed, and of fetching it again."""
     found: dict[str, list[float]] = {name: [] for name in TIMES}
     first, fetched, shuffle = cell.references[0], list[np.ndarray](), random.Random(0).shuffle
-    end, new = time.perf_counter() + seconds, True
+    end, new = time.perf_counter() + patience, True
     for _ in range(rounds):
         if found["put_s"] and time.perf_counter() > end:
             break
