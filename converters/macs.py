@@ -16,7 +16,7 @@ SMALL = 1000  # bytes; smaller tensors may be shapes, whose values shape inferen
 
 
 def count(model: ir.Model) -> int | None:
-    """MACs of one sample: symbolic dimensions count as 1. None where a shape that matters is unknown."""
+    """MACs of one sample: symbolic dimensions of the inputs count as 1. None where a shape that matters is unknown."""
     graph = model.graph if _is_inferred(model.graph) else _inferred(model)
     try:
         return sum(RULES[node.op_type](node) for node in graph if node.op_type in RULES)
@@ -70,9 +70,14 @@ def _is_inferred(graph: ir.Graph) -> bool:
 
 
 def _inferred(model: ir.Model) -> ir.Graph:
-    """A copy without weights, its shapes inferred. onnx_ir's own pass looks for every weight among all inputs."""
+    """A copy without weights, its shapes inferred for inputs whose symbolic dimensions are 1: of symbols the operators
+    that join and reshape make others, of which nobody knows the size. onnx_ir's own pass looks for every weight among
+    all inputs."""
     copy = model.clone()
     given = set(copy.graph.inputs)
+    for value in given:
+        value.shape = value.shape and ir.Shape(_ones(value.shape))
+    _forget(copy.graph)
     for value in list(copy.graph.initializers.values()):
         tensor = value.const_value
         if tensor is not None and tensor.nbytes > SMALL:
@@ -83,9 +88,18 @@ def _inferred(model: ir.Model) -> ir.Graph:
                 copy.graph.inputs.append(value)
     try:
         proto = onnx.shape_inference.infer_shapes(ir.to_proto(copy), strict_mode=True, data_prop=True)
-        return ir.from_proto(proto).graph
+        graph = ir.from_proto(proto).graph
+        _forget(graph)
+        return graph
     except Exception:  # C++ code raises many kinds; what is known already may be enough
-        return model.graph
+        return copy.graph
+
+
+def _forget(graph: ir.Graph) -> None:
+    """Takes away the shapes of results that are not numbers alone."""
+    for value in (value for node in graph.all_nodes() for value in node.outputs):
+        if value.shape is not None and not all(isinstance(n, int) for n in value.shape):
+            value.shape = None
 
 
 class _Unknown(Exception):
@@ -95,7 +109,11 @@ class _Unknown(Exception):
 def _shape(value: ir.Value | None) -> list[int]:
     if value is None or value.shape is None:
         raise _Unknown
-    return [n if isinstance(n, int) else 1 for n in value.shape]
+    return _ones(value.shape)
+
+
+def _ones(shape: ir.Shape) -> list[int]:
+    return [n if isinstance(n, int) else 1 for n in shape]
 
 
 def _conv(node: ir.Node) -> int:

@@ -2,6 +2,7 @@
 
 import ml_dtypes
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -73,3 +74,28 @@ def test_macs_are_the_same_where_shapes_must_be_inferred(exporter, name):
         for value in node.outputs:
             value.shape = None
     assert macs.count(model) == models.find(name).macs
+
+
+@pytest.mark.parametrize(("to", "macs_of_one"), [([-1, 6], 4 * 6 * 5), ([0, -1, 6], 4 * 6 * 5)])
+def test_macs_of_a_sample_are_right_behind_a_reshape_that_takes_in_the_batch(to, macs_of_one):
+    """The size that it makes of the batch and another has no name; it was taken as 1."""
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [node("Reshape", ["x", "to"], ["flat"]), node("MatMul", ["flat", "w"], ["y"])]
+    stored = [
+        onnx.numpy_helper.from_array(np.array(to), "to"),
+        onnx.numpy_helper.from_array(np.ones((6, 5), np.float32), "w"),
+    ]
+    given = [value("x", onnx.TensorProto.FLOAT, ["batch", 4, 6])]
+    graph = onnx.helper.make_graph(nodes, "g", given, [value("y", onnx.TensorProto.FLOAT, None)], stored)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)])
+    assert macs.count(ir.from_proto(model)) == macs_of_one
+
+
+def test_macs_are_unknown_behind_a_size_that_only_the_values_tell():
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [node("NonZero", ["x"], ["at"]), node("Cast", ["at"], ["f"], to=1), node("MatMul", ["v", "f"], ["y"])]
+    stored = [onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "v")]
+    given = [value("x", onnx.TensorProto.FLOAT, ["batch", 4])]
+    graph = onnx.helper.make_graph(nodes, "g", given, [value("y", onnx.TensorProto.FLOAT, None)], stored)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)])
+    assert macs.count(ir.from_proto(model)) is None
