@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -44,16 +45,17 @@ Out = Annotated[Path, typer.Option(help="Folder of results; each study and scale
 Rerun = Annotated[bool, typer.Option("--rerun", help="Measure again what is recorded already.")]
 Retry = Annotated[bool, typer.Option("--retry", help="Measure again what is recorded as failed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the plan or the tables as JSON.")]
+DEFAULTS: dict[str, Any] = {"runtime": None, "threads": None, "device": "cpu", "budget": 0.5}
 
 
 def study(
     name: Name = None,
     scale: Scale = "tiny",
     part: Parts = None,
-    runtime: choose.RuntimeWords = None,
-    threads: Threads = None,
-    device: choose.DeviceWord = "cpu",
-    budget: Budget = 0.5,
+    runtime: choose.RuntimeWords = DEFAULTS["runtime"],
+    threads: Threads = DEFAULTS["threads"],
+    device: choose.DeviceWord = DEFAULTS["device"],
+    budget: Budget = DEFAULTS["budget"],
     timeout: Timeout = 600,
     plan: Plan = False,
     show: Show = False,
@@ -89,7 +91,9 @@ def study(
     records, broken = (_stored(tasks, folder), set()) if show else _run(found, tasks, setting, folder, again)
     if not records and not broken:
         raise XBenchError(f"nothing is recorded in {folder}: run the same command without --show")
-    _report(name, [part.name for part in found.parts], setting, folder, as_json)
+    options = {"runtime": runtime, "threads": threads, "device": device, "budget": budget}
+    command = _command(name, scale, {name: value for name, value in options.items() if value != DEFAULTS[name]})
+    _report(name, [part.name for part in found.parts], setting, folder, as_json, command)
     failed = any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)
     raise typer.Exit(2 if broken else int(failed))
 
@@ -110,6 +114,13 @@ def _setting(
     targets = choose.choose_runtimes(runtime) if runtime else own
     cpus, protocol = choose.choose_threads(threads), Protocol(budget=budget, target=0.05, timeout=timeout)
     return Setting(scale, tuple(targets), choose.choose_device(device), cpus, protocol)
+
+
+def _command(name: str, scale: str, options: dict[str, Any]) -> str:
+    """The command that makes the study's page, with the options that were told."""
+    each = {option: value if isinstance(value, list) else [value] for option, value in options.items()}
+    pairs = [word for option, values in each.items() for value in values for word in (f"--{option}", str(value))]
+    return shlex.join(["xbench", "study", name, "--scale", scale, *pairs])
 
 
 def _known(option: str, word: str, words: Sequence[str]) -> None:
@@ -220,7 +231,7 @@ def _stored(tasks: Sequence[Any], folder: Path) -> list[dict[str, Any]]:
     return [record for task in tasks for record in running.stored(task, folder)]
 
 
-def _report(name: str, shown: Sequence[str], setting: Any, folder: Path, as_json: bool) -> None:
+def _report(name: str, shown: Sequence[str], setting: Any, folder: Path, as_json: bool, command: str) -> None:
     """The tables that were asked for on stdout; all that are recorded of the study in `study.md`, with pictures."""
     from rich.console import Console
 
@@ -245,7 +256,7 @@ def _report(name: str, shown: Sequence[str], setting: Any, folder: Path, as_json
             study_page.show(grid, console)
     flat = [record for own in records.values() for record in own]
     try:
-        saved = study_page.save(whole, setting.scale, grids, omitted, flat, folder)
+        saved = study_page.save(whole, command, grids, omitted, flat, folder)
     except OSError as error:
         typer.echo(f"saved in {folder}; cannot write the page: {error.strerror}", err=True)
         return

@@ -91,15 +91,15 @@ def show(grid: Grid | Listing, console: Console) -> None:
 
 def save(
     study: Study,
-    scale: str,
+    command: str,
     grids: Sequence[Grid | Listing],
     omitted: Sequence[str],
     records: Sequence[Record],
     folder: Path,
 ) -> list[str]:
-    """Writes the page and the pictures into a folder; returns the names of the files. Where matplotlib is missing there
-    is the page alone."""
-    parts, files = [_head(study, scale, records)], [PAGE]
+    """Writes the page, which names the command that made it, and the pictures into a folder; returns the names of the
+    files. Where matplotlib is missing there is the page alone."""
+    parts, files = [_head(study, command, records)], [PAGE]
     for number_, grid in enumerate(grids, 1):
         parts.append(to_markdown(grid))
         try:
@@ -113,7 +113,7 @@ def save(
     return files
 
 
-def _head(study: Study, scale: str, records: Sequence[Record]) -> str:
+def _head(study: Study, command: str, records: Sequence[Record]) -> str:
     """What was measured, where, when, and by which command."""
     machine: dict[str, Any] = records[-1]["machine"] if records else {}
     versions = {name: word for record in records for name, word in sorted(record["versions"].items())}
@@ -123,7 +123,7 @@ def _head(study: Study, scale: str, records: Sequence[Record]) -> str:
         [
             f"# {study.name}: {study.about[0].lower()}{study.about[1:]}",
             "",
-            f"{study.source}. Run again by `xbench study {study.name} --scale {scale}`: {len(records)} cells, of which"
+            f"{study.source}. Run again by `{command}`: {len(records)} cells, of which"
             f" {passed} are proved to be the same network and timed. † are published figures, of other machines and"
             " other years: quotations, not measurements of ours.",
             "",

@@ -148,6 +148,8 @@ def test_a_study_is_run_shown_and_not_run_twice(shell, lenet):
     page = (folder / "study.md").read_text()
     assert "UNSUPPORTED" in page
     assert "### Left out" in page
+    words = f"--scale tiny --runtime {FAST} --runtime torch --threads 1 --budget 0.1"
+    assert f"Run again by `xbench study bahrampour {words}`" in page
     again = shell.run(*LENET, "--runtime", FAST, "--runtime", "torch", "--out", "out", "--json")
     assert records(folder) == stored
     told = json.loads(again.stdout)
