@@ -162,13 +162,29 @@ def _pickled(module: Any) -> bytes:
             cloudpickle.register_pickle_by_value(each)
         if any(p.device.type != "cpu" for p in (*module.parameters(), *module.buffers())):
             module = copy.deepcopy(module).cpu()
-        pickled: bytes = cloudpickle.dumps(module)
+        with _parametrized(module):
+            pickled: bytes = cloudpickle.dumps(module)
     except Exception as error:  # whatever a user's class raises when it is pickled
         raise XBenchError(f"{type(module).__name__} cannot be handed to another process: {error}") from error
     finally:
         for each in by_value:
             cloudpickle.unregister_pickle_by_value(each)
     return pickled
+
+
+@contextlib.contextmanager
+def _parametrized(module: Any) -> Iterator[None]:
+    """While it is open, layers with parametrized weights, such as those of a weight norm, can be pickled. The class
+    that torch makes for each refuses, as no other process can import it; cloudpickle writes it by value."""
+    made = {type(layer) for layer in module.modules() if "parametrizations" in vars(layer).get("_modules", ())}
+    refusals = {each: vars(each)["__getstate__"] for each in made if "__getstate__" in vars(each)}
+    for each in refusals:
+        del each.__getstate__
+    try:
+        yield
+    finally:
+        for each, refusal in refusals.items():
+            each.__getstate__ = refusal
 
 
 def _found_again(place: str) -> bool:

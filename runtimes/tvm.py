@@ -92,7 +92,7 @@ class Inference(Runtime):
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         shapes = {name: array.shape for name, array in zip(self.names, inputs, strict=True)}
         model = fixed(self.model, shapes)
-        module = from_onnx(_folded(model, self.parameters), keep_params_in_input=True)
+        module = from_onnx(_written(_folded(model, self.parameters), self.parameters), keep_params_in_input=True)
         names = [variable.name for variable in module["main"].params][len(self.names) :]
         module, params = detach_params(module)
         self.library, self.search = _compiled(module, self.device, self.artifact, self.options, shapes)
@@ -125,14 +125,15 @@ class Inference(Runtime):
         """What was computed of a parameter while folding is undone."""
         found = {name: value.numpy() for name, value in self.params_by_name.items()}
         shapes = {tensor.name: tensor.dims for tensor in self.model.graph.initializer}
-        for node in self.model.graph.node:
-            if node.op_type in FOLDED and node.input[0] in self.parameters - found.keys() and node.output[0] in found:
-                array, name = found[node.output[0]], node.input[0]
-                if node.op_type == "Expand":
-                    found[name] = array[tuple(slice(n) for n in shapes[name])]
-                else:
-                    perm = next((a.ints for a in node.attribute if a.name == "perm"), range(array.ndim)[::-1])
-                    found[name] = array.transpose(np.argsort(perm))
+        for made, node in reversed(_undone(self.model, self.parameters).items()):
+            name = node.input[0]
+            if made not in found or name in found:
+                continue
+            if node.op_type == "Expand":
+                found[name] = found[made][tuple(slice(n) for n in shapes[name])]
+            else:
+                perm = next((a.ints for a in node.attribute if a.name == "perm"), range(found[made].ndim)[::-1])
+                found[name] = found[made].transpose(np.argsort(perm))
         return found
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
@@ -193,19 +194,44 @@ class Training(GraphTrainer):
         return dict(Counter(_kind(tensor.device) for tensor in self.sides[self.side].values()))
 
 
-def _folded(model: onnx.ModelProto, parameters: Set[str] = frozenset()) -> onnx.ModelProto:
-    """The model with its shape arithmetic computed: the importer wants constants there.
+def _undone(model: onnx.ModelProto, parameters: Set[str]) -> dict[str, onnx.NodeProto]:
+    """The nodes that may be computed of a parameter beforehand, as `held` can undo them, by the names of what they
+    make: transposes, also of transposes, and what a parameter itself is expanded to."""
+    found: dict[str, onnx.NodeProto] = {}
+    for node in model.graph.node:
+        again = node.op_type == "Transpose" and node.input[0] in found
+        if node.op_type in FOLDED and (again or node.input[0] in parameters):
+            found[node.output[0]] = node
+    return found
 
-    Of the parameters only `FOLDED` are computed, which `held` can undo.
-    """
-    result = serde.deserialize_model(model)
+
+def _folded(model: onnx.ModelProto, parameters: Set[str] = frozenset()) -> onnx.ModelProto:
+    """The model with its shape arithmetic computed: the importer wants constants there. Of the parameters nothing is
+    computed but what can be undone."""
+    result, undone = serde.deserialize_model(model), _undone(model, parameters)
+    owned = parameters | undone.keys()
 
     def should_fold(node: ir.Node) -> bool | None:
-        known = node.op_type in FOLDED or parameters.isdisjoint(v.name for v in node.inputs if v is not None)
+        known = node.outputs[0].name in undone or owned.isdisjoint(v.name for v in node.inputs if v is not None)
         return None if known else False
 
     fold_constants(result, onnx_shape_inference=True, should_fold=should_fold)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(result)  # it knows no Constant(value_ints)
+    return serde.serialize_model(result)
+
+
+def _written(model: onnx.ModelProto, parameters: Set[str]) -> onnx.ModelProto:
+    """The model with integers that are no parameter, such as the shape that Expand is told, in nodes: the importer
+    reads them there. As an input of the function they would be known too late for its operators to be compiled."""
+    result = serde.deserialize_model(model)
+    for name, value in list(result.graph.initializers.items()):
+        if name in parameters or value.const_value is None or not value.dtype.is_integer():
+            continue
+        node = ir.node("Constant", [], {"value": value.const_value})
+        result.graph.insert_before(result.graph[0], node)
+        node.outputs[0].shape, node.outputs[0].dtype = value.shape, value.dtype
+        result.graph.initializers.pop(name)
+        value.replace_all_uses_with(node.outputs[0], replace_graph_outputs=True)
     return serde.serialize_model(result)
 
 

@@ -1,6 +1,7 @@
 """`assert_same_network` in other people's test suites: a sample project whose conversion is right, and then is not."""
 
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -183,6 +184,34 @@ def test_what_does_not_fit_is_one_line(module, inputs, line):
     with pytest.raises(XBenchError) as raised:
         assert_same_network(module, inputs, runtimes=["onnxruntime"])
     assert line in str(raised.value) and "\n" not in str(raised.value)
+
+
+class Turned(nn.Module):
+    """Reads its weights turned, expanded and reshaped: what a runtime may compute beforehand, and still has to hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.twice, self.row = nn.Parameter(torch.randn(5, 10, 3)), nn.Parameter(torch.randn(1, 3))
+        self.pairs = nn.Bilinear(15, 15, 4)
+
+    def forward(self, x):
+        weight = self.twice.permute(2, 1, 0).contiguous().permute(1, 0, 2).reshape(10, 15)
+        y = x @ weight + self.row.expand(5, 3).t().reshape(15)
+        return self.pairs(y, nn.functional.normalize(y, dim=1))  # whose exported Expand takes a shape
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino", "tensorflow", "jax", "tvm"])
+def test_weights_are_compared_whatever_shape_they_are_read_in(runtime):
+    assert_same_network(Turned().eval(), torch.randn(2, 10), runtimes=[runtime])
+
+
+def test_a_layer_of_parametrized_weights_is_compared_and_left_as_it_is():
+    """torch makes a class for each, which no other process can import."""
+    normed, orthogonal = nn.utils.parametrizations.weight_norm(nn.Linear(4, 6)), nn.Linear(6, 6)
+    nn.utils.parametrize.register_parametrization(orthogonal, "weight", nn.Hardtanh())
+    assert_same_network(nn.Sequential(normed, orthogonal).eval(), torch.randn(2, 4), runtimes=["onnxruntime"])
+    with pytest.raises(RuntimeError, match="parametrized modules"):
+        pickle.dumps(normed)
 
 
 def test_what_cannot_be_pickled_is_one_line():
