@@ -225,11 +225,11 @@ def _written(model: onnx.ModelProto, parameters: Set[str]) -> onnx.ModelProto:
     reads them there. As an input of the function they would be known too late for its operators to be compiled."""
     result = serde.deserialize_model(model)
     for name, value in list(result.graph.initializers.items()):
-        if name in parameters or value.const_value is None or not value.dtype.is_integer():
+        if name in parameters or value.const_value is None or not value.const_value.dtype.is_integer():
             continue
         node = ir.node("Constant", [], {"value": value.const_value})
         result.graph.insert_before(result.graph[0], node)
-        node.outputs[0].shape, node.outputs[0].dtype = value.shape, value.dtype
+        node.outputs[0].shape, node.outputs[0].type = value.shape, value.type
         result.graph.initializers.pop(name)
         value.replace_all_uses_with(node.outputs[0], replace_graph_outputs=True)
     return serde.serialize_model(result)
