@@ -35,7 +35,8 @@ def audited(worker: Worker, case: Case, timeout: float, seconds: float) -> tuple
     told = {"plane": case.plane, "cpus": machine.allowed()}
     facts = worker.call("audit", timeout, rounds=5, patience=seconds, seconds=seconds, **told)
     if broken(judge(case, facts)):
-        facts = worker.call("audit", timeout, rounds=AGAIN, patience=PATIENCE, seconds=max(4 * seconds, 2.0), **told)
+        patience, seconds = min(PATIENCE, timeout / 4), max(4 * seconds, 2.0)
+        facts = worker.call("audit", timeout, rounds=AGAIN, patience=patience, seconds=seconds, **told)
     return facts, judge(case, facts)
 
 

@@ -32,7 +32,7 @@ def audit(plane: str, rounds: int, patience: float, seconds: float, cpus: list[i
     what is left to be fetched behind them; then, for `seconds`, the CPUs it uses where all of `cpus` are open to it,
     and when nothing is asked."""
     (cell,), seconds = CELL, max(seconds, LOOK)
-    facts = _answers(cell, plane, rounds, patience)
+    facts = _answers(cell, plane, rounds, max(patience, LOOK))
     cell.proof += sum(sum(facts[name]) for name in TIMES)
     whole = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
     short = whole < seconds  # more steps of a long one would cost more than its timing
