@@ -15,6 +15,7 @@ import os
 import pickle
 import sys
 import tempfile
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,4 +238,26 @@ def _unpickled(folder: Path) -> Any:
     known = {os.path.abspath(path) for path in sys.path}
     sys.path += [path for path in json.loads((folder / PATHS).read_text()) if path not in known]
     importlib.invalidate_caches()
-    return pickle.loads((folder / PICKLE).read_bytes())
+    module = pickle.loads((folder / PICKLE).read_bytes())
+    _housed(module)
+    return module
+
+
+def _housed(network: Any) -> None:
+    """Gives the functions that were pickled by value a Python module of their own. torch.compile reads their globals
+    from the module of their name, which in this process is missing, or another one where that is `__main__`."""
+    holders = [holder for layer in network.modules() for holder in (layer, *type(layer).__mro__)]
+    todo = [value for holder in holders for value in vars(holder).values()]
+    known = {id(vars(place)) for place in [*sys.modules.values()] if isinstance(place, types.ModuleType)}
+    while todo:
+        found = todo.pop()
+        scope = getattr(getattr(found, "fget", getattr(found, "__func__", found)), "__globals__", None)
+        if type(scope) is not dict or id(scope) in known:
+            continue
+        known.add(id(scope))
+        house = types.ModuleType(f"{PREFIX}scope_{len(known)}")
+        scope["__name__"] = house.__name__
+        vars(house).update(scope)
+        sys.modules[house.__name__] = house
+        classes = [each for each in scope.values() if inspect.isclass(each)]
+        todo += [*scope.values(), *(value for each in classes for value in vars(each).values())]
