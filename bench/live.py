@@ -251,9 +251,13 @@ def _housed(network: Any) -> None:
     known = {id(vars(place)) for place in [*sys.modules.values()] if isinstance(place, types.ModuleType)}
     while todo:
         found = todo.pop()
-        scope = getattr(getattr(found, "fget", getattr(found, "__func__", found)), "__globals__", None)
-        if type(scope) is not dict or id(scope) in known:
+        if isinstance(found, property):
+            found = found.fget
+        elif isinstance(found, staticmethod | classmethod | types.MethodType):
+            found = found.__func__
+        if not inspect.isfunction(found) or id(found.__globals__) in known:
             continue
+        scope = found.__globals__
         known.add(id(scope))
         house = types.ModuleType(f"{PREFIX}scope_{len(known)}")
         scope["__name__"] = house.__name__
