@@ -7,6 +7,7 @@ is stopped by signal (`pause`), so its threads cannot disturb the one that is. A
 
 import contextlib
 import ctypes
+import functools
 import importlib
 import json
 import os
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,13 @@ def kill_all() -> None:
         worker.kill()
 
 
+@functools.cache
+def _starter(process: int) -> ThreadPoolExecutor:
+    """The thread of this process that starts all workers: Linux ends a process with the thread that started it
+    (`die_with`), and this one lives as long as the process, where others are a pool's."""
+    return ThreadPoolExecutor(1, thread_name_prefix="xbench-starter")
+
+
 class Worker:
     """One worker process. Any failed call ends it."""
 
@@ -70,7 +79,8 @@ class Worker:
         numbers = map(str, (requests, answers, threads, os.getpid()))
         command = [python, "-P", "-m", "xbench.bench.worker", *numbers]
         with log.open("wb") as chatter:
-            self.process = subprocess.Popen(
+            started = _starter(os.getpid()).submit(
+                subprocess.Popen,
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=chatter,
@@ -79,6 +89,7 @@ class Worker:
                 env=environment(device, threads) | ({"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}),
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends the worker
             )
+            self.process: subprocess.Popen[bytes] = started.result()
         os.close(requests)
         os.close(answers)
         ALIVE.add(self)
@@ -264,7 +275,8 @@ def _line(error: BaseException) -> str:
 
 
 def die_with(parent: int) -> None:
-    """Asks Linux to kill this process when its parent dies, even by kill -9 and even while it is stopped."""
+    """Asks Linux to kill this process when the thread that started it ends (`_starter`): when the parent dies, even by
+    kill -9 and even while it is stopped."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it was gone before we could ask

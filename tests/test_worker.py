@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -74,6 +75,15 @@ def test_a_fault_becomes_a_status_and_one_line(start, lenet, runtime, status, me
     assert failure.value.message.startswith(message)
     assert "\n" not in failure.value.message
     assert worker.process.poll() is not None
+
+
+def test_a_worker_outlives_the_thread_that_asked_for_it(start, lenet):
+    """Linux ends a process with the thread that started it, where it is told to end it with its parent."""
+    with ThreadPoolExecutor(1) as pool:
+        worker = pool.submit(start).result()
+        pool.submit(open_cell, worker, lenet, "fault_babbles").result()
+    time.sleep(0.5)
+    assert worker.call("check", PATIENCE, index=0)["status"] == "PASS"
 
 
 def test_a_worker_that_hangs_is_ended_when_its_time_is_up(start, lenet):
