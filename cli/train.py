@@ -57,7 +57,8 @@ def train(
     The same samples in the same order, from the same weights, by the same rule. The loss of each of the first 20 steps
     and all weights behind them are compared with the same training in float64; a runtime that differs by more than the
     noise of float32 is a FAIL, and so is one whose loss is no number any more. Accuracy is counted by the runtime
-    itself. Exit code 1 when a runtime failed.
+    itself. TVM, which takes minutes to compile a step, is trained where --runtime names it. Exit code 1 when a runtime
+    failed.
     """
     from xbench.bench import XBenchError, samples
     from xbench.bench.results import open_store
@@ -97,7 +98,7 @@ def _train(
     from xbench.bench.training import planned, run
     from xbench.cli._progress import Bar
 
-    records = []
+    records, left_out = [], list[str]()
     batch = batch or choose.batch_of(model, 32)
     exporter = Exporter(folder)
     with Bar(len(targets), f"train {model}") as bar:
@@ -110,6 +111,7 @@ def _train(
             for case in (Case(model, target, "step", batch, **cell) for target in targets):
                 if not strict and not expected(case, artifact):
                     bar.skip()
+                    left_out.append(case.runtime)
                     continue
                 say = lambda words, runtime=case.runtime: bar.say(f"{runtime}: {words}")  # noqa: E731
                 record = run(case, artifact, plan, exporter, timeout, folder, say)
@@ -118,6 +120,8 @@ def _train(
                 bar.finish(_line(record))
         finally:
             exporter.close()
+    if left_out:
+        typer.echo(f"xbench: left out: {', '.join(left_out)}; --runtime trains it, or says why not", err=True)
     if not records:
         raise XBenchError(f"no installed runtime trains {model}; with --runtime it is said why")
     return records

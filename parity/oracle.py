@@ -172,7 +172,7 @@ def _run(
         module = made.to(dtype).train(mode != "forward")
         set_dropout(module, active=False)
         if moved is not None:
-            _move(module, moved, share)
+            move(module, moved, share)
         if mode == "forward":
             with torch.no_grad():
                 outputs = _outputs(module, arrays(batches[0][0], dtype))
@@ -196,7 +196,8 @@ def arrays(inputs: Sequence[np.ndarray], dtype: torch.dtype) -> list[torch.Tenso
     return [torch.from_numpy(a).to(dtype) if a.dtype == np.float32 else torch.from_numpy(a) for a in inputs]
 
 
-def _move(module: nn.Module, seed: int, share: float) -> None:
+def move(module: nn.Module, seed: int, share: float = MOVED_ULPS * 2.0**-24) -> None:
+    """Changes every weight by a random part of that share of it."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in module.parameters():

@@ -114,6 +114,16 @@ def test_a_mistake_is_caught_and_named(made, mistake):
     assert explanations[0].mistake == name, [each.says for each in explanations]
 
 
+def test_what_a_mistake_itself_rounds_is_no_reason_against_it(tmp_path):
+    """Adam with coupled decay divides by numbers that rounding makes: on two samples it is 66 floors off by itself."""
+    source = parse("lenet@optimizer=adamw,lr=0.001,weight_decay=0.1")
+    convert.export_zoo(source.place, 0, tmp_path, source.optimizer)
+    lenet = Artifact.read(tmp_path)
+    expected = reference(lenet, "step", batch=2)
+    found = trained(lenet, "step", expected, answer(mistaken.RUNTIMES["coupled"], lenet, "step", expected))
+    assert [each.mistake for each in found] == ["weight_decay_coupling"]
+
+
 @pytest.mark.parametrize(("model", "rule"), [(SMALL, SGD), (SMALL, ADAM), (RESIDUAL, SGD), (LSTM, None), (GRU, None)])
 def test_what_is_right_is_never_blamed(made, model, rule):
     whole, _ = made(model, rule)

@@ -22,6 +22,7 @@ from xbench.runtimes.torch import ProgramModule, named_tensors, update
 MASKS = 16  # draws of dropout that a result is compared with
 SPREAD = 3.0  # by how much it may be outside of what they gave
 FITS = 6  # steps towards a number that is not known
+NEAR = 64 * LIMITS["fp32"]  # floors off from which on a mistake's own rounding cannot be what is left
 PAIRED = 2  # mistakes that are tried together with every other
 
 
@@ -67,9 +68,14 @@ class Step:
     reference: Tensors
     candidate: Tensors
 
-    def compute(self, mistake: Mistake, seed: int | None = None) -> Tensors:
-        """Every tensor to compare; `seed` is that of dropout, where it is on."""
-        module = ProgramModule(self.artifact.program(), mistake.table(TABLE)).to(torch.float64).train()
+    def compute(
+        self, mistake: Mistake, seed: int | None = None, dtype: torch.dtype = torch.float64, moved: int | None = None
+    ) -> Tensors:
+        """Every tensor to compare; `seed` is that of dropout, where it is on, `moved` that of a change of all
+        weights."""
+        module = ProgramModule(self.artifact.program(), mistake.table(TABLE)).to(dtype).train()
+        if moved is not None:
+            oracle.move(module, moved)
         module.dropout = seed is not None
         if seed is not None:
             torch.manual_seed(seed)
@@ -83,8 +89,8 @@ class Step:
                 named[name].grad = None
             (mistake.update or update)(*given)
 
-        *inputs, labels = oracle.arrays([*inputs_of(self.reference), self.reference["labels"]], torch.float64)
-        with dropping(seed is not None):
+        *inputs, labels = oracle.arrays([*inputs_of(self.reference), self.reference["labels"]], dtype)
+        with dropping(seed is not None), oracle.default_type(dtype):
             batches = [(inputs, labels)] * max(1, steps_of(self.reference))
             return oracle.trained(info, module, batches, self.mode, mistake.loss, updated)
 
@@ -92,9 +98,23 @@ class Step:
         """The error of every tensor under a mistake, in noise floors; infinite where it cannot be computed."""
         try:
             expected = self.compute(mistake)
+            found = errors(self.given, expected, self.reference)
+            if LIMITS["fp32"] < max(found.values()) < NEAR:
+                found = errors(self.given, expected, self._floors(mistake, expected))
         except Exception:  # a mistake that does not go with this network
             return {"": math.inf}
-        return errors(self.given, expected, self.reference)
+        return found
+
+    def _floors(self, mistake: Mistake, expected: Tensors) -> Tensors:
+        """The reference with the noise of the mistake, measured as the oracle's is, where it is more: Adam with coupled
+        decay divides by numbers that rounding makes, and other weights meet other kinks in the second step."""
+        floors = {name: self.reference[f"floor/{name}"] for name in expected if f"floor/{name}" in self.reference}
+        for moved in (None, 0, 1):
+            made = self.compute(mistake, dtype=torch.float32, moved=moved)
+            share = 1.0 if moved is None else oracle.MOVED_SHARE
+            for name, floor in floors.items():
+                floors[name] = np.maximum(floor, np.array(distance(made[name], expected[name])) / share)
+        return {**self.reference, **{f"floor/{name}": floor for name, floor in floors.items()}}
 
     @property
     def given(self) -> Tensors:
