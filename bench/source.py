@@ -122,6 +122,9 @@ def _input(option: str) -> models.Input:
     return models.Input(name, shape, dtype, low, high)
 
 
+TRUTH = {"true": "1", "false": "0"}
+
+
 def _optimizer(option: str) -> models.Optimizer:
     """Reads `optimizer=adamw,lr=0.001,weight_decay=0.1`; a schedule is `schedule=1/0.5/0.1`, factors step by step."""
     text = option.removeprefix(RULE)
@@ -135,6 +138,7 @@ def _optimizer(option: str) -> models.Optimizer:
         if key not in known:
             raise XBenchError(f"--optimizer {text}: {_unknown('setting', key, known)}")
         try:
+            value = TRUTH.get(value.lower(), value) if key == "nesterov" else value
             numbers = tuple(float(each) for each in value.split("/"))
         except ValueError:
             raise XBenchError(f"--optimizer {text}: {key} is not a number: {value!r}") from None

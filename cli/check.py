@@ -91,8 +91,8 @@ def _give(rows: list[dict[str, Any]], form: str) -> None:
 
 
 def _worst(row: dict[str, Any]) -> str:
-    """The worst tensor; what else there is to say of a cell that passes, or instead of one."""
-    told = row["message"] if row["status"] == "PASS" or not row["worst_tensor"] else None
+    """The worst tensor; what else there is to say of a cell that passes, or nothing tells, or instead of one."""
+    told = row["message"] if row["status"] in ("PASS", "UNVERIFIED") or not row["worst_tensor"] else None
     return "; ".join(filter(None, (row["worst_tensor"], told)))
 
 
@@ -112,7 +112,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             ratio = "" if row["ratio"] is None else f"{row['ratio']:.1f}"
             colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(row["status"], "bold red")
             mode = f"{row['steps']} steps" if row["steps"] else row["mode"]
-            words = [row["class"] or "", ratio, held(row), escape(_worst(row))]
+            words = ["" if row["ratio"] is None else row["class"], ratio, held(row), escape(_worst(row))]
             table.add_row(row["runtime"], mode, f"[{colour}]{row['status']}[/]", *words)
         console.print(f"\n[bold]{escape(model)}[/]", highlight=False)
         console.print(table)

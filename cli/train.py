@@ -94,7 +94,7 @@ def _train(
     """The records of all runtimes, each stored as soon as it is final."""
     from xbench.bench import Case, XBenchError
     from xbench.bench.prepare import Exporter
-    from xbench.bench.record import expected
+    from xbench.bench.record import expected, impossible
     from xbench.bench.training import planned, run
     from xbench.cli._progress import Bar
 
@@ -120,10 +120,10 @@ def _train(
                 bar.finish(_line(record))
         finally:
             exporter.close()
+    if not records:
+        raise XBenchError(f"no installed runtime trains it: {impossible(case, artifact)}")
     if left_out:
         typer.echo(f"xbench: left out: {', '.join(left_out)}; --runtime trains it, or says why not", err=True)
-    if not records:
-        raise XBenchError(f"no installed runtime trains {model}; with --runtime it is said why")
     return records
 
 

@@ -145,7 +145,12 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
     Where less than float32 was asked for, its tolerance holds; and one that is as near as float32 took no notice:
     UNSUPPORTED.
     """
-    names, steps = compared(reference, candidate), steps_of(reference)
+    every, steps = compared(reference, candidate), steps_of(reference)
+    names = [name for name in every if not np.isnan(reference[name]).any()]
+    undefined = next((name for name in every if name not in names), None)
+    if undefined and (undefined.startswith("loss") or not names):
+        what = _undefined(undefined)
+        return Verdict("UNVERIFIED", "wrong", None, None, len(every), None, what, undefined, steps)
     if missing := [name for name in names if name not in candidate]:
         what = f"{missing[0]} is missing"
         return Verdict("FAIL", "wrong", missing[0], None, len(names), None, what, missing[0], steps)
@@ -167,10 +172,18 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
         status, message = "UNSUPPORTED", f"was told {asked}, and computes in float32"
     if status == "PASS" and (unclear := blind(reference, names)):
         status, message = "UNVERIFIED", f"float32 itself loses more than {BLIND:.1%} of {unclear}"
+    if status == "PASS" and undefined:
+        status, message = "UNVERIFIED", _undefined(undefined)
     # A wrong gradient is found walking back from the loss, everything else in the order of the graph.
     first = (wrong[-1] if worst.startswith("gradient/") else wrong[0]) if wrong else None
     finite = ratio if math.isfinite(ratio) else None
     return Verdict(status, precision, worst, finite, len(names), rel_l2, message, first, steps)
+
+
+def _undefined(name: str) -> str:
+    kind, _, step = name.partition("/")
+    what = f"the loss of step {step}" if kind == "loss" and step else name
+    return f"{what} is no number (NaN) in float64 either: there is nothing to compare with"
 
 
 def compared(reference: Iterable[str], candidate: Iterable[str] = ()) -> list[str]:

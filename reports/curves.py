@@ -47,7 +47,9 @@ def draw(records: Sequence[Record], path: Path) -> None:
         left.plot(steps, oracle, "k.", markersize=4, label=f"float64, the first {len(oracle)} steps")
     case = (trained or records)[0]["case"]
     figure.suptitle(f"{case['model']} on {case['data'].partition(':')[0]}, batch {case['batch']}")
-    left.set(xlabel="step", ylabel="loss", xscale="log", yscale="log")
+    losses = np.array([loss for record in trained for loss in record["training"]["losses"]], float)
+    shown = (np.isfinite(losses) & (losses > 0)).any()  # a log axis of nothing is an error
+    left.set(xlabel="step", ylabel="loss", xscale="log", yscale="log" if shown else "linear")
     right.set(xlabel="epoch", ylabel="test accuracy, %")
     right.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes, words in zip(others, ("host memory, MiB", "power, W")):

@@ -139,6 +139,44 @@ def test_a_tile_whose_repeats_are_computed():
     np.testing.assert_array_equal(dx, seed.reshape(2, 2, 3, 3).sum((0, 2)))
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "step"),
+    [(1, 4, 1), (0, 2, 1), (-2, 2**63 - 1, 1), (-9, -1, 1), (2, 99, 1), (9, 99, 1), (-1, -(2**63), -1), (0, 2**31, 1)],
+)
+def test_a_slice_of_an_axis_whose_length_only_the_run_tells(start, end, step):
+    model, op = graph_of("(float[a, 2] x, float[b, 2] g) => (float[b, 2] y) { y = Identity(x) }")
+    (x, g), (y,) = model.graph.inputs, model.graph.outputs
+    node = op.Slice(x, [start], [end], [0], [step]).producer()
+    node.outputs[0].shape, node.outputs[0].type = y.shape, y.type
+    found = differentiate(op, [node], {node.outputs[0]: g}, [x])
+    model.graph.outputs[:] = [found[x]]
+    found[x].name = "dx"
+    given, expected = np.zeros((5, 2), np.float32), np.zeros((5, 2), np.float32)
+    seed = np.random.default_rng(0).random(given[start:end:step].shape, np.float32)
+    expected[slice(start, end if end > -(2**63) else None, step)] = seed
+    (dx,) = run(model, [given, seed], [])
+    np.testing.assert_array_equal(dx, expected)
+
+
+def test_a_slice_by_steps_of_an_axis_whose_length_only_the_run_tells_is_refused():
+    model, op = graph_of("(float[a] x, float[b] g) => (float[b] y) { y = Identity(x) }")
+    node = op.Slice(model.graph.inputs[0], [0], [9], [0], [2]).producer()
+    node.outputs[0].shape, node.outputs[0].type = model.graph.outputs[0].shape, model.graph.outputs[0].type
+    with pytest.raises(NotImplementedError, match="by steps of 2"):
+        differentiate(op, [node], {node.outputs[0]: model.graph.inputs[1]}, [model.graph.inputs[0]])
+
+
+def test_a_concatenation_along_an_axis_whose_length_only_the_run_tells():
+    model, op = graph_of("(float[a, 2] x, float[3, 2] w, float[b, 2] g) => (float[b, 2] y) { y = Concat<axis=0>(x,w) }")
+    x, w, g = model.graph.inputs
+    found = differentiate(op, list(model.graph), {model.graph.outputs[0]: g}, [x, w])
+    model.graph.outputs[:] = [found[x], found[w]]
+    seed = np.arange(14, dtype=np.float32).reshape(7, 2)
+    dx, dw = run(model, [np.ones((4, 2), np.float32), np.ones((3, 2), np.float32), seed], [])
+    np.testing.assert_array_equal(dx, seed[:4])
+    np.testing.assert_array_equal(dw, seed[4:])
+
+
 def test_a_parameter_that_nothing_depends_on_has_no_gradient():
     model, op = graph_of("(float[3] x, float[3] w) => (float[3] y) { c = Floor(w) y = Add(x, c) }")
     x, w = model.graph.inputs

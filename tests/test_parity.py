@@ -112,8 +112,22 @@ def test_one_bad_number_fails_and_leaves_no_ratio(bad):
     assert "not finite" in found.message
 
 
-def test_nan_in_the_reference_fails_even_beside_nan():
-    assert verdict_of(lambda x: x, np.array([1.0, NAN])).status == "FAIL"
+@pytest.mark.parametrize("floor", [1e-7, INF, NAN])
+@pytest.mark.parametrize("given", [1.0, NAN])
+def test_nan_in_the_reference_is_no_proof_even_beside_nan(given, floor):
+    found = verdict_of(lambda x: np.array([1.0, given]), np.array([1.0, NAN]), floor=floor)
+    assert (found.status, found.ratio) == ("UNVERIFIED", None)
+    assert "NaN" in found.message
+
+
+def test_a_loss_that_is_nan_in_float64_is_told_with_its_step_and_excuses_no_other_tensor():
+    undefined = reference_of(loss__2=np.array([NAN]), weight__w=TENSOR)
+    found = judge({"loss/2": np.array([NAN]), "weight/w": TENSOR}, undefined)
+    assert (found.status, found.message.split(" is ")[0]) == ("UNVERIFIED", "the loss of step 2")
+    undefined = reference_of(output__a=np.array([NAN]), output__b=TENSOR)
+    assert judge({"output/a": np.array([NAN]), "output/b": TENSOR}, undefined).status == "UNVERIFIED"
+    found = judge({"output/a": np.array([NAN]), "output/b": 2 * TENSOR}, undefined)
+    assert (found.status, found.first_wrong) == ("FAIL", "output/b")
 
 
 def test_an_infinite_element_of_the_reference_does_not_excuse_the_finite_ones():

@@ -222,6 +222,8 @@ def test_a_word_may_name_another_update_rule():
     rule = parse("lenet@optimizer=sgd,lr=0.1,momentum=0.9,nesterov=1,clip=5,schedule=1/0.5/0.1").optimizer
     assert rule == Optimizer("sgd", 0.1, 0.9, clip=5, nesterov=True, schedule=(1, 0.5, 0.1))
     assert parse("lenet@optimizer=adamw,weight_decay=0.1").optimizer == Optimizer("adamw", weight_decay=0.1)
+    assert parse("lenet@optimizer=sgd,momentum=0.9,nesterov=true").optimizer.nesterov
+    assert not parse("lenet@optimizer=sgd,momentum=0.9,nesterov=False").optimizer.nesterov
     assert parse("lenet").optimizer is None
 
 
@@ -233,6 +235,7 @@ def test_a_word_may_name_another_update_rule():
         ("sgd,lr", "lr is not a number: ''"),
         ("sgd,lr=-1", "lr must be a number of at least 0, not -1"),
         ("sgd,lr=nan", "lr must be a number of at least 0, not nan"),
+        ("sgd,lr=true", "lr is not a number: 'true'"),
         ("sgd,lr=1/2", "lr must be a number of at least 0, not 1/2"),
         ("sgd,nesterov=1", "nesterov needs sgd with a momentum"),
         ("adam,beta2=1", "beta1 and beta2 must be below 1"),

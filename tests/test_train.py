@@ -26,6 +26,13 @@ from torch import nn
 
 def make():
     return nn.Sequential(nn.Linear(784, 32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, 10))
+
+class Undefined(nn.Linear):
+    def forward(self, x):
+        return (super().forward(x) - 100).log()
+
+def undefined():
+    return Undefined(784, 10)
 """
 
 
@@ -112,6 +119,32 @@ def test_a_loss_that_is_no_number_is_told_with_its_step(trained):
     assert (record["status"], record["parity"]["status"]) == ("FAIL", "PASS")
     assert record["message"] in [f"the loss is {word} at step 27, in epoch 2 of 2" for word in ("nan", "inf")]
     assert (len(found["losses"]), found["losses"][-1], len(found["test_accuracy"])) == (27, None, 1)
+
+
+def test_a_network_whose_loss_is_no_number_from_the_first_step_on(shell):
+    """In float64 neither: nobody is right or wrong, and there is no curve to draw."""
+    network = ("dropping:undefined", "--input", "x:float32:batch,784")
+    runtimes = ("--runtime", "jax", "--runtime", "onnxruntime")
+    trained = shell.run("train", *network, "--data", "digits", "--epochs", 1, *runtimes)
+    assert trained.stderr.count("the loss is nan at step 1, in epoch 1 of 1; in float64 it comes to the same") == 2
+    assert (trained.returncode, "Traceback" in trained.stderr) == (1, False)
+    checked = shell.run("check", *network, "--mode", "step", "--mode", "gradient", *runtimes, "--json")
+    rows = json.loads(checked.stdout)
+    assert [row["status"] for row in rows] == 4 * ["UNVERIFIED"]
+    assert {row["message"].split(" is no number")[0] for row in rows} == {"the loss of step 1", "loss"}
+    assert checked.returncode == 1
+
+
+def test_a_network_without_parameters_is_one_line(shell):
+    parts = "nn.Flatten(), nn.AvgPool1d(78, 78)"
+    (shell.folder / "bare.py").write_text(f"from torch import nn\n\ndef make():\n    return nn.Sequential({parts})\n")
+    paths = shell.python_path(shell.folder)
+    network = ("bare:make", "--input", "x:float32:batch,1,28,28", "--data", "digits")
+    answer = shell.run("train", *network, PYTHONPATH=paths)
+    line = only_line(answer.stderr)
+    assert line.startswith("xbench: no installed runtime trains it: ")
+    assert line.endswith(" has no parameter to train")
+    assert answer.returncode == 2
 
 
 def test_a_runtime_that_cannot_train_says_so(trained):

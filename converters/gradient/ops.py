@@ -84,6 +84,11 @@ class Ops(ir.tape.Tape):
         spanned = self.Gather(self._shape(x), list(axes))
         return self.Cast(self.ReduceProd(spanned, [0], keepdims=0), to=self.floating)
 
+    def length(self, x: ir.Value, axis: int) -> Operand:
+        """How long an axis is, as an array of one number: a constant where it is known."""
+        known = dims(x)[axis]
+        return [known] if known is not None else self.Gather(self._shape(x), [axis])
+
     def sum_to(self, g: ir.Value, full: ir.Value, x: ir.Value) -> ir.Value:
         """The gradient of what was broadcast: g, of the shape of `full`, summed to the shape of x."""
         wide, narrow = names(full), names(x)

@@ -40,7 +40,9 @@ def Concat(op, node, dy):
     sizes = [dims(x)[axis] for x in node.inputs]
     if len(sizes) == 1:
         return [dy]
-    return list(op.Split(dy, sizes, axis=axis, outputs=len(sizes)))
+    if None in sizes:
+        sizes = op.Concat(*(op.length(x, axis) for x in node.inputs), axis=0)
+    return list(op.Split(dy, sizes, axis=axis, outputs=len(node.inputs)))
 
 
 def Split(op, node, *dys):
@@ -109,13 +111,12 @@ def Slice(op, node, dy):
     axes = range(len(starts)) if axes is None else _known(node, axes)
     steps = [1] * len(starts) if steps is None else _known(node, steps)
     left = dims(node.outputs[0])
-    pads = [0] * (2 * rank(x))
+    ends_of = {axis: ([0], [0]) for axis in range(rank(x))}  # what is put before and behind each axis
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis, n = axis % rank(x), dims(x)[axis]
         if n is None:
-            if (start, step) == (0, 1) and end >= np.iinfo(np.int32).max:
-                continue
-            raise NotImplementedError("the gradient of a Slice of an axis whose length is not known")
+            dy, ends_of[axis] = _unsliced(op, x, dy, axis, (start, end, step))
+            continue
         first, last, _ = slice(start, end, step).indices(n)
         count = len(range(first, last, step))
         if step < 0:
@@ -124,8 +125,28 @@ def Slice(op, node, dy):
         if step > 1:
             dy = _spread(op, dy, left, axis, step)
         left[axis] = (count - 1) * step + 1
-        pads[axis], pads[rank(x) + axis] = first, n - first - left[axis]
-    return [op.Pad(dy, pads, 0.0) if any(pads) else dy]
+        ends_of[axis] = [first], [n - first - left[axis]]
+    pads = [each[side] for side in (0, 1) for each in ends_of.values()]
+    if all(pad == [0] for pad in pads):
+        return [dy]
+    known = all(isinstance(pad, list) for pad in pads)
+    return [op.Pad(dy, [n for pad in pads for n in pad] if known else op.Concat(*pads, axis=0), 0.0)]
+
+
+def _unsliced(op, x, dy, axis, reach):
+    """The gradient along an axis whose length is known when the graph runs, in the order of x, and what is to be put
+    before and behind it: nothing for all of the axis, forwards or backwards."""
+    start, end, step = reach
+    whole = np.iinfo(np.int32).max
+    if step == -1 and (start == -1 or start >= whole) and end <= -whole:
+        return op.Slice(dy, [-1], [-_END], [axis], [-1]), ([0], [0])
+    if step != 1:
+        raise NotImplementedError(f"the gradient of a Slice by steps of {step} along an axis whose length is not known")
+    if start == 0 and end >= whole:
+        return dy, ([0], [0])
+    n = op.length(x, axis)
+    low = op.Min([start], n) if start >= 0 else op.Max(op.Add(n, [start]), [0])
+    return dy, (low, op.Sub(op.Sub(n, low), op.Gather(op.Shape(dy), [axis])))
 
 
 def _spread(op, dy, shape, axis, step):
