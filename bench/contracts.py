@@ -29,11 +29,14 @@ class Contract:
     says: str | None = None
 
 
-def audited(worker: Worker, case: Case, timeout: float, seconds: float) -> tuple[Facts, dict[str, Contract]]:
+def audited(
+    worker: Worker, case: Case, timeout: float, seconds: float, patience: float | None = None
+) -> tuple[Facts, dict[str, Contract]]:
     """What was measured in a cell's worker, and every promise by name. Where one looks broken that a time needs all is
-    measured again, for longer: on a machine that others use a few steps may all meet them."""
+    measured again, for longer: on a machine that others use a few steps may all meet them. `patience` is what its steps
+    may take, `seconds` unless told: what needs more than one of a step that is longer is not asked."""
     told = {"plane": case.plane, "cpus": machine.allowed()}
-    facts = worker.call("audit", timeout, rounds=5, patience=seconds, seconds=seconds, **told)
+    facts = worker.call("audit", timeout, rounds=5, patience=patience or seconds, seconds=seconds, **told)
     if broken(judge(case, facts)):
         patience, seconds = min(PATIENCE, timeout / 4), max(4 * seconds, 2.0)
         facts = worker.call("audit", timeout, rounds=AGAIN, patience=patience, seconds=seconds, **told)

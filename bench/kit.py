@@ -39,6 +39,7 @@ CHECKS = {
 DROPOUT = "dropout_on"  # of parity/explain: told by its zeros
 PROBES = ("precision", "resident", "steady")
 WARM, AUDIT, AGE, BLOCK, ROUNDS = 1.0, 0.2, 1.5, 0.05, 8  # seconds, and rounds of one block each
+PATIENCE = 3.0  # seconds: no time waits for the kit, which asks everything of adapters as slow as NumPy, too
 PAIRS = 3  # of processes that must agree before an adapter is said to slow down
 SLOWER = 1.1  # times as slow as a new process is what no noise excuses
 
@@ -111,7 +112,7 @@ def _cell(bench: Bench, mode: str, say: Callable[[str], None]) -> Iterator[Findi
     try:
         record, _ = prove(record, case, artifact, bench.exporter, worker, bench.timeout, [case.batch, case.batch])
         worker.call("arm", bench.timeout, plane=case.plane)
-        _, kept = contracts.audited(worker, case, bench.timeout, AUDIT)
+        _, kept = contracts.audited(worker, case, bench.timeout, AUDIT, PATIENCE)
     except WorkerFailure as failure:
         record |= outcome(failure)
     finally:

@@ -12,7 +12,9 @@ from onnxruntime.transformers.float16 import convert_float_to_float16
 def narrowed(path: str, precision: str, inputs: Mapping[str, np.ndarray], folder: str) -> str:
     """Writes the file in `folder`, and returns its path. Inputs and outputs stay float32.
 
-    In int8 weights and activations are quantised ahead (`QDQ`, per channel), with ranges as they are on `inputs`.
+    In int8 weights and activations are quantised ahead (`QDQ`, per channel), with ranges as they are on `inputs`: the
+    activations to unsigned bytes, the weights to seven bits. A CPU without VNNI adds two products in 16 bits, which
+    weights of eight bits overflow: LeNet's output was off by 0.64 of its size there.
     """
     target = str(Path(folder) / "model.onnx")
     if precision == "fp16":
@@ -21,7 +23,10 @@ def narrowed(path: str, precision: str, inputs: Mapping[str, np.ndarray], folder
         return target
     ready = str(Path(folder) / "ready.onnx")
     quantization.quant_pre_process(path, ready, skip_symbolic_shape=True)
-    quantization.quantize_static(ready, target, _Once(inputs), per_channel=True)
+    unsigned = quantization.QuantType.QUInt8
+    quantization.quantize_static(
+        ready, target, _Once(inputs), per_channel=True, activation_type=unsigned, reduce_range=True
+    )
     return target
 
 

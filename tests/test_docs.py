@@ -63,6 +63,14 @@ def test_measured_blocks_are_compared_without_what_differs_from_run_to_run(then,
     assert shown.differences(block, now.replace("a ", "c "))
 
 
+def test_it_does_not_count_whether_this_is_the_machine_of_a_stored_result():
+    note = "note: measured on a Cray, 2 CPUs, which is not this machine\n"
+    for measured in (False, True):
+        assert shown.differences(shown.Shown("x", f"a\n{note}", measured, 0, 0), "a\n") == []
+        assert shown.differences(shown.Shown("x", "a\n", measured, 0, 0), f"a\n{note}") == []
+        assert shown.differences(shown.Shown("x", f"a\n{note}", measured, 0, 0), "b\n")
+
+
 def test_write_puts_what_is_printed_now_into_the_page_and_nothing_else(tmp_path, capsys):
     before = (
         "Text.\n\n```console\n$ echo one\n$ echo two\nold\nold\n```\n\nMore.\n\n```console\n$ cat note.txt\nold\n```\n"

@@ -80,11 +80,34 @@ def test_every_runtime_computes_in_what_it_has_and_the_others_say_so(shell, lene
 
 
 def test_gradients_lose_what_their_precision_loses_and_no_more(shell, lenet):
-    """Behind LeNet's pooling bfloat16 costs some gradients more than floors of float32 explain."""
+    """Behind LeNet's pooling bfloat16 costs some gradients more than floors of float32 explain. TensorFlow computes in
+    float32 on a CPU that has no instructions for bfloat16."""
     words = ("--mode", "gradient", "--precision", "bf16", "--json")
     rows = json.loads(shell.run("check", "lenet", "--runtime", "torch", "--runtime", "tensorflow", *words).stdout)
-    assert [row["status"] for row in rows] == ["PASS"] * 2, rows
-    assert {row["class"] for row in rows} <= {"bf16", "half"}
+    torch, tensorflow = sorted(rows, key=lambda row: row["runtime"] != "torch")
+    assert torch["status"] == "PASS", torch
+    assert torch["class"] in ("bf16", "half")
+    if tensorflow["status"] == "PASS":
+        assert tensorflow["class"] in ("bf16", "half")
+    else:
+        assert tensorflow["message"] == "was told bf16, and computes in float32", tensorflow
+
+
+def test_no_sum_of_two_products_in_int8_overflows_16_bits(lenet, tmp_path):
+    """A CPU without VNNI saturates there (`vpmaddubsw`), and blamed ONNX Runtime for 0.64 of LeNet's output."""
+    import onnx
+
+    from xbench.runtimes._onnxruntime_narrow import narrowed
+
+    images = rng.random((2, 1, 28, 28)).astype(np.float32)
+    (name,) = (value.name for value in onnx.load(lenet.folder / "model.onnx").graph.input)
+    graph = onnx.load(narrowed(str(lenet.folder / "model.onnx"), "int8", {name: images}, str(tmp_path))).graph
+    arrays = {value.name: onnx.numpy_helper.to_array(value) for value in graph.initializer}
+    weights = [a for a in arrays.values() if a.dtype == np.int8 and a.ndim > 1]
+    assert len(weights) == 4
+    assert max(np.abs(a.astype(int)).max() for a in weights) <= 64
+    ranges = {arrays[node.input[2]].dtype for node in graph.node if node.op_type == "QuantizeLinear"}
+    assert ranges == {np.dtype(np.uint8)}
 
 
 @pytest.mark.parametrize(("share", "status"), [(0.01, "PASS"), (0.02, "FAIL")])

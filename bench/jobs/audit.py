@@ -31,11 +31,11 @@ def audit(plane: str, rounds: int, patience: float, seconds: float, cpus: list[i
     """Steps on inputs it has seen and on others, in so many rounds or as many as begin within `patience` seconds, and
     what is left to be fetched behind them; then, for `seconds`, the CPUs it uses where all of `cpus` are open to it,
     and when nothing is asked."""
-    (cell,), seconds = CELL, max(seconds, LOOK)
-    facts = _answers(cell, plane, rounds, max(patience, LOOK))
+    (cell,), seconds, patience = CELL, max(seconds, LOOK), max(patience, LOOK)
+    facts = _answers(cell, plane, rounds, patience)
     cell.proof += sum(sum(facts[name]) for name in TIMES)
     whole = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
-    short = whole < seconds  # more steps of a long one would cost more than its timing
+    short = whole < patience  # more steps of a long one would cost more than its timing
     facts |= {"same": _repeats(cell) if short else None, "stale": _is_stale(cell) if short else None}
     _idle(looks=1)  # what computes our own sums has threads, too
     limit = 1 + int(4 * seconds / whole)  # of what it may have begun when the time is over
