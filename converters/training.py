@@ -134,13 +134,13 @@ def _lower_statistics(op: Ops, graph: ir.Graph, unbiased: bool) -> dict[str, ir.
         x, scale, bias, *running = (value for value in node.inputs if value is not None)
         epsilon = node.attributes.get_float("epsilon", 1e-5)
         rest, mean, variance, inverse = centred(op, x, image_axes(x), epsilon)
-        y = op.Add(op.Mul(rest, op.Mul(inverse, column(op, x, scale))), column(op, x, bias))
+        y = op.Add(op.Mul(rest, column(op, x, op.Mul(inverse, scale))), column(op, x, bias))
         if unbiased:
             count = op.count(x, image_axes(x))
             variance = op.Mul(variance, op.Div(count, op.Sub(count, 1.0)))
         momentum = node.attributes.get_float("momentum", 0.9)
         for old, new in zip(running, (mean, variance), strict=True) if is_statistics(node) else ():
-            kept = op.Add(op.Mul(old, momentum), op.Mul(op.reshape_like(new, old), 1 - momentum))
+            kept = op.Add(op.Mul(old, momentum), op.Mul(new, 1 - momentum))
             statistics[str(old.name)] = kept
         _put_in_place(node, y)
     graph.sort()

@@ -8,18 +8,23 @@ from xbench.converters.gradient.ops import dims, rank
 
 
 def centred(op, x, axes, epsilon):
-    """Returns x less its mean over the axes, the mean, the variance (biased) and the reciprocal of its root.
+    """Returns x less its mean over the axes; without those the mean, the variance (biased) and its root's reciprocal.
 
-    Written the same wherever it is needed: equal nodes become one in the end.
+    What is computed of such numbers gets the axes back (`op.Unsqueeze`) where it meets x, and not before: OpenVINO
+    would compute it, roots included, for every element of x. Written the same wherever it is needed: equal nodes become
+    one in the end.
     """
-    mean = op.ReduceMean(x, axes)
-    rest = op.Sub(x, mean)
-    variance = op.ReduceMean(op.Mul(rest, rest), axes)
+    mean = op.ReduceMean(x, axes, keepdims=0)
+    rest = op.Sub(x, op.Unsqueeze(mean, axes))
+    first, *others = axes
+    lengths = op.ReduceL2(rest, others, keepdims=0) if others else rest  # without writing the squares
+    variance = op.Div(op.ReduceSumSquare(lengths, [first], keepdims=0), op.count(x, axes))
     return rest, mean, variance, op.Reciprocal(op.Sqrt(op.Add(variance, epsilon)))
 
 
 def _normalised(op, x, axes, epsilon):
     rest, _, _, inverse = centred(op, x, axes, epsilon)
+    inverse = op.Unsqueeze(inverse, axes)
     return op.Mul(rest, inverse), inverse
 
 
@@ -30,7 +35,7 @@ def _backward(op, g, h, inverse, axes):
 
 def column(op, x, row):
     """One number a channel, as an image of one pixel has them."""
-    return op.reshape(row, [1, dims(row)[0], *[1] * (rank(x) - 2)])
+    return op.Unsqueeze(row, image_axes(x))
 
 
 def image_axes(x):
@@ -43,10 +48,11 @@ def BatchNormalization(op, node, dy, *_):
     x, scale = node.inputs[:2]
     axes, count = image_axes(x), op.count(x, image_axes(x))
     rest, _, _, inverse = centred(op, x, axes, node.attributes.get_float("epsilon", 1e-5))
-    dbias, dscale = op.ReduceSum(dy, axes), op.Mul(op.ReduceSum(op.Mul(dy, rest), axes), inverse)
-    shift = op.Add(op.Mul(rest, op.Div(op.Mul(dscale, inverse), count)), op.Div(dbias, count))
-    dx = op.Mul(op.Sub(dy, shift), op.Mul(inverse, column(op, x, scale)))
-    return [dx, op.reshape_like(dscale, scale), op.reshape_like(dbias, scale)]
+    dbias = op.ReduceSum(dy, axes, keepdims=0)
+    dscale = op.Mul(op.ReduceSum(op.Mul(dy, rest), axes, keepdims=0), inverse)
+    rows = op.Div(op.Mul(dscale, inverse), count), op.Div(dbias, count), op.Mul(inverse, scale)
+    slope, shift, factor = (column(op, x, row) for row in rows)
+    return [op.Mul(op.Sub(dy, op.Add(op.Mul(rest, slope), shift)), factor), dscale, dbias]
 
 
 def LayerNormalization(op, node, dy, *_):

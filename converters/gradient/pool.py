@@ -8,6 +8,7 @@ import numpy as np
 from xbench.converters import geometry
 from xbench.converters._printer import constant
 from xbench.converters.gradient.ops import dims, rank
+from xbench.converters.gradient.places import Parts
 
 
 class _Window(NamedTuple):
@@ -49,11 +50,11 @@ def MaxPool(op, node, dy, *_):
     n = rank(x) - 2
     ends = [0, 0]
     image = op.Pad(x, [*ends, *window.pads[:n], *ends, *window.pads[n:]], -math.inf) if any(window.pads) else x
-    taken, left = {}, dy
+    sizes = [size + low + high for size, (low, high) in zip(dims(x)[2:], window.padding, strict=True)]
+    taken, left, parts = {}, dy, Parts(op, image, 2, sizes, window.strides)
     for place in np.ndindex(*window.kernel):
         starts = [i * d for i, d in zip(place, window.dilations, strict=True)]
-        stops = [low + (count - 1) * s + 1 for low, count, s in zip(starts, dims(y)[2:], window.strides, strict=True)]
-        met = op.Slice(image, starts, stops, list(range(2, n + 2)), window.strides)
+        met = parts.met(starts, dims(y)[2:])
         taken[tuple(starts)] = op.Mul(left, op.Cast(op.Equal(met, y), to=op.floating))
         left = op.Sub(left, taken[tuple(starts)])
     return [_put_back(op, taken, x, dims(y)[2:], window)]

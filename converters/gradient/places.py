@@ -1,0 +1,33 @@
+"""What the places of a window that moves by strides meet of an image."""
+
+import math
+
+import numpy as np
+
+
+class Parts:
+    """An image parted by the strides of a window: what a place of it meets then lies in one piece of one part, and is
+    copied row by row, where a slice with steps is copied number by number."""
+
+    def __init__(self, op, image, first, sizes, strides):
+        """Of a padded image, whose spatial axes, of lengths `sizes`, are the last and begin with the axis `first`."""
+        self.op, self.axes, self.strides = op, list(range(first, first + len(sizes))), list(strides)
+        phases = list(np.ndindex(*strides))
+        self.sizes = {
+            phase: [math.ceil((size - low) / s) for size, low, s in zip(sizes, phase, strides, strict=True)]
+            for phase in phases
+        }
+        whole = len(phases) == 1
+        self.parts = {
+            phase: image if whole else op.Slice(image, list(phase), list(sizes), self.axes, self.strides)
+            for phase in phases
+        }
+
+    def met(self, starts, counts):
+        """What the place that is first at `starts` meets in so many steps an axis."""
+        phase = tuple(start % s for start, s in zip(starts, self.strides, strict=True))
+        lows = [start // s for start, s in zip(starts, self.strides, strict=True)]
+        highs = [low + count for low, count in zip(lows, counts, strict=True)]
+        if not any(lows) and highs == self.sizes[phase]:
+            return self.parts[phase]
+        return self.op.Slice(self.parts[phase], lows, highs, self.axes)
