@@ -91,6 +91,8 @@ def convolved() -> list[Row]:
         row(IMAGE, real(6, 4, 1, 1, seed=2), b),
         row(IMAGE, real(6, 2, 1, 1, seed=2), group=2),
         row(IMAGE, real(6, 4, 1, 1, seed=2), strides=[2, 2], pads=[1, 0, 0, 1]),
+        row(IMAGE, real(6, 4, 1, 1, seed=2), strides=[2, 3]),
+        row(IMAGE, real(3, 4, 7, 7, seed=2), strides=[2, 3], pads=[3, 3, 3, 3]),
         row(real(2, 4, 11), real(6, 4, 3, seed=2), b, strides=[2], pads=[1, 2]),
         row(real(2, 4, 11), real(4, 1, 3, seed=2), group=4, pads=[1, 1]),
         row(VOLUME, real(3, 2, 2, 3, 2, seed=2), real(3, seed=3), pads=[1, 0, 1, 1, 0, 1]),
