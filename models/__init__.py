@@ -82,6 +82,9 @@ def make(factory: str) -> "nn.Module":
     import torch
 
     place, _, name = factory.partition(":")
+    if place.endswith(".py"):
+        module = place.rpartition("/")[2].removesuffix(".py")
+        raise BadFactory(f"{factory} names a file: write {module}:{name}, in the folder of the file")
     if (here := os.getcwd()) not in sys.path:
         sys.path.insert(0, here)
     try:
