@@ -113,14 +113,14 @@ def small() -> tuple[Small, dict[str, np.ndarray]]:
     return Small(), values
 
 
-def test_the_module_is_left_as_it_is_and_nothing_is_kept(faults):
+def test_the_module_is_left_as_it_is_and_nothing_is_kept(faults, tmp_path, monkeypatch):
     """With weights that no factory makes, and beside a runtime that lacks an operator, which is allowed."""
+    monkeypatch.setenv("XBENCH_CACHE", str(tmp_path))  # others that run meanwhile keep theirs elsewhere
     network, inputs = small()
     network.last.eval()
     with torch.no_grad():
         network.last.weight.fill_(3)
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    before_all = {*cache.root().glob("live/*"), *cache.root().glob("models/*")}
     rows = assert_same_network(
         network, inputs, ["onnxruntime", "fault_lacks"], ["forward", "gradient"], allow_unsupported=True
     )
@@ -135,7 +135,7 @@ def test_the_module_is_left_as_it_is_and_nothing_is_kept(faults):
     assert network.training and network.norm.training and not network.last.training
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
     assert all(p.grad is None for p in network.parameters())
-    assert {*cache.root().glob("live/*"), *cache.root().glob("models/*")} == before_all
+    assert not [*cache.root().glob("live/*"), *cache.root().glob("models/*")]
 
 
 def test_a_runtime_that_lacks_an_operator_fails_where_it_was_named(faults):
