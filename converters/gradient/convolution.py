@@ -159,7 +159,8 @@ def _of_patches(op, image, out, w, window):
         image, out = (op.Transpose(v, perm=[1, 0, *range(2, n + 2)]) for v in (image, out))
     rows = op.reshape(image, [*lead, inputs, 1, *batch, *padded])
     parts = Parts(op, rows, 4, padded, window.strides)
-    met = [parts.met([i * d for i, d in zip(place, window.dilations)], space) for place in np.ndindex(*_space(w))]
+    starts = (np.multiply(place, window.dilations).tolist() for place in np.ndindex(*_space(w)))
+    met = [parts.met(start, space) for start in starts]
     patches = op.reshape(_joined(op, met, len(lead) + 1), [*lead, inputs * len(met), places])
     columns = op.reshape(out, [*lead, outputs // window.group, places])
     found = op.MatMul(columns, op.Transpose(patches, perm=[*range(len(lead)), len(lead) + 1, len(lead)]))
