@@ -14,9 +14,21 @@ from xbench.runtimes import Runtime, Trainer
 
 
 @dataclass
+class Training:
+    """The segment of a block that the last training step belongs to (`batches.py`): the losses of its steps."""
+
+    seed: int
+    segment: int
+    losses: list[float] = field(default_factory=list)
+
+
+@dataclass
 class Cell:
     """The runtime a worker has made ready. `references` are what its steps read, and what those of forward are compared
-    with; `paths` where they lie whole. `proof` are the seconds that it has worked to be proved and audited."""
+    with; `paths` where they lie whole. `given` are their inputs on the device, where they stay there; `last` is what
+    the last step gave, and `index` the reference it was of, None where it was of none. `known` are digests of results
+    that were right; `stepped` and `looked` the seconds of timed steps and of looks at gradients. `proof` are the
+    seconds that it has worked to be proved and audited."""
 
     artifact: Artifact
     runtime: Runtime
@@ -25,9 +37,15 @@ class Cell:
     precision: str = "fp32"
     device: str = "cpu"
     paths: list[str] = field(default_factory=list)
+    plane: str = "resident"
+    given: list[Any] = field(default_factory=list)
     steps: list[Callable[[], object]] = field(default_factory=list)
     last: Any = None
-    turn: int = 0
+    index: int | None = 0
+    training: Training | None = None
+    known: dict[int, str] = field(default_factory=dict)
+    stepped: float = 0.0
+    looked: float = 0.0
     proof: float = 0.0
     usage: list[dict[str, Any]] = field(default_factory=list)
 
@@ -44,15 +62,23 @@ def proving(cell: Cell) -> Iterator[None]:
 
 
 def steps_of(cell: Cell, plane: str) -> list[Callable[[], object]]:
-    """One step a reference: inputs rotate, so that a runtime that remembers its last answer is caught."""
-    return [step_of(cell, reference, plane) for reference in cell.references]
+    """One step a reference: inputs rotate, so that a runtime that remembers its last answer is caught. From now on the
+    cell is timed on this plane."""
+    cell.plane = plane
+    cell.given = [None if plane == "host" else cell.runtime.put(candidate.inputs_of(r)) for r in cell.references]
+    return [step_of(cell, reference, given) for reference, given in zip(cell.references, cell.given, strict=True)]
 
 
-def step_of(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
-    """What is timed: one step on the inputs and labels of a reference. It begins by letting go of the last one's
-    result: two at once would cost page faults, in some processes and not in others."""
-    make = _forward_step if cell.mode == "forward" else _trainer_step
-    step = make(cell, reference, plane)
+def step_of(cell: Cell, reference: Mapping[str, np.ndarray], given: Any = None) -> Callable[[], object]:
+    """What is timed: one step on the inputs and labels of a reference; `given` are these inputs where they are on the
+    device. It begins by letting go of the last one's result: two at once would cost page faults, in some processes and
+    not in others."""
+    arrays = candidate.inputs_of(reference)
+    if cell.plane == "host":
+        step = _forward_of_host(cell, arrays) if cell.mode == "forward" else _trained_of_host(cell, reference)
+    else:
+        given = cell.runtime.put(arrays) if given is None else given
+        step = _forward(cell, given) if cell.mode == "forward" else _trained(cell, given, reference["labels"])
 
     def alone() -> None:
         cell.last = None
@@ -60,7 +86,7 @@ def step_of(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Call
 
     if getattr(cell.runtime, "remote", False):
         return lambda: _told(cell.runtime, alone)
-    return (lambda: cell.runtime.by_events(alone)) if plane == "device" else alone
+    return (lambda: cell.runtime.by_events(alone)) if cell.plane == "device" else alone
 
 
 def _told(runtime: Runtime, step: Callable[[], object]) -> float:
@@ -70,16 +96,18 @@ def _told(runtime: Runtime, step: Callable[[], object]) -> float:
     return runtime.clock() - before
 
 
-def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
-    runtime, arrays = cell.runtime, candidate.inputs_of(reference)
-    if plane == "host":
+def _forward_of_host(cell: Cell, arrays: list[np.ndarray]) -> Callable[[], object]:
+    runtime = cell.runtime
 
-        def host() -> None:
-            cell.last = result = runtime.forward(*runtime.put(arrays))
-            runtime.get(result)
+    def host() -> None:
+        cell.last = result = runtime.forward(*runtime.put(arrays))
+        runtime.get(result)
 
-        return host
-    inputs, forward, wait = runtime.put(arrays), runtime.forward, runtime.wait
+    return host
+
+
+def _forward(cell: Cell, inputs: Any) -> Callable[[], object]:
+    forward, wait = cell.runtime.forward, cell.runtime.wait
 
     def resident() -> None:
         cell.last = result = forward(*inputs)
@@ -88,24 +116,30 @@ def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -
     return resident
 
 
-def _trainer_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:
-    runtime, arrays, labels = cell.runtime, candidate.inputs_of(reference), reference["labels"]
+def _call(cell: Cell) -> Callable[..., Any]:
+    assert isinstance(cell.runtime, Trainer)
+    return cell.runtime.gradients if cell.mode == "gradient" else cell.runtime.step
+
+
+def _trained_of_host(cell: Cell, reference: Mapping[str, np.ndarray]) -> Callable[[], object]:
+    runtime, arrays, labels, call = cell.runtime, candidate.inputs_of(reference), reference["labels"], _call(cell)
     assert isinstance(runtime, Trainer)
-    call = runtime.gradients if cell.mode == "gradient" else runtime.step
-    if plane == "host":
 
-        def host() -> None:
-            cell.last = result = call(runtime.put(arrays), runtime.put([labels])[0])
-            if cell.mode == "gradient":
-                runtime.fetch(result)
-            else:
-                runtime.get(result[:1])
+    def host() -> None:
+        cell.last = result = call(runtime.put(arrays), runtime.put([labels])[0])
+        if cell.mode == "gradient":
+            runtime.fetch(result)
+        else:
+            runtime.get(result[:1])
 
-        return host
-    inputs, (target,) = runtime.put(arrays), runtime.put([labels])
+    return host
+
+
+def _trained(cell: Cell, inputs: Any, labels: np.ndarray) -> Callable[[], object]:
+    (target,), call, wait = cell.runtime.put([labels]), _call(cell), cell.runtime.wait
 
     def resident() -> None:
         cell.last = result = call(inputs, target)
-        runtime.wait(result)
+        wait(result)
 
     return resident

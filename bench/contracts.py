@@ -4,7 +4,7 @@ A promise that is broken is named with its evidence. Those of `REQUIRED` are nee
 """
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from xbench.bench.worker import Worker
 
 Facts = Mapping[str, Any]
 
-REQUIRED = ("begins", "complete", "fresh", "threads", "placement")
+REQUIRED = ("timed", "begins", "complete", "fresh", "random", "threads", "placement")
 CLEAR = 1e-4  # seconds below which a difference may be the clock's or the cache's
 COPY = 1e9  # bytes a second that any machine copies at
 AGAIN = 40  # rounds of measuring again: a few steps of milliseconds may all have met the others on a busy machine
@@ -35,7 +35,7 @@ def audited(
     """What was measured in a cell's worker, and every promise by name. Where one looks broken that a time needs all is
     measured again, for longer: on a machine that others use a few steps may all meet them. `patience` is what its steps
     may take, `seconds` unless told: what needs more than one of a step that is longer is not asked."""
-    told = {"plane": case.plane, "cpus": machine.allowed()}
+    told = {"cpus": machine.allowed()}
     facts = worker.call("audit", timeout, rounds=5, patience=patience or seconds, seconds=seconds, **told)
     if broken(judge(case, facts)):
         patience, seconds = min(PATIENCE, timeout / 4), max(4 * seconds, 2.0)
@@ -49,6 +49,7 @@ def judge(case: Case, facts: Facts) -> dict[str, Contract]:
         "begins": _begins(facts),
         "complete": _complete(facts),
         "fresh": _fresh(facts),
+        "random": _random(facts),
         "threads": _threads(case.threads, facts),
         "idle": _idle(facts),
         "placement": _placement(case.device, facts),
@@ -59,22 +60,27 @@ def judge(case: Case, facts: Facts) -> dict[str, Contract]:
 def broken(contracts: Mapping[str, Contract], fake: bool = False) -> str | None:
     """What the first broken promise says of those that a time needs. The fakes that tests time at will may compute
     before the clock: it is told."""
-    asked = [name for name in REQUIRED if not (fake and name == "begins")]
+    asked = [name for name in REQUIRED if name in contracts and not (fake and name == "begins")]
     return next((contracts[name].says for name in asked if contracts[name].held is False), None)
+
+
+def late(seconds: Sequence[float]) -> float:
+    """The median of the later half: a runtime that changes its ways when it is warm begins honestly."""
+    return statistics.median(seconds[len(seconds) // 2 :])
 
 
 def _begins(facts: Facts) -> Contract:
     """Putting inputs on the device copies them, and computes nothing."""
-    put, step = min(facts["put_s"]), min(facts["repeated_s"])
-    says = f"works before the clock starts: putting inputs takes {_ms(put)}, a step then {_ms(step)}"
+    put, step = late(facts["put_s"]), late(facts["repeated_s"])
+    says = f"works before the clock starts: putting inputs takes {ms(put)}, a step then {ms(step)}"
     return _within(put, 0.25 * step + facts["put_bytes"] / COPY, CLEAR * (1 + facts["put_arrays"]), says)
 
 
 def _complete(facts: Facts) -> Contract:
     """The result is there when `wait` returns: what is fetched then is copied, not computed."""
-    first, again, step = min(facts["fetch_s"]), statistics.median(facts["refetch_s"]), min(facts["repeated_s"])
+    first, again, step = (late(facts[name]) for name in ("fetch_s", "refetch_s", "repeated_s"))
     way = "answers before it is done" if again < first / 2 else "computes when the result is fetched"
-    says = f"{way}: a step takes {_ms(step)}, fetching its result {_ms(first)}, and {_ms(again)} again"
+    says = f"{way}: a step takes {ms(step)}, fetching its result {ms(first)}, and {ms(again)} again"
     slack = CLEAR * (1 + facts["fetched_arrays"])
     kept = _within(first, 0.25 * step + facts["fetched_bytes"] / COPY, slack, says)
     sooner = _within(first - again, 0.25 * step + facts["fetched_bytes"] / (2 * COPY), slack, says)
@@ -89,11 +95,17 @@ def _fresh(facts: Facts) -> Contract:
         )
     if not facts["fresh_s"]:
         return Contract(None, "no inputs can be drawn but the ones it has seen")
-    seen, fresh = statistics.median(facts["repeated_s"]), min(facts["fresh_s"])
-    copied = statistics.median(facts["copied_s"])
+    seen, fresh, copied = (late(facts[name]) for name in ("repeated_s", "fresh_s", "copied_s"))
     way = "by value" if copied < (seen + fresh) / 2 else "by identity"
-    says = f"remembers answers {way}: {_ms(seen)} for inputs it has seen, {_ms(fresh)} for others"
+    says = f"remembers answers {way}: {ms(seen)} for inputs it has seen, {ms(fresh)} for others"
     return _within(fresh, 1.5 * seen, CLEAR, says)
+
+
+def _random(facts: Facts) -> Contract:
+    """With dropout two runs of one input differ."""
+    if facts["varies"] is None:
+        return Contract(None, "asked only where dropout is on, in mode gradient")
+    return Contract(True) if facts["varies"] else Contract(False, "with dropout two runs of one input are the same")
 
 
 def _within(found: float, limit: float, slack: float, says: str) -> Contract:
@@ -149,7 +161,7 @@ def _list(placed: Mapping[str, int]) -> str:
     return ", ".join(f"{place} ({count})" for place, count in placed.items())
 
 
-def _ms(seconds: float) -> str:
+def ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms"
 
 

@@ -6,8 +6,10 @@ inputs that lie on the device are copied again, and whether it is as fast after 
 """
 
 import contextlib
+import statistics
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +21,19 @@ from xbench.bench.explain import explain
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome, prove
 from xbench.bench.record import Record, base, impossible
+from xbench.bench.source import with_options
+from xbench.bench.timed import Judge, Looks, contracts_of
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import _configuration, parse, table
 
 CHECKS = {
     "result": "what it computes is the network: against float64, on two inputs, in every mode",
+    "timed": "what is timed does the work: outputs, gradients, weights, statistics, the optimizer's arrays",
     "begins": "putting inputs on the device computes nothing",
     "complete": "the result is complete when `wait` returns",
     "fresh": "inputs it has seen cost what others do, and new values in old arrays count",
+    "random": "with dropout two runs of one input differ",
     "threads": "it uses no more CPUs than it was told threads",
     "idle": "its threads sleep while nothing is asked of it",
     "placement": "it runs on the device it was told",
@@ -40,6 +46,8 @@ DROPOUT = "dropout_on"  # of parity/explain: told by its zeros
 PROBES = ("precision", "resident", "steady")
 WARM, AUDIT, AGE, BLOCK, ROUNDS = 1.0, 0.2, 1.5, 0.05, 8  # seconds, and rounds of one block each
 PATIENCE = 3.0  # seconds: no time waits for the kit, which asks everything of adapters as slow as NumPy, too
+TURNS, STEPS = 8, 12  # blocks that are judged, and the steps that each counts
+OPTIMIZER = "sgd,lr=0.01,momentum=0.9"  # what it carries from step to step is judged, too
 PAIRS = 3  # of processes that must agree before an adapter is said to slow down
 SLOWER = 1.1  # times as slow as a new process is what no noise excuses
 
@@ -67,11 +75,14 @@ class Bench:
     logs: Path
     timeout: float
 
-    def case(self, mode: str) -> Case:
-        return Case(str(self.models["work"]), self.runtime, mode, probes.BATCH, self.device, self.threads)
+    def case(self, mode: str, model: str = "work") -> Case:
+        return Case(self.word(model), self.runtime, mode, probes.BATCH, self.device, self.threads)
 
     def artifact(self, name: str) -> Artifact:
-        return self.exporter.artifact(str(self.models[name]))
+        return self.exporter.artifact(self.word(name))
+
+    def word(self, name: str) -> str:
+        return with_options(str(self.models[name]), [], [], OPTIMIZER)
 
     def worker(self, name: str) -> Worker:
         return Worker(self.logs / f"{name}.log", self.device, self.threads, _configuration.worker(self.runtime))
@@ -88,7 +99,10 @@ def examine(bench: Bench, say: Callable[[str], None]) -> Iterator[Finding]:
     the rest."""
     for mode in modes(bench.runtime):
         say(f"{mode}: proof and audit")
-        found = list(_cell(bench, mode, say))
+        found = list(cell(bench, mode, say))
+        if mode != "forward":
+            known = [each for each in cell(bench, mode, say, "norm") if each.check in ("result", "timed")]
+            found += [each for each in known if each.held is not True]
         yield from found
         faults = {each.fault for each in found if each.check in ("result", "complete") and not each.held}
         if mode == "forward" and faults:
@@ -101,9 +115,9 @@ def examine(bench: Bench, say: Callable[[str], None]) -> Iterator[Finding]:
     yield _steady(bench)
 
 
-def _cell(bench: Bench, mode: str, say: Callable[[str], None]) -> Iterator[Finding]:
-    """The proof of one mode, and the audit of what was opened for it."""
-    case, artifact = bench.case(mode), bench.artifact("work")
+def cell(bench: Bench, mode: str, say: Callable[[str], None], model: str = "work") -> Iterator[Finding]:
+    """The proof of one mode, the audit of what was opened for it, and timed blocks that are judged."""
+    case, artifact = bench.case(mode, model), bench.artifact(model)
     record, worker = base(case, artifact, "kit"), bench.worker(mode)
     if reason := impossible(case, artifact):
         yield Finding("result", mode, None, says=reason)
@@ -112,7 +126,8 @@ def _cell(bench: Bench, mode: str, say: Callable[[str], None]) -> Iterator[Findi
     try:
         record, _ = prove(record, case, artifact, bench.exporter, worker, bench.timeout, [case.batch, case.batch])
         worker.call("arm", bench.timeout, plane=case.plane)
-        _, kept = contracts.audited(worker, case, bench.timeout, AUDIT, PATIENCE)
+        facts, kept = contracts.audited(worker, case, bench.timeout, AUDIT, PATIENCE)
+        kept |= _timed(bench, case, artifact, worker, facts)
     except WorkerFailure as failure:
         record |= outcome(failure)
     finally:
@@ -122,6 +137,22 @@ def _cell(bench: Bench, mode: str, say: Callable[[str], None]) -> Iterator[Findi
     yield _result(bench, case, artifact, record, kept)
     for name, contract in kept.items():
         yield Finding(name, mode, contract.held, None if contract.held is not False else name, contract.says)
+
+
+def _timed(
+    bench: Bench, case: Case, artifact: Artifact, worker: Worker, facts: contracts.Facts
+) -> dict[str, contracts.Contract]:
+    """What timed blocks say of promises. The steps of a block are counted, so that a busy machine hides nothing."""
+    judge, looks, samples = Judge(artifact, bench.exporter, uuid.uuid4().hex, bench.logs), Looks(), list[float]()
+    for number in range(TURNS):
+        found = worker.call("block", bench.timeout, seconds=PATIENCE, limit=STEPS, seed=judge.seed(number))
+        looks.add(found)
+        samples += found["samples"]
+        if judge.asks(case, number, number + 1 == TURNS):
+            states = judge.take(case, worker, bench.timeout, looks)
+            judge.judge(number, states)
+            looks.states += states
+    return contracts_of(case, facts, looks, statistics.median(samples))
 
 
 def _result(
@@ -252,12 +283,12 @@ def _aged_by_new(bench: Bench) -> list[float]:
             worker.call("arm", bench.timeout, plane=case.plane)
             worker.call("warm", bench.timeout, seconds=WARM)
             if worker is workers[0]:
-                worker.call("block", bench.timeout, seconds=AGE, limit=10**6)
+                worker.call("block", bench.timeout, seconds=AGE, limit=10**6, seed=0)
             worker.pause()
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             for worker, kept in zip(workers, blocks, strict=True):
                 worker.resume()
-                found = worker.call("block", bench.timeout, seconds=BLOCK, limit=10**6)
+                found = worker.call("block", bench.timeout, seconds=BLOCK, limit=10**6, seed=number)
                 worker.pause()
                 kept.append(min(found["samples"]))  # the step that nothing else disturbed
     finally:

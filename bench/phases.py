@@ -21,8 +21,11 @@ import numpy as np
 from xbench.bench import MODES, Case, digest, samples
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome
+from xbench.bench.protocol import Protocol
 from xbench.bench.record import Record, base, key
-from xbench.bench.session import Open, Protocol, block, warmed
+from xbench.bench.rounds import Open, block, judged
+from xbench.bench.session import warmed
+from xbench.bench.timed import Judge
 from xbench.bench.worker import WorkerFailure
 from xbench.converters.artifact import Artifact
 
@@ -40,6 +43,7 @@ def run(
         XBenchError: no samples can be made for this network.
     """
     session = uuid.uuid4().hex[:12]
+    judge = Judge(artifact, exporter, session, logs)
     own = replace(case, mode="step")
     folder = store(artifact, case.batch, logs)
     record = base(own, artifact, session, protocol.words) | {"phases": None, "key": named(case, artifact)}
@@ -54,7 +58,7 @@ def run(
                 words = f"{mode}: {cell['message']}" if cell["message"] else mode
                 return record | {name: cell[name] for name in ("status", "parity")} | {"message": words}
             cells[mode] = cell
-        rounds = [_round(cells, number, protocol, folder, say) for number in range(protocol.blocks)]
+        rounds = [_round(cells, number, protocol, judge, folder, say) for number in range(protocol.blocks)]
         proved = {name: cells["step"].record[name] for name in ("status", "parity", "versions", "note", "contracts")}
         return record | proved | {"phases": summary(rounds) | {"rounds": rounds}}
     except WorkerFailure as failure:
@@ -87,9 +91,19 @@ def store(artifact: Artifact, batch: int, logs: Path) -> Path:
 
 
 def _round(
-    cells: dict[str, Open], number: int, protocol: Protocol, folder: Path, say: Callable[[str], None]
+    cells: dict[str, Open],
+    number: int,
+    protocol: Protocol,
+    judge: Judge,
+    folder: Path,
+    say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """One block in every mode and one of iterations, in random order: the median of each, in seconds."""
+    """One block in every mode and one of iterations, in random order: the median of each, in seconds. The last blocks
+    are judged.
+
+    Raises:
+        WorkerFailure: one of them did not do the work.
+    """
     found: dict[str, Any] = {}
     turns = [*MODES, "iteration"]
     random.shuffle(turns)
@@ -100,7 +114,9 @@ def _round(
             continue
         cell = cells[turn]
         while not any(each["round"] == number for each in cell.blocks):
-            block(cell, number, protocol)
+            block(cell, number, protocol, judge)
+        if number + 1 == protocol.blocks and turn != "forward":
+            judged(cell, number, protocol, judge)
         found[turn] = statistics.median(cell.blocks[-1]["samples"])
     return found
 

@@ -1,8 +1,8 @@
 """Small networks as ONNX files, each made to show one thing of a runtime (`kit.py`).
 
 `work` is what its times are of: two convolutions, dropout, two outputs, enough to do for a step to be longer than what
-surrounds it. `numeric` gives back its inputs, by a convolution and a matrix product. `slim` reads 16 numbers of each
-row of a large input.
+surrounds it. `norm` has no dropout, so that every step of its training can be known, and running statistics. `numeric`
+gives back its inputs, by a convolution and a matrix product. `slim` reads 16 numbers of each row of a large input.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ ROWS = 32
 
 def write(folder: Path) -> dict[str, Path]:
     """Writes the networks; returns their files by name."""
-    models = {"work": _work(), "numeric": _numeric(), "slim": _slim()}
+    models = {"work": _work(), "norm": _norm(), "numeric": _numeric(), "slim": _slim()}
     paths = {name: folder / f"{name}.onnx" for name in models}
     for name, model in models.items():
         onnx.checker.check_model(model)
@@ -77,6 +77,25 @@ def _work() -> onnx.ModelProto:
     arrays |= {"rate": np.array(0.5), "training": np.array(True)}
     outputs = [("logits", ["batch", 10]), ("features", ["batch", 64, 8, 8])]
     return _model("work", nodes, [("x", ["batch", 3, 16, 16])], outputs, arrays)
+
+
+def _norm() -> onnx.ModelProto:
+    draw = np.random.default_rng(1)
+    weights = {"first.weight": (16, 3, 3, 3), "first.bias": (16,), "last.weight": (10, 16 * 4 * 4), "last.bias": (10,)}
+    arrays = {n: draw.uniform(-1, 1, s) / np.sqrt(np.prod(s[1:]) or 1) for n, s in weights.items()}
+    arrays |= {f"norm.{n}": np.ones(16) for n in ("weight", "var")} | {
+        f"norm.{n}": np.zeros(16) for n in ("bias", "mean")
+    }
+    norm = [f"norm.{name}" for name in ("weight", "bias", "mean", "var")]
+    nodes = [
+        helper.make_node("Conv", ["x", "first.weight", "first.bias"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["a", *norm], ["b"]),
+        helper.make_node("Relu", ["b"], ["c"]),
+        helper.make_node("MaxPool", ["c"], ["d"], kernel_shape=[4, 4], strides=[4, 4]),
+        helper.make_node("Flatten", ["d"], ["f"]),
+        helper.make_node("Gemm", ["f", "last.weight", "last.bias"], ["logits"], transB=1),
+    ]
+    return _model("norm", nodes, [("x", ["batch", 3, 16, 16])], [("logits", ["batch", 10])], arrays)
 
 
 def _numeric() -> onnx.ModelProto:

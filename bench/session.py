@@ -13,77 +13,24 @@ import random
 import statistics
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, cost, health, machine
+from xbench.bench import Case, machine
 from xbench.bench.opening import failed, opened
 from xbench.bench.prepare import Exporter
-from xbench.bench.proof import outcome
+from xbench.bench.protocol import Protocol
 from xbench.bench.ratio import median_over_processes
 from xbench.bench.record import Record, base
+from xbench.bench.rounds import Open, rounds
 from xbench.bench.series import WINDOW, drift, resemblance, steady_from
-from xbench.bench.statistics import median_interval, relative_half_width
-from xbench.bench.worker import Worker, WorkerFailure
+from xbench.bench.statistics import relative_half_width
+from xbench.bench.timed import Judge
+from xbench.bench.worker import WorkerFailure
 from xbench.converters.artifact import Artifact
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """How long and how exactly to time: `budget` is the seconds of sampling a cell, over all its `processes`, and at
-    most as many of warming up; `target` is the half width of the interval over the median."""
-
-    budget: float = 2.0
-    target: float = 0.02
-    timeout: float = 600.0
-    processes: int = 1
-    blocks: int = 6
-    max_samples: int = 200
-    memory: int = 3 * 2**30
-
-    @property
-    def block(self) -> float:
-        return self.budget / 15
-
-    @property
-    def audit(self) -> float:
-        return self.budget / 15
-
-    @property
-    def words(self) -> str:
-        """The options of `xbench time` that say the same, those that are usual left out."""
-        told = {"--budget": self.budget, "--target-ci": self.target, "--processes": self.processes}
-        usual = Protocol()
-        kept = zip(told.items(), (usual.budget, usual.target, usual.processes), strict=True)
-        return "".join(f" {name} {value:g}" for (name, value), same in kept if value != same)
-
-    @property
-    def min_blocks(self) -> int:
-        """The blocks that a process gives at least."""
-        return max(3, -(-self.blocks // self.processes))
-
-
-@dataclass
-class Open:
-    """A cell whose worker is alive and proved equal, and what it and its earlier processes gave."""
-
-    case: Case
-    record: Record
-    worker: Worker
-    processes: list[dict[str, Any]]
-    blocks: list[dict[str, Any]] = field(default_factory=list)
-    repeated: list[dict[str, Any]] = field(default_factory=list)
-    spent: float = 0.0
-    cpu: float = 0.0
-    wall: float = 0.0
-
-    @property
-    def here(self) -> list[dict[str, Any]]:
-        """The blocks of the process that is alive."""
-        return [each for each in self.blocks if each["process"] == len(self.processes) - 1]
 
 
 def run(
@@ -98,6 +45,7 @@ def run(
     session = uuid.uuid4().hex[:12]
     shuffle = random.Random(session).shuffle
     waiting = in_order(cases, 0, session)
+    judge = Judge(artifact, exporter, session, logs)
 
     def begin(case: Case) -> "Open | Record":
         say(f"{case.runtime}: load, compile, check")
@@ -115,7 +63,7 @@ def run(
                     yield cell
             for left in reversed(range(protocol.processes)):
                 timed: list[Open] = []
-                for ended in _rounds(alive, numbers, protocol, say, shuffle):
+                for ended in rounds(alive, numbers, protocol, judge, say, shuffle):
                     if isinstance(ended, Open):
                         timed.append(ended)
                     if not (isinstance(ended, Open) and left):
@@ -165,62 +113,6 @@ def warmed(
     except BaseException:
         worker.stop()
         raise
-
-
-def _rounds(
-    alive: list[Open],
-    numbers: Iterator[int],
-    protocol: Protocol,
-    say: Callable[[str], None],
-    shuffle: Callable[[list[Open]], None],
-) -> Iterator[Open | Record]:
-    """Gives every cell a block a round until each has converged or spent its budget; yields those, their processes
-    ended, and the records of those that failed."""
-    while alive:
-        number = next(numbers)
-        shuffle(alive)
-        for cell in list(alive):
-            say(f"{cell.case.runtime}: round {number + 1}")
-            try:
-                block(cell, number, protocol)
-                ended: Open | Record | None = cell if _has_ended(cell, protocol) else None
-            except WorkerFailure as failure:
-                ended = cell.record | outcome(failure)
-            if ended:
-                alive.remove(cell)
-                if ended is cell:
-                    cell.record |= {"cost": cost.whole(cell.case, cell.worker, protocol.timeout, say)}
-                cell.worker.stop()
-                yield ended
-
-
-def block(cell: Open, number: int, protocol: Protocol) -> None:
-    """One block. One that was disturbed is kept aside, to be run again, until as many were as a process must give or
-    half of the budget went there: who measures beside others has to live with them, and is told so."""
-    cell.worker.resume()
-    result = cell.worker.call("block", protocol.timeout, seconds=protocol.block, limit=protocol.max_samples)
-    cell.worker.pause()
-    reason = health.disturbance(result["health"])
-    kept = {name: result[name] for name in ("samples", "lead", "health")} | {"disturbed": reason}
-    kept |= {"round": number, "process": len(cell.processes) - 1}
-    lost = sum(sum(each["samples"]) for each in cell.repeated)
-    if reason and len(cell.repeated) < protocol.blocks and lost < protocol.budget / 2:
-        cell.repeated.append(kept)
-        return
-    cell.blocks.append(kept)
-    cell.spent += sum(result["samples"])
-    cell.cpu, cell.wall = cell.cpu + result["cpu_s"], cell.wall + result["wall_s"]
-
-
-def _has_ended(cell: Open, protocol: Protocol) -> bool:
-    """Whether the process that is alive has given what it can."""
-    budget = protocol.budget / protocol.processes
-    if (cell.spent >= budget and len(cell.here) >= 3) or cell.spent >= 4 * budget:  # a step longer than the budget
-        return True
-    if len(cell.here) < protocol.min_blocks:
-        return False
-    interval = median_interval([each["samples"] for each in cell.here], np.random.default_rng(0))
-    return relative_half_width(interval) <= protocol.target
 
 
 def _final(cell: Open, protocol: Protocol) -> Record:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import MODES, SYNTHETIC, Case, phases, profile, samples, session, suite, training
+from xbench.bench import MODES, SYNTHETIC, Case, phases, profile, samples, suite, training
 from xbench.bench.prepare import Exporter
+from xbench.bench.protocol import Protocol
 from xbench.bench.record import Record
 from xbench.bench.results import FILE, Store, open_store
 from xbench.bench.scaling import record as scaling_record
@@ -32,7 +33,7 @@ class Setting:
     runtimes: tuple[str, ...]
     device: str
     cpus: int
-    protocol: session.Protocol
+    protocol: Protocol
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def _stored(folder: Path, part: Part) -> set[Case]:
 PASSES = {"forward": 1, "gradient": 3, "step": 6}  # two training steps are compared
 
 
-def _measuring(case: Case, protocol: session.Protocol, kind: str) -> float:
+def _measuring(case: Case, protocol: Protocol, kind: str) -> float:
     """Seconds of opening, proving and timing what a table asks of a cell."""
     if kind == "scaling":  # two groups, each proved and timed in several ways
         return 2 * (3 * CELL_S + 8 * protocol.budget) + 4 * WORK * case.batch * MODELS[case.model].macs / MACS_PER_S

@@ -1,13 +1,15 @@
 """A suite: cells of any networks, measured group by group and stored one by one; what is stored already is left out."""
 
+import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from xbench.bench import Case, session
 from xbench.bench.choose import batch_of
 from xbench.bench.prepare import Exporter
+from xbench.bench.protocol import Protocol
 from xbench.bench.record import Record, expected, key
 from xbench.bench.results import Store, latest
 from xbench.converters.artifact import Artifact
@@ -16,7 +18,7 @@ FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")
 AGAIN = ("none", "failed", "all")  # what is stored already and yet measured anew
 
 
-class Progress(Protocol):
+class Progress(typing.Protocol):
     """Whoever shows how it goes."""
 
     def say(self, words: str) -> None: ...
@@ -46,7 +48,7 @@ def measure(
     artifact_of: Callable[[str], Artifact | None],
     exporter: Exporter,
     store: Store,
-    protocol: session.Protocol,
+    protocol: Protocol,
     logs: Path,
     progress: Progress,
     strict: bool = True,

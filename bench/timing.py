@@ -11,9 +11,15 @@ Clock = Callable[[], float]
 
 
 def sample(
-    steps: Sequence[Step], seconds: float, limit: int, first: int = 0, clock: Clock = time.perf_counter
+    steps: Sequence[Step],
+    seconds: float,
+    limit: int,
+    first: int = 0,
+    clock: Clock = time.perf_counter,
+    after: Callable[[int], object] | None = None,
 ) -> list[float]:
     """Times single steps, taken in turn from `steps`, until `seconds` have passed or `limit` are done; at least one.
+    `after` is called with the number of a step when its clock has stopped.
 
     The garbage collector rests meanwhile, as in `timeit`.
     """
@@ -28,6 +34,8 @@ def sample(
             told = step()
             stop = clock()
             append(told if type(told) is float else stop - start)
+            if after:
+                after(index)
             if stop >= end:
                 break
     finally:

@@ -105,7 +105,7 @@ def _raced(
 def _block(worker: Worker, timeout: float) -> float:
     """The median step of one turn."""
     worker.resume()
-    samples: list[float] = worker.call("block", timeout, seconds=BLOCK, limit=STEPS)["samples"]
+    samples: list[float] = worker.call("block", timeout, seconds=BLOCK, limit=STEPS, seed=0)["samples"]
     worker.pause()
     return statistics.median(samples)
 

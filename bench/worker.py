@@ -26,8 +26,8 @@ from typing import Any
 from xbench.bench import Case, XBenchError, cache
 
 JOB_FILES = (
-    *("cell", "audit", "load", "cost", "phases", "layers", "scaling"),
-    *("training", "export", "bisect", "inspect"),
+    *("cell", "block", "audit", "load", "cost", "phases", "layers", "scaling"),
+    *("training", "export", "trajectory", "bisect", "inspect"),
 )
 PR_SET_PDEATHSIG = 1
 # What a step frees stays with the process. By glibc's own rule it is a matter of luck, process by process, whether it

@@ -77,8 +77,9 @@ class Jax(Trainer):
             return True
         self.answer = jax.jit(self._forward)
         if self.options.mode == "gradient":
-            loss = jax.jit(self._differentiated)
-            self.call = loss.lower(self.params, self.state, self.rng, given, self.put([labels])[0]).compile()
+            loss = jax.jit(self._drawn)
+            drawn = (self.params, self.state, self.count, self.rng, given, self.put([labels])[0])
+            self.call = loss.lower(*drawn).compile()
         else:
             step = jax.jit(self._step, donate_argnums=(0, 1, 2, 3))
             arguments = (self.params, self.state, self.memory, self.count, self.rng, given, self.put([labels])[0])
@@ -99,6 +100,12 @@ class Jax(Trainer):
     def _differentiated(self, params, state, rng, inputs, labels):
         return jax.value_and_grad(self._loss, has_aux=True)(params, state, rng, inputs, labels)
 
+    def _drawn(self, params, state, count, rng, inputs, labels):
+        """Loss and gradients, and the number of the next call: each drops other values."""
+        rng = jax.random.fold_in(rng[0], count.astype("int32")), rng[1]
+        (loss, _), grads = self._differentiated(params, state, rng, inputs, labels)
+        return loss, grads, count + 1
+
     def _step(self, params, state, memory, count, rng, inputs, labels):
         rng = jax.random.fold_in(rng[0], count.astype("int32")), rng[1]
         (value, changed), grads = self._differentiated(params, state, rng, inputs, labels)
@@ -113,7 +120,7 @@ class Jax(Trainer):
         return self.answer(self.params, self.state, *inputs)
 
     def gradients(self, inputs: Sequence[Any], labels: Any) -> tuple[Any, Any]:
-        (loss, _), grads = self.call(self.params, self.state, self.rng, inputs, labels)
+        loss, grads, self.count = self.call(self.params, self.state, self.count, self.rng, inputs, labels)
         return loss, grads
 
     def step(self, inputs: Sequence[Any], labels: Any) -> Any:

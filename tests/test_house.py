@@ -38,6 +38,8 @@ BRIDGES = {
     "parity/mistakes/*.py": "torch",
     "parity/matching.py": "torch",
     "parity/oracle.py": "torch",
+    "parity/trajectory.py": "torch",
+    "parity/draws.py": "torch",
 }
 ALIASES = {"jaxlib": "jax"}
 # Keras and the backends that it computes on; Caffe2 is in the wheel of PyTorch.

@@ -131,7 +131,7 @@ def test_the_process_of_an_original_is_counted_stopped_and_ended_with_its_worker
         facts, kept = contracts.audited(worker, case, 60, 0.2)
         assert contracts.broken(kept) is None
         assert facts["cpus"] > 0.3  # of which this side of the pipe is next to nothing
-        found = worker.call("block", 60, seconds=0.3, limit=10**6)
+        found = worker.call("block", 60, seconds=0.3, limit=10**6, seed=0)
         assert found["cpu_s"] > 0.3 * sum(found["samples"])
         assert sum(found["samples"]) < found["wall_s"]
         worker.pause()
@@ -180,7 +180,7 @@ class Elsewhere:
 
 def test_a_step_elsewhere_has_the_time_of_the_clock_there():
     runtime, reference = Elsewhere(), {"input/0": np.zeros(1, np.float32)}
-    step = step_of(Cell(None, runtime, "forward", [reference]), reference, "resident")
+    step = step_of(Cell(None, runtime, "forward", [reference]), reference)
     assert [step(), step()] == [0.25, 0.25]
 
 

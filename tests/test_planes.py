@@ -34,7 +34,7 @@ class Ticking:
 
 def test_on_the_plane_device_a_step_lies_between_two_events_and_has_the_time_of_the_device():
     runtime, reference = Ticking(), {"input/0": np.zeros(1, np.float32)}
-    step = step_of(Cell(None, runtime, "forward", [reference]), reference, "device")
+    step = step_of(Cell(None, runtime, "forward", [reference], plane="device"), reference)
     assert timing.sample([step], 10.0, 3) == [0.25] * 3
     assert runtime.calls == ["begin", "forward", "wait", "end"] * 3
 

@@ -138,7 +138,7 @@ def test_a_runtime_that_is_right_only_until_it_is_timed_fails(start, lenet):
     open_cell(worker, lenet, "fault_late_wrong")
     assert worker.call("check", PATIENCE, index=0)["status"] == "PASS"
     with pytest.raises(WorkerFailure, match="while it was timed") as failure:
-        worker.call("block", PATIENCE, seconds=0.01, limit=10)
+        worker.call("block", PATIENCE, seconds=0.01, limit=10, seed=0)
     assert failure.value.status == "FAIL"
 
 
@@ -188,7 +188,7 @@ def test_the_parent_sleeps_while_a_worker_is_measured(start, lenet):
     worker = start()
     open_cell(worker, lenet, "null:seconds=0.002")
     before, begin = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
-    block = worker.call("block", PATIENCE, seconds=2, limit=10**6)
+    block = worker.call("block", PATIENCE, seconds=2, limit=10**6, seed=0)
     after, wall = resource.getrusage(resource.RUSAGE_SELF), time.monotonic() - begin
     assert len(block["samples"]) > 100
     assert wall > 2
@@ -331,7 +331,7 @@ class Result:
 def test_a_step_lets_go_of_the_result_of_the_one_before(plane, mode, monkeypatch):
     monkeypatch.setattr("xbench.bench.cell.Trainer", Remembering)
     runtime, reference = Remembering(), {"input/0": np.zeros(1, np.float32), "labels": np.zeros(1, np.int64)}
-    step = step_of(Cell(None, runtime, mode, [reference]), reference, plane)
+    step = step_of(Cell(None, runtime, mode, [reference], plane=plane), reference)
     for _ in range(3):
         step()
     assert runtime.last is not None

@@ -27,16 +27,17 @@ QUIET = 3  # looks in a row: in one alone a thread that spins may have waited fo
 LOOK = 0.1  # seconds that it takes at least to tell CPUs: the system counts a thread's waiting when it ends
 
 
-def audit(plane: str, rounds: int, patience: float, seconds: float, cpus: list[int]) -> dict[str, Any]:
+def audit(rounds: int, patience: float, seconds: float, cpus: list[int]) -> dict[str, Any]:
     """Steps on inputs it has seen and on others, in so many rounds or as many as begin within `patience` seconds, and
     what is left to be fetched behind them; then, for `seconds`, the CPUs it uses where all of `cpus` are open to it,
     and when nothing is asked."""
     (cell,), seconds, patience = CELL, max(seconds, LOOK), max(patience, LOOK)
-    facts = _answers(cell, plane, rounds, patience)
+    facts = _answers(cell, rounds, patience)
     cell.proof += sum(sum(facts[name]) for name in TIMES)
     whole = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
     short = whole < patience  # more steps of a long one would cost more than its timing
     facts |= {"same": _repeats(cell) if short else None, "stale": _is_stale(cell) if short else None}
+    facts |= {"varies": _varies(cell)}
     _idle(looks=1)  # what computes our own sums has threads, too
     limit = 1 + int(4 * seconds / whole)  # of what it may have begun when the time is over
     facts |= _cpu_use(cell, seconds, limit, cpus) | {"idle_cpus": _idle()}
@@ -44,7 +45,7 @@ def audit(plane: str, rounds: int, patience: float, seconds: float, cpus: list[i
     return facts | {"proof_s": cell.proof}
 
 
-def _answers(cell: Cell, plane: str, rounds: int, patience: float) -> dict[str, Any]:
+def _answers(cell: Cell, rounds: int, patience: float) -> dict[str, Any]:
     """Seconds of a step on inputs it has seen (`repeated_s`), on new ones (`fresh_s`), on the first ones in new arrays
     (`copied_s`); of putting inputs on the device, of fetching what a step has computed, and of fetching it again."""
     found: dict[str, list[float]] = {name: [] for name in TIMES}
@@ -53,11 +54,11 @@ def _answers(cell: Cell, plane: str, rounds: int, patience: float) -> dict[str, 
     for _ in range(rounds):
         if found["put_s"] and time.perf_counter() > end:
             break
-        copied = step_of(cell, {name: array.copy() for name, array in first.items()}, plane)
+        copied = step_of(cell, {name: array.copy() for name, array in first.items()})
         drawn = _drawn(cell)
         new = new and any(not np.array_equal(drawn[name], first[name]) for name in drawn)
         start = time.perf_counter()
-        fresh = step_of(cell, drawn, plane)
+        fresh = step_of(cell, drawn)
         found["put_s"].append(time.perf_counter() - start)
         steps = [("repeated_s", cell.steps[0]), ("copied_s", copied), ("fresh_s", fresh)]
         shuffle(steps)  # else the slices of the system's scheduler may meet the same one every time
@@ -106,6 +107,19 @@ def _repeats(cell: Cell) -> float | None:
     pairs = [(a, b) for a, b in zip(*runs, strict=True) if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f")]
     far = [verdict.distance(a, b)[0] / (verdict.size_of(b)[0] or 1.0) for a, b in pairs]
     return max(far, default=0.0)
+
+
+def _varies(cell: Cell) -> bool | None:
+    """Whether two gradients of one input differ where dropout is on; None of other cells, and of steps, which change
+    the weights."""
+    if cell.mode != "gradient" or not cell.artifact.has_dropout:
+        return None
+    runs = []
+    for _ in range(2):
+        with proving(cell):
+            cell.steps[0]()
+        runs.append([np.array(value) for value in _fetched(cell)])
+    return not all(map(np.array_equal, *runs))
 
 
 def _is_stale(cell: Cell) -> bool | None:

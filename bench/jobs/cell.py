@@ -1,4 +1,4 @@
-"""What a worker that times can be asked to do: to open a cell, to prove it, to time a block of its steps.
+"""What a worker that times can be asked to do before it times blocks (`block.py`): to open a cell, to prove it.
 
 Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`CELL`): a
 runtime made ready, the references it is proved on, the steps to time.
@@ -13,15 +13,14 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from xbench.bench import XBenchError, group, health, machine, memory, timing, usage
+from xbench.bench import XBenchError, memory, timing
 from xbench.bench.cell import CELL, Cell, proving, steps_of
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
-from xbench.runtimes import Options, Trainer, load, parse, table
+from xbench.runtimes import Options, load, parse, table
 
 GIVEN = ("input/", "labels")  # of a reference: what steps read
-LEAD = 4  # steps at most, of which a block does not count the times
 
 
 def answer(
@@ -159,45 +158,4 @@ def warm(seconds: float) -> list[float]:
     return timing.warm(cell.steps, seconds)
 
 
-def block(seconds: float, limit: int) -> dict[str, Any]:
-    """A few steps that do not count, as the caches are cold, then timed ones; then looks at what the last one computed.
-
-    Behind a single one the first that is timed is still slower than the others, most where a step takes some
-    milliseconds. Of long steps there is no time for four in half a block.
-    """
-    (cell,) = CELL
-    if isinstance(cell.runtime, Trainer) and cell.mode == "step":
-        cell.runtime.reset()  # so that no weight drifts to infinity or to denormals over thousands of steps
-    begun, cpus = usage.begin(cell.device), machine.allowed()
-    before = health.look(cpus, group.cpu_seconds())
-    lead = timing.sample(cell.steps, seconds / 2, LEAD, cell.turn)
-    samples = timing.sample(cell.steps, seconds, limit, cell.turn + len(lead))
-    after = health.look(cpus, group.cpu_seconds())
-    used = usage.end(begun, len(lead) + len(samples))
-    cell.usage.append(used)
-    cell.turn += len(lead) + len(samples)
-    verify(cell)
-    found = {"cpu_s": after.own - before.own, "wall_s": after.wall - before.wall}
-    told = health.between(before, after, cpus) | {"gpu": used["gpu"]}
-    return {"samples": samples, "lead": lead, **found, "health": told}
-
-
-def verify(cell: Cell) -> None:
-    """Proves that the last timed step did the work: its outputs are the oracle's, its loss is finite.
-
-    Raises:
-        verdict.Changed: it did not.
-    """
-    index = (cell.turn - 1) % len(cell.steps)
-    if cell.mode == "forward":
-        given = candidate.named(cell.artifact, cell.runtime.get(cell.last))
-        found = verdict.judge(given, cell.references[index], cell.precision)
-        if found.status == "FAIL":
-            raise verdict.Changed(f"while it was timed {found.message}")
-    else:
-        loss = float(np.asarray(cell.runtime.get(cell.last[:1])[0]))
-        if not np.isfinite(loss):
-            raise verdict.Changed("the loss became infinite while it was timed")
-
-
-JOBS = (answer, convertible, open_cell, check, check_more, certify, save, arm, warm, block)
+JOBS = (answer, convertible, open_cell, check, check_more, certify, save, arm, warm)

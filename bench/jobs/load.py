@@ -19,7 +19,7 @@ from typing import Any
 
 from xbench.bench import XBenchError
 from xbench.bench.cell import CELL, Cell
-from xbench.bench.jobs.cell import verify
+from xbench.bench.jobs.block import verify
 
 LEAST, MOST = 10, 100_000  # queries of a run, or batches of an offline one; all their latencies are kept
 SEEDS = {"qsl_rng_seed": 1, "sample_index_rng_seed": 2, "schedule_rng_seed": 3}
@@ -100,7 +100,7 @@ def _run(loadgen: Any, cell: Cell, settings: Any, logs: Any, apart: bool, cpus: 
             if not errors:
                 try:
                     cell.steps[sample.index]()
-                    cell.turn = sample.index + 1
+                    cell.index = sample.index
                 except BaseException as error:  # it would end the process on its way through LoadGen
                     errors.append(error)
             loadgen.QuerySamplesComplete([loadgen.QuerySampleResponse(sample.id, 0, 0)])

@@ -1,0 +1,64 @@
+"""What PyTorch's worker can be asked of timed training blocks: whether what runtimes held when they ended is what the
+steps lead to (`parity/trajectory.py`)."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from xbench.bench import batches, machine
+from xbench.converters.artifact import Artifact
+from xbench.converters.optimizer import slots
+from xbench.parity import candidate, verdict
+
+SPARE = 2**30  # bytes that other processes may need meanwhile
+
+
+def trajectory(
+    artifact: str,
+    mode: str,
+    references: Sequence[str],
+    seed: int,
+    segment: int,
+    states: Sequence[dict[str, Any]],
+    exact: bool,
+    precision: str,
+) -> list[dict[str, Any]]:
+    """The outcome of each state: `path` is the file of what a runtime held, `steps` how many of the segment it had made
+    (in mode gradient `steps` is None and `index` says which of the references was the last)."""
+    from xbench.parity import draws
+
+    model = Artifact.read(artifact)
+    given = [verdict.read(Path(path), ("input/", "labels")) for path in references]
+    inputs = [candidate.inputs_of(each) for each in given]
+    arrays = [verdict.read(Path(each["path"])) for each in states]
+    if mode == "gradient":
+        found: dict[int, dict[str, Any]] = {}
+        for index, batch in enumerate(zip(inputs, (each["labels"] for each in given), strict=True)):
+            own = [place for place, each in enumerate(states) if each["index"] == index]
+            outcomes = draws.judged(model, mode, [batch], [(1, arrays[place]) for place in own]) if own else []
+            found |= {place: asdict(outcome) for place, outcome in zip(own, outcomes, strict=True)}
+        return [found[place] for place in range(len(states))]
+    made = batches.training(model.info, [each["labels"] for each in given], seed)
+    taken = [(int(each["steps"]), state) for each, state in zip(states, arrays, strict=True)]
+    order = batches.order(seed, segment, max(steps for steps, _ in taken))
+    steps = [(inputs[made[place][0]], made[place][1]) for place in order]
+    return [asdict(each) for each in _judged(model, steps, taken, exact, precision)]
+
+
+def _judged(model: Artifact, steps: Any, states: Any, exact: bool, precision: str) -> list[Any]:
+    from xbench.parity import draws, trajectory
+
+    copies = 3 + len(slots(model.info["optimizer"]))  # of the parameters: they, their gradients, those at the start
+    one = 4 * copies * model.info["parameter_count"]
+    several = model.has_dropout and precision == "fp32"
+    need = SPARE + one * (1 + draws.DRAWS if several else 4 if exact else 3)
+    if need > machine.available_memory():
+        words = f"needs {need / 2**30:.1f} GiB of memory beside the runtimes"
+        return [trajectory.Outcome(None, words, max(n for n, _ in states)) for _ in states]
+    if model.has_dropout:
+        return draws.judged(model, "step", steps, states)
+    return trajectory.judged(model, steps, states, exact, narrow=precision != "fp32")
+
+
+JOBS = (trajectory,)

@@ -1,0 +1,132 @@
+"""Training with dropout, which draws other numbers in every runtime: a state is compared with several of PyTorch's own.
+
+How far it has gone along their mean, how far it is from that mean, and how far from a training without dropout.
+"""
+
+from collections.abc import Container, Mapping, Sequence
+
+import numpy as np
+import torch
+
+from xbench.converters.artifact import Artifact
+from xbench.parity.trajectory import Arrays, Batch, Outcome, Training, steps_in_words
+
+DRAWS = 6  # trainings with dropout that one is compared with
+WIDE, ROOM = 5.0, 0.15  # standard deviations of these, and the share of a number, that another draw may differ by
+NOISE, HALF = 0.3, 0.5  # a tensor whose draws differ by more tells nothing; one that is off by so much is wrong
+LEAST = 0.7  # of the usual distance of a draw from others, and from a training without dropout
+
+
+def judged(
+    artifact: Artifact, mode: str, batches: Sequence[Batch], states: Sequence[tuple[int, Arrays]]
+) -> list[Outcome]:
+    """As `judged`, of a network with dropout; in mode gradient each state is of one batch alone."""
+    draws = [Training(artifact, torch.float32, dropout=seed) for seed in range(1, DRAWS + 1)]
+    plain = Training(artifact, torch.float32)
+    start = {name: value.double().clone() for name, value in plain.state(mode).items()} if mode == "step" else {}
+    found: dict[int, Outcome] = {}
+    losses: list[list[float]] = [[] for _ in (plain, *draws)]
+    marks = {steps for steps, _ in states}
+    for count, batch in enumerate(batches[: max(marks)], 1):
+        for each, kept in zip((plain, *draws), losses, strict=True):
+            kept.append(each.step(batch) if mode == "step" else each.gradient(batch))
+        for index, (steps, state) in enumerate(states):
+            if steps == count:
+                made = [_changes(each.state(mode), start) for each in (plain, *draws)]
+                known = {name: np.asarray(state[name], np.float64) for name in made[0] if name in state}
+                if missing := [name for name in made[0] if name not in known and not name.startswith("optimizer/")]:
+                    found[index] = Outcome(False, f"{missing[0]} is missing", 0)
+                    continue
+                given = _changes({n: torch.from_numpy(v) for n, v in known.items()}, start)
+                numbers = [state[f"loss/{step}"].item() for step in range(1, count + 1)]
+                found[index] = _among(given, made, numbers, losses, artifact.info["statistics"])
+    return [Outcome(found[i].passed, found[i].says, max(marks)) for i in range(len(states))]
+
+
+def _changes(tensors: Mapping[str, torch.Tensor], start: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {n: value.double() - start[n] if n in start else value.double() for n, value in tensors.items()}
+
+
+def _among(
+    given: Mapping[str, torch.Tensor],
+    made: Sequence[Mapping[str, torch.Tensor]],
+    numbers: Sequence[float],
+    losses: Sequence[Sequence[float]],
+    statistics: Container[str],
+) -> Outcome:
+    """`made` and `losses` are of the training without dropout, then of the draws."""
+    (_, *draws), count = losses, len(numbers)
+    for kind in dict.fromkeys(kind_of(name, statistics) for name in given):
+        names = [name for name in given if kind_of(name, statistics) == kind]
+        if says := _differs(names, given, made[0], made[1:]):
+            return Outcome(False, f"the {kind} after {steps_in_words(count)} {says}", 0)
+    for step, number in enumerate(numbers):
+        others = np.array([loss[step] for loss in draws])
+        room = 2 * WIDE * max(float(others.std(ddof=1)), ROOM / 3 * abs(float(others.mean())))
+        if not abs(number - others.mean()) <= room:
+            return Outcome(False, f"the loss of step {step + 1} is {number:.6g}, not {others.mean():.6g}", 0)
+    return Outcome(True, None, 0)
+
+
+def kind_of(name: str, statistics: Container[str]) -> str:
+    """What a tensor of a state is, in words."""
+    kind, _, rest = name.partition("/")
+    if kind == "weight":
+        return "running statistics" if rest in statistics else "weights"
+    return f"optimizer's {rest.partition('.')[0]}" if kind == "optimizer" else f"{kind}s"
+
+
+def _differs(
+    names: Sequence[str],
+    given: Mapping[str, torch.Tensor],
+    without: Mapping[str, torch.Tensor],
+    draws: Sequence[Mapping[str, torch.Tensor]],
+) -> str | None:
+    if any(given[name].shape != without[name].shape for name in names):
+        return "have another shape"
+    own = np.array([_placed(names, each, [other for other in draws if other is not each], without) for each in draws])
+    found = _placed(names, given, draws, without)
+    if not np.isfinite(found[:, own[0, 0] != 0]).all():
+        return "are not finite"
+    spread = own[:, 0].std(axis=0, ddof=1)
+    clear = (own[:, 0] != 0).all(axis=0) & (spread < NOISE)  # of these a draw tells how far they have gone
+    if not clear.any():
+        return None
+    along, away, apart = (own[:, i, clear] for i in range(3))
+    if np.median(apart) > 0 and (share := _low(apart, found[2, clear])) is not None:
+        return f"are {share:.0%} as far from those without dropout as dropout takes them"
+    mean, gone = along.mean(axis=1), found[0, clear].mean()
+    if abs(gone - mean.mean()) > max(WIDE * mean.std(ddof=1), ROOM):
+        return f"have gone {gone:.0%} of the way that dropout lets them go"
+    late = np.abs(found[0] - own[:, 0].mean(axis=0)) > HALF
+    if (late & (spread < HALF / 10) & clear).any():
+        return f"have not gone as far as dropout lets them: {names[int(np.argmax(late & (spread < HALF / 10)))]}"
+    middle, scatter = np.median(away, axis=1), float(np.median(found[1, clear]))
+    if _low(away, found[1, clear]) is not None or scatter > 2 * (middle.mean() + WIDE * middle.std(ddof=1)) + 1e-6:
+        return f"scatter {scatter / middle.mean():.2g} times as widely as dropout makes them"
+    return None
+
+
+def _low(own: np.ndarray, found: np.ndarray) -> float | None:
+    """The share of what it is for the draws, where that is less than of any other draw."""
+    middle = np.median(own, axis=1)
+    low, value = min(LEAST * middle.mean(), middle.mean() - WIDE * middle.std(ddof=1)), float(np.median(found))
+    return value / middle.mean() if value < low else None
+
+
+def _placed(
+    names: Sequence[str],
+    one: Mapping[str, torch.Tensor],
+    others: Sequence[Mapping[str, torch.Tensor]],
+    without: Mapping[str, torch.Tensor],
+) -> np.ndarray:
+    """Of every tensor: how far it has gone along the mean of others, how far it is from their mean, and how far from
+    the training without dropout, in units of that mean; zeros where the mean is none."""
+    found = np.zeros((3, len(names)))
+    for index, name in enumerate(names):
+        mean = sum(other[name] for other in others) / len(others)
+        size = float(torch.linalg.vector_norm(mean))
+        if size:
+            distances = [float(torch.linalg.vector_norm(one[name] - other)) / size for other in (mean, without[name])]
+            found[:, index] = [float((one[name] * mean).sum()) / size**2, *distances]
+    return found

@@ -1,0 +1,210 @@
+"""What is timed is what was verified: adapters that train less while they are timed are caught, honest ones are not."""
+
+import json
+from pathlib import Path
+
+import cheats_training
+import numpy as np
+import pytest
+import torch
+
+from xbench.bench import batches, kit, probes, timed
+from xbench.bench.contracts import Contract
+from xbench.bench.prepare import Exporter
+from xbench.bench.source import with_options
+from xbench.parity import candidate, draws, trajectory
+from xbench.parity.trajectory import Training
+
+SOURCE = """
+import torch
+from torch import nn
+
+def norm():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(4), nn.Flatten(), nn.Linear(256, 10)
+    )
+
+def drop():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(4), nn.Flatten(), nn.Linear(256, 128), nn.ReLU(),
+        nn.Dropout(0.5), nn.Linear(128, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 10)
+    )
+"""
+WORDS = ("--input", "x:float32:batch,3,16,16", "--optimizer", "sgd,lr=0.01,momentum=0.9", "--batch", "32")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kit")
+    models, exporter = probes.write(folder), Exporter(folder)
+    yield lambda word: kit.Bench(word, "cpu", 1, exporter, models, folder, 120)
+    exporter.close()
+
+
+@pytest.mark.parametrize("kind", cheats_training.EXPECTED, ids=lambda kind: kind.__name__)
+def test_an_adapter_that_trains_less_while_it_is_timed_is_caught_and_named(kind, bench, faults):
+    mode, model, check = cheats_training.EXPECTED[kind]
+    found = list(kit.cell(bench(f"trains_{kind.__name__.lower()}"), mode, lambda _: None, model))
+    (named,) = [each for each in found if each.check == check]
+    assert (named.held, named.fault) == (False, check), found
+    assert next(each for each in found if each.check == "result").held, "it is right while it is verified"
+
+
+@pytest.mark.parametrize(
+    ("mode", "model"), [("step", "norm"), ("step", "work"), ("gradient", "norm"), ("gradient", "work")]
+)
+def test_an_honest_trainer_passes(mode, model, bench, faults):
+    found = list(kit.cell(bench("trains_honest"), mode, lambda _: None, model))
+    assert [each for each in found if each.held is False] == []
+    assert next(each for each in found if each.check == "timed").held
+
+
+@pytest.mark.parametrize(
+    ("factory", "mode", "kinds"),
+    [
+        ("norm", "step", [kind for kind, (_, model, _) in cheats_training.EXPECTED.items() if model == "norm"]),
+        ("drop", "gradient", [cheats_training.DropoutOff, cheats_training.DropoutOnce]),
+    ],
+)
+def test_a_cheat_gets_no_time_and_the_others_get_theirs(factory, mode, kinds, shell):
+    (shell.folder / "nets.py").write_text(SOURCE)
+    kinds = [kind for kind in kinds if cheats_training.EXPECTED[kind][0] == mode or factory == "drop"]
+    kinds = [kind for kind in kinds if kind is not cheats_training.TenSteps]  # a block may have no more than ten
+    runtimes = ["torch", "trains_honest", *(f"trains_{kind.__name__.lower()}" for kind in kinds)]
+    words = [word for each in runtimes for word in ("--runtime", each)]
+    answer = shell.run("time", f"nets:{factory}", *WORDS, *words, "--mode", mode, "--budget", "0.6", "--json")
+    rows = {row["runtime"]: row for row in json.loads(answer.stdout)}
+    assert answer.returncode == 1
+    assert [rows.pop(name)["status"] for name in runtimes[:2]] == ["PASS", "PASS"]
+    assert {name: (row["status"], row["median_s"]) for name, row in rows.items()} == dict.fromkeys(rows, ("FAIL", None))
+
+
+@pytest.fixture(scope="module")
+def network(exporter, tmp_path_factory):
+    """The kit's network with statistics and without dropout, and the batches of seven steps."""
+    place = str(probes.write(tmp_path_factory.mktemp("norm"))["norm"])
+    artifact = exporter.artifact(with_options(place, [], [], kit.OPTIMIZER))
+    inputs = [candidate.sample(artifact, 8, seed) for seed in (0, 1)]
+    made = batches.training(artifact.info, [labels for _, labels in inputs], 5)
+    steps = [(inputs[made[place][0]][0], made[place][1]) for place in batches.order(5, 0, 7)]
+    return artifact, steps
+
+
+def state(artifact, steps, **settings):
+    own = Training(artifact, torch.float32, **settings)
+    losses = {f"loss/{count}": np.array([own.step(batch)]) for count, batch in enumerate(steps, 1)}
+    return losses | {name: value.numpy().copy() for name, value in own.state("step").items()}
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_float32_in_another_order_passes(network, exact):
+    artifact, steps = network
+    found = trajectory.judged(artifact, steps, [(7, state(artifact, steps, onednn=False))], exact, narrow=False)
+    assert [(each.passed, each.says, each.reach) for each in found] == [(True, None, 7)]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    "name", ["weight/last.weight", "weight/first.bias", "weight/norm.var", "optimizer/momentum.last.bias"]
+)
+def test_a_tensor_that_is_a_third_of_its_change_off_fails(network, exact, name):
+    artifact, steps = network
+    right = state(artifact, steps)
+    if name == "weight/first.bias":  # before a norm its gradient is nothing but rounding: nobody is blamed for it
+        wrong = right | {name: right[name] * 1.0000001}
+    else:
+        start = {n: v.numpy() for n, v in Training(artifact, torch.float32).state("step").items()}
+        change = right[name] - start.get(name, 0.0)
+        wrong = right | {name: right[name] - change / 3}
+    (found,) = trajectory.judged(artifact, steps, [(7, wrong)], exact, narrow=False)
+    assert found.passed is (name == "weight/first.bias")
+    assert found.passed or (name in found.says and "33%" in found.says)
+
+
+def test_a_loss_from_memory_fails(network):
+    artifact, steps = network
+    wrong = state(artifact, steps)
+    wrong["loss/7"] = wrong["loss/6"]
+    (found,) = trajectory.judged(artifact, steps, [(7, wrong)], True, narrow=False)
+    assert found.passed is False and found.says.startswith("the loss of step 7 is")
+
+
+def test_nan_and_missing_and_misshapen_tensors_fail(network):
+    artifact, steps = network
+    right, name = state(artifact, steps), "weight/last.weight"
+    less = {each: array for each, array in right.items() if each != name}
+    for wrong in (right | {name: right[name] * np.nan}, right | {name: right[name][:1]}, less):
+        (found,) = trajectory.judged(artifact, steps, [(7, wrong)], True, narrow=False)
+        assert found.passed is False and name in found.says
+
+
+def test_no_two_blocks_have_the_same_batches_and_both_sides_make_the_same(network):
+    artifact, _ = network
+    labels = [candidate.sample(artifact, 8, seed)[1] for seed in (0, 1)]
+    first, again, other = (batches.training(artifact.info, labels, seed) for seed in (1, 1, 2))
+    assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(first, again, strict=True))
+    assert not all(np.array_equal(a, b) for (_, a), (_, b) in zip(first, other, strict=True))
+    assert batches.order(1, 0, 64)[:9] == batches.order(1, 0, 9) != batches.order(1, 1, 9)
+    permuted = batches.training(artifact.info | {"labels": None}, labels, 3)
+    assert all(sorted(new) == sorted(labels[index]) for index, new in permuted)
+
+
+def test_unseen_inputs_are_others_of_the_same_values():
+    arrays = [np.arange(12.0).reshape(3, 4), np.array([7, 8])]
+    found = batches.unseen(arrays, 0)
+    assert all(sorted(a.ravel()) == sorted(b.ravel()) for a, b in zip(found, arrays, strict=True))
+    assert not all(map(np.array_equal, found, arrays))
+    assert batches.unseen([np.zeros((3, 4)), np.array(1.0)], 0) is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "held"),
+    [
+        ([(3e-2, 1e-2)] * 6, False),
+        ([(3e-2, 1e-2)] * 4, None),  # too few to tell from a busy machine
+        ([(3e-2, 1e-2)] * 3 + [(1e-2, 1e-2)] * 7, None),
+        ([(5e-5, 1e-6)] * 9, None),  # below what a clock tells
+        ([(1.2e-2, 1e-2)] * 9, None),
+    ],
+)
+def test_inputs_that_were_not_there_before_must_not_take_longer(pairs, held):
+    found = timed._fresh(timed.Looks(unseen_s=pairs))
+    assert (found and found.held) == held
+
+
+def test_what_was_not_judged_is_not_said_to_hold():
+    case = timed.Case("lenet", "torch", "step")
+    assert timed._timed(case, timed.Looks()).held is None
+    state = timed.State(case, {}, {"passed": None, "says": "too many steps", "reach": 4})
+    assert timed._timed(case, timed.Looks(states=[state])) == Contract(None, "too many steps")
+
+
+@pytest.fixture(scope="module")
+def dropping(exporter, tmp_path_factory):
+    artifact = exporter.artifact(str(probes.write(tmp_path_factory.mktemp("work"))["work"]))
+    return artifact, [candidate.sample(artifact, 16, seed) for seed in range(4)]
+
+
+def drawn(artifact, steps, seed):
+    own = Training(artifact, torch.float32, dropout=seed)
+    losses = {f"loss/{count}": np.array([own.step(batch)]) for count, batch in enumerate(steps, 1)}
+    return losses | {name: value.numpy().copy() for name, value in own.state("step").items()}
+
+
+def test_of_thirty_other_draws_all_pass(dropping):
+    artifact, steps = dropping
+    states = [(4, drawn(artifact, steps, seed)) for seed in range(100, 130)]
+    assert [each.says for each in draws.judged(artifact, "step", steps, states)] == [None] * 30
+
+
+def test_a_training_without_dropout_is_told(dropping):
+    artifact, steps = dropping
+    (found,) = draws.judged(artifact, "step", steps, [(4, state(artifact, steps))])
+    assert found.passed is False and "those without dropout" in found.says
+
+
+def test_the_sources_of_the_cheats_are_complete():
+    assert Path(cheats_training.__file__).exists()
+    assert len(cheats_training.EXPECTED) >= 20
