@@ -23,7 +23,7 @@ def judged(
     """As `judged`, of a network with dropout; in mode gradient each state is of one batch alone."""
     draws = [Training(artifact, torch.float32, dropout=seed) for seed in range(1, DRAWS + 1)]
     plain = Training(artifact, torch.float32)
-    start = {name: value.double().clone() for name, value in plain.state(mode).items()} if mode == "step" else {}
+    start = {name: value.clone() for name, value in plain.state(mode).items()} if mode == "step" else {}
     found: dict[int, Outcome] = {}
     losses: list[list[float]] = [[] for _ in (plain, *draws)]
     marks = {steps for steps, _ in states}
@@ -33,7 +33,7 @@ def judged(
         for index, (steps, state) in enumerate(states):
             if steps == count:
                 made = [_changes(each.state(mode), start) for each in (plain, *draws)]
-                known = {name: np.asarray(state[name], np.float64) for name in made[0] if name in state}
+                known = {name: np.asarray(state[name], np.float32) for name in made[0] if name in state}
                 if missing := [name for name in made[0] if name not in known and not name.startswith("optimizer/")]:
                     found[index] = Outcome(False, f"{missing[0]} is missing", 0)
                     continue
@@ -44,7 +44,7 @@ def judged(
 
 
 def _changes(tensors: Mapping[str, torch.Tensor], start: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {n: value.double() - start[n] if n in start else value.double() for n, value in tensors.items()}
+    return {n: value - start[n] if n in start else value.clone() for n, value in tensors.items()}
 
 
 def _among(
