@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, cost, health, machine
+from xbench.bench import Case, contracts, cost, health, machine
 from xbench.bench.opening import failed, opened
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome
@@ -27,6 +27,7 @@ from xbench.bench.ratio import median_over_processes
 from xbench.bench.record import Record, base
 from xbench.bench.series import WINDOW, drift, resemblance, steady_from
 from xbench.bench.statistics import median_interval, relative_half_width
+from xbench.bench.watch import Watch
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
 
@@ -76,7 +77,9 @@ class Open:
     processes: list[dict[str, Any]]
     blocks: list[dict[str, Any]] = field(default_factory=list)
     repeated: list[dict[str, Any]] = field(default_factory=list)
+    watch: Watch = field(default_factory=Watch)
     spent: float = 0.0
+    lost: float = 0.0
     cpu: float = 0.0
     wall: float = 0.0
 
@@ -199,16 +202,22 @@ def block(cell: Open, number: int, protocol: Protocol) -> None:
     half of the budget went there: who measures beside others has to live with them, and is told so."""
     cell.worker.resume()
     result = cell.worker.call("block", protocol.timeout, seconds=protocol.block, limit=protocol.max_samples)
+    passed = cell.worker.marked_s
     cell.worker.pause()
+    promises = cell.watch.look(cell.case, cell.worker, result, passed)
+    cell.record["contracts"] |= contracts.as_dicts(promises)
+    if words := contracts.broken(promises):
+        raise WorkerFailure("FAIL", f"while it was timed it {words}")
     reason = health.disturbance(result["health"])
     kept = {name: result[name] for name in ("samples", "lead", "health")} | {"disturbed": reason}
     kept |= {"round": number, "process": len(cell.processes) - 1}
-    lost = sum(sum(each["samples"]) for each in cell.repeated)
-    if reason and len(cell.repeated) < protocol.blocks and lost < protocol.budget / 2:
+    seconds = max(passed - sum(result["lead"]), passed / 3)  # by this process's clock: budgets end whatever others tell
+    if reason and len(cell.repeated) < protocol.blocks and cell.lost < protocol.budget / 2:
         cell.repeated.append(kept)
+        cell.lost += seconds
         return
     cell.blocks.append(kept)
-    cell.spent += sum(result["samples"])
+    cell.spent += seconds
     cell.cpu, cell.wall = cell.cpu + result["cpu_s"], cell.wall + result["wall_s"]
 
 

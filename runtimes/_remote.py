@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -139,6 +140,11 @@ class Remote(Runtime):
 
     def clock(self) -> float:
         return self.host.clock
+
+    def round_trip(self) -> float:
+        start = time.perf_counter()
+        self.host.ask("recalled")
+        return time.perf_counter() - start
 
     def versions(self) -> dict[str, str]:
         return dict(self.told)
