@@ -6,6 +6,7 @@ inputs that lie on the device are copied again, and whether it is as fast after 
 """
 
 import contextlib
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,23 +15,26 @@ from pathlib import Path
 
 import numpy as np
 
-from xbench.bench import MODES, Case, XBenchError, contracts, probes
+from xbench.bench import MODES, Case, XBenchError, contracts, cost, physics, probes
 from xbench.bench.explain import explain
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome, prove
 from xbench.bench.record import Record, base, impossible
+from xbench.bench.watch import Watch
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import _configuration, parse, table
 
 CHECKS = {
     "result": "what it computes is the network: against float64, on two inputs, in every mode",
+    "clock": "the seconds it tells are those that pass",
     "begins": "putting inputs on the device computes nothing",
     "complete": "the result is complete when `wait` returns",
     "fresh": "inputs it has seen cost what others do, and new values in old arrays count",
     "threads": "it uses no more CPUs than it was told threads",
     "idle": "its threads sleep while nothing is asked of it",
     "placement": "it runs on the device it was told",
+    "physical": "it does not compute faster than this machine can",
     "deterministic": "two runs of one input give the same bits",
     "precision": "float32 keeps its 24 bits in a convolution and in a matrix product",
     "resident": "inputs that lie on the device are not copied inside the clock",
@@ -113,6 +117,8 @@ def _cell(bench: Bench, mode: str, say: Callable[[str], None]) -> Iterator[Findi
         record, _ = prove(record, case, artifact, bench.exporter, worker, bench.timeout, [case.batch, case.batch])
         worker.call("arm", bench.timeout, plane=case.plane)
         _, kept = contracts.audited(worker, case, bench.timeout, AUDIT, PATIENCE)
+        if kept["clock"].held is not False:
+            kept |= _timed(bench, case, worker, say)
     except WorkerFailure as failure:
         record |= outcome(failure)
     finally:
@@ -122,6 +128,16 @@ def _cell(bench: Bench, mode: str, say: Callable[[str], None]) -> Iterator[Findi
     yield _result(bench, case, artifact, record, kept)
     for name, contract in kept.items():
         yield Finding(name, mode, contract.held, None if contract.held is not False else name, contract.says)
+
+
+def _timed(bench: Bench, case: Case, worker: Worker, say: Callable[[str], None]) -> dict[str, contracts.Contract]:
+    """The promises that a block shows, as some adapters do otherwise when they are timed; ends the worker."""
+    block = worker.call("block", bench.timeout, seconds=AUDIT, limit=10**4)
+    passed = worker.marked_s
+    worker.pause()
+    kept = Watch().look(case, worker, block, passed)
+    found = cost.whole(case, worker, bench.timeout, say)
+    return kept | {"physical": physics.judge(case, found, statistics.median(block["samples"]))}
 
 
 def _result(

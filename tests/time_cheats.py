@@ -8,6 +8,7 @@ import contextlib
 import os
 import pickle
 import struct
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -116,6 +117,15 @@ class HalfEvents(Honest):
         start = TRUE_CLOCK()
         step()
         return (TRUE_CLOCK() - start) / 2
+
+
+class TrueEvents(Honest):
+    """Says what passes between two events; this one is honest"""
+
+    def by_events(self, step):
+        start = TRUE_CLOCK()
+        step()
+        return TRUE_CLOCK() - start
 
 
 def spoil(clock):
@@ -234,6 +244,8 @@ class FreePool(Loose):
 class Daemon(Honest):
     """Has half of a batch computed by a process that left its group"""
 
+    serves = "serve"
+
     def __init__(self, artifact, options):
         super().__init__(artifact, options)
         self.artifact, self.asking = artifact, None
@@ -251,13 +263,15 @@ class Daemon(Honest):
             if os.fork():
                 os._exit(0)
             os.sched_setaffinity(0, ALL_CPUS)
-            code = "import sys, xbench_time_cheats as cheats; cheats.serve(*sys.argv[1:])"
-            words = [sys.executable, "-c", code, str(self.artifact.onnx), ",".join(self.names), ",".join(self.outputs)]
             for end in (asked, answering):
                 os.set_inheritable(end, True)
-            os.execv(sys.executable, [*words, str(asked), str(answering)])
+            os.execv(sys.executable, [*self.words(), str(asked), str(answering)])
         os.close(asked)
         os.close(answering)
+
+    def words(self):
+        code = f"import sys, xbench_time_cheats as cheats; cheats.{self.serves}(*sys.argv[1:])"
+        return [sys.executable, "-c", code, str(self.artifact.onnx), ",".join(self.names), ",".join(self.outputs)]
 
     def forward(self, *inputs):
         middle = len(inputs[0]) // 2
@@ -279,6 +293,52 @@ class Servant(Daemon):
     def forward(self, *inputs):
         send(self.asking, list(inputs))
         return receive(self.answers)
+
+
+class Hosted(Daemon):
+    """Computes in a process of its own, and tells the seconds of that process's clock; this one is honest"""
+
+    remote, pace, seconds, serves = True, 1.0, 0.0, "host"
+
+    def prepare(self, inputs, labels, dropout):
+        if self.asking is None:
+            (asked, self.asking), (self.answers, answering) = os.pipe(), os.pipe()
+            words = [*self.words(), str(asked), str(answering)]
+            self.process = subprocess.Popen(words, pass_fds=(asked, answering))
+        return False
+
+    def ask(self, what):
+        send(self.asking, what)
+        return receive(self.answers)
+
+    def put(self, arrays):
+        return (self.ask(list(arrays)),)
+
+    def forward(self, *inputs):
+        self.seconds += self.pace * self.ask(inputs[0])
+
+    def get(self, outputs):
+        return self.ask(-1)
+
+    def clock(self):
+        return self.seconds
+
+    def round_trip(self):
+        start = TRUE_CLOCK()
+        self.ask(0)
+        return TRUE_CLOCK() - start
+
+
+class HostedHalf(Hosted):
+    """Computes in a process of its own, whose clock runs at half its pace"""
+
+    pace = 0.5
+
+
+class HostedSlow(Hosted):
+    """Computes in a process of its own, whose minute is a second"""
+
+    pace = 1 / 60
 
 
 def send(pipe, value):
@@ -303,13 +363,35 @@ def receive(pipe):
 
 def serve(path, names, outputs, asked, answering):
     """The other process: answers until nobody asks."""
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
+    run = runner(path, names, outputs)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            send(int(answering), run(receive(int(asked))))
+
+
+def host(path, names, outputs, asked, answering):
+    """The other process of one that says so: keeps what it is given, and tells the seconds of a run on it."""
+    run, held, result = runner(path, names, outputs), [None], None
     with contextlib.suppress(EOFError, OSError):
         while True:
             given = receive(int(asked))
-            send(int(answering), session.run(outputs.split(","), dict(zip(names.split(","), given, strict=True))))
+            if isinstance(given, list):
+                held.append(given)
+                answer = len(held) - 1
+            elif given > 0:
+                start = TRUE_CLOCK()
+                result = run(held[given])
+                answer = TRUE_CLOCK() - start
+            else:
+                answer = result if given < 0 else None
+            send(int(answering), answer)
+
+
+def runner(path, names, outputs):
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
+    return lambda given: session.run(outputs.split(","), dict(zip(names.split(","), given, strict=True)))
 
 
 # The promise that each breaks, and the mode and the plane in which it does.
@@ -323,19 +405,21 @@ EXPECTED = {
     OwnSlow: ("clock", "forward", "resident"),
     OwnStill: ("clock", "forward", "resident"),
     OwnBackward: ("clock", "forward", "resident"),
+    HostedSlow: ("clock", "forward", "resident"),
     HalfEvents: ("clock", "forward", "device"),
     Resting: ("physical", "forward", "resident"),
     Tired: ("physical", "step", "resident"),
     TiredGradient: ("physical", "gradient", "resident"),
     Pair: ("threads", "forward", "resident"),
-    Halves: ("threads", "forward", "resident"),
     FreeHalves: ("threads", "forward", "resident"),
     Loose: ("threads", "forward", "resident"),
     FreePool: ("threads", "forward", "resident"),
     Daemon: ("threads", "forward", "resident"),
     TimedDaemon: ("threads", "forward", "resident"),
 }
-CHEATS = {f"cheat_{kind.__name__.lower()}": kind for kind in (*EXPECTED, Servant)}
+CHEATS = {
+    f"cheat_{kind.__name__.lower()}": kind for kind in (*EXPECTED, Halves, Servant, Hosted, HostedHalf, TrueEvents)
+}
 for _name, _class in CHEATS.items():
     _trains = "graph" if issubclass(_class, Training) else None
     globals()[_name] = Row(

@@ -4,8 +4,8 @@ import math
 import statistics
 from typing import Any
 
+from xbench.bench import group, machine, timing
 from xbench.bench import pace as watch
-from xbench.bench import timing
 from xbench.bench.cell import CELL, Cell, proving
 from xbench.bench.clock import now, used
 
@@ -25,23 +25,31 @@ def _singly(cell: Cell, count: int) -> dict[str, Any]:
     """Each step by itself, where another clock tells its seconds: how much that leaves out (`missing`, a share).
 
     The clock of another process does not see what the way to it waits for a CPU. So on a busy machine some steps that
-    did not wait must show it; and besides, what such a runtime spends in this process (`here`, a share of what it
-    tells) cannot be its work.
+    did not wait must show it. However busy it is, no step takes less than its CPU seconds on as many CPUs as there are
+    (`short`), and what a runtime of another process spends in this one (`here`) cannot be its work.
     """
-    remote = cell.runtime.remote
-    times, missing, here, looking = list[float](), list[float](), list[float](), 0.0
+    cpus = len(machine.allowed())
+    times, missing, short, here, looking = list[float](), list[float](), list[float](), list[float](), 0.0
     with watch.watched(cell) as found:
         for index in range(count):
-            begun, before, cpu = now(), watch.waited(), used()
+            begun, before = now(), _counters()
             start = now()
             times += timing.sample(cell.steps, 0, 1, index)
-            end, cpu = now(), used() - cpu
-            excused = cell.way + (watch.waited() - before if remote else 0.0)
-            missing.append(1 - (times[-1] + excused) / (end - start))
-            here.append((cpu - cell.way) / (abs(times[-1]) + cell.way) if remote else 0.0)
+            end, (waited, spent, own) = now(), (b - a for a, b in zip(before, _counters(), strict=True))
+            step = abs(times[-1]) + cell.way
+            missing.append(1 - (times[-1] + cell.way + (waited if cell.runtime.remote else 0.0)) / (end - start))
+            short.append(1 - step * cpus / max(spent, 1e-9))
+            here.append((own - cell.way) / step if cell.runtime.remote else 0.0)
             looking += start - begun + now() - end
-    told = watch.told(cell, found, times) | {"missing": sorted(missing)[int((0.9 if remote else 0.5) * (count - 1))]}
-    return told | {"unseen_s": told["unseen_s"] + looking, "here": statistics.median(here)}
+    told = watch.told(cell, found, times)
+    most = sorted(missing)[int((0.9 if cell.runtime.remote else 0.5) * (count - 1))]
+    found = {"missing": max(most, statistics.median(short)), "here": statistics.median(here)}
+    return told | {"unseen_s": told["unseen_s"] + looking} | found
+
+
+def _counters() -> tuple[float, float, float]:
+    """Seconds that all of a worker's processes waited for a CPU, that they ran, and that this one ran."""
+    return watch.waited(), group.cpu_seconds(), used()
 
 
 JOBS = (pace,)
