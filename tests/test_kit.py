@@ -151,7 +151,8 @@ GOOD = {
     "put_s": [1e-5], "repeated_s": [1e-2], "fresh_s": [1e-2], "copied_s": [1e-2], "fetch_s": [1e-5],
     "refetch_s": [1e-5], "put_bytes": 10, "put_arrays": 2, "fetched_bytes": 10, "fetched_arrays": 1, "same": 0.0,
     "stale": False, "cpus": 1.0, "open_cpus": 2, "busy_threads": 1, "threads_at_once": 1.0, "idle_cpus": 0.0,
-    "placed": {"cpu": 3}, "gpu_open": False,
+    "placed": {"cpu": 3}, "gpu_open": False, "most_cpus": 1.0,
+    "pace": {"steps": 100, "told_s": 1.0, "parent_s": 1.0, "shortest_s": 9e-3, "unseen_s": 0.0},
 }  # fmt: skip
 CASE = contracts.Case("lenet", "torch", threads=1)
 
@@ -169,10 +170,10 @@ CASE = contracts.Case("lenet", "torch", threads=1)
         ({"repeated_s": [1e-6], "fresh_s": [9e-5], "fetch_s": [1e-6], "put_s": [1e-6]}, []),  # too short to tell
         ({"stale": True}, ["fresh"]),
         ({"stale": None, "same": None}, []),
-        ({"cpus": 1.6}, ["threads"]),
-        ({"threads_at_once": 1.9}, []),
-        ({"threads_at_once": 2.1}, ["threads"]),
-        ({"threads_at_once": None, "cpus": 9.0}, []),
+        ({"most_cpus": 1.6}, ["threads"]),
+        ({"threads_at_once": 1.7}, []),
+        ({"threads_at_once": 1.9}, ["threads"]),
+        ({"threads_at_once": None, "most_cpus": 9.0}, []),
         ({"idle_cpus": 0.9}, ["idle"]),
         ({"same": 1e-9}, ["deterministic"]),
         ({"placed": {"cuda": 3}}, ["placement"]),
