@@ -18,7 +18,7 @@ FAKED = ("begins", "physical")  # what the fakes that tests time at will need no
 CLEAR = 1e-4  # seconds below which a difference may be the clock's or the cache's
 COPY = 1e9  # bytes a second that any machine copies at
 AGAIN = 40  # rounds of measuring again: a few steps of milliseconds may all have met the others on a busy machine
-LATE = 5e-3  # seconds by which the parent may note a mark too late, as it has to wait for a CPU
+LATE = 5e-3  # seconds by which the parent may note a mark too late, beside those that it waits for a CPU
 BETWEEN = 2e-6  # seconds from one step to the next
 CLOSE = 1.25  # two clocks that run by the same time differ by less
 LOOK, MOST = 0.1, 1 << 17  # seconds of steps that tell how fast a clock runs, and how many of them at most
@@ -62,7 +62,7 @@ def _paced(worker: Worker, timeout: float, seconds: float) -> Facts:
     """Steps that take so long by this process's clock, or a single one, and what the worker says they took."""
     count, found = 1, dict[str, Any]()
     while count:
-        found = worker.call("pace", timeout, count=count) | {"parent_s": worker.marked_s}
+        found = worker.call("pace", timeout, count=count) | worker.passed
         more = min(int(count * 1.2 * seconds / max(found["parent_s"], CLEAR)) + 1, 64 * count, MOST)
         count = more if found["parent_s"] < seconds and more > count else 0
     return found
@@ -95,7 +95,7 @@ def clock(pace: Facts) -> Contract:
     told, passed, unseen = pace["told_s"], pace["parent_s"], pace["unseen_s"]
     if (shortest := pace["shortest_s"]) <= 0:
         return Contract(False, f"has a clock that stands still or goes back: of a step it tells {_ms(shortest)}")
-    slack = LATE * pace.get("blocks", 1) + BETWEEN * pace["steps"]
+    slack = LATE * pace.get("blocks", 1) + pace.get("late_s", 0.0) + BETWEEN * pace["steps"]
     if passed > CLOSE * (told + unseen) + slack or told > CLOSE * passed + slack:
         return Contract(False, f"has a clock that is wrong: it tells {_ms(told)} where {_ms(passed)} pass")
     if pace.get("missing", 0.0) > 1 - 1 / CLOSE:

@@ -120,6 +120,13 @@ def elsewhere(root: int, cpus: set[int]) -> set[int]:
     return found - cpus
 
 
+def kept_waiting() -> float:
+    """Seconds that this thread has waited for a CPU; 0.0 where the system does not tell."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    return 0.0
+
+
 def scheduled() -> dict[int, tuple[float, float]]:
     """Seconds that each thread ran, and waited for a CPU; none where the system does not tell."""
     found = {}

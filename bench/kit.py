@@ -133,7 +133,7 @@ def _cell(bench: Bench, mode: str, say: Callable[[str], None]) -> Iterator[Findi
 def _timed(bench: Bench, case: Case, worker: Worker, say: Callable[[str], None]) -> dict[str, contracts.Contract]:
     """The promises that a block shows, as some adapters do otherwise when they are timed; ends the worker."""
     block = worker.call("block", bench.timeout, seconds=AUDIT, limit=10**4)
-    passed = worker.marked_s
+    passed = worker.passed
     worker.pause()
     kept = Watch().look(case, worker, block, passed)
     found = cost.whole(case, worker, bench.timeout, say)

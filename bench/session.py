@@ -203,7 +203,7 @@ def block(cell: Open, number: int, protocol: Protocol) -> None:
     half of the budget went there: who measures beside others has to live with them, and is told so."""
     cell.worker.resume()
     result = cell.worker.call("block", protocol.timeout, seconds=protocol.block, limit=protocol.max_samples)
-    passed = cell.worker.marked_s
+    passed = cell.worker.passed
     cell.worker.pause()
     promises = cell.watch.look(cell.case, cell.worker, result, passed)
     cell.record["contracts"] |= contracts.as_dicts(promises)
@@ -212,7 +212,8 @@ def block(cell: Open, number: int, protocol: Protocol) -> None:
     reason = health.disturbance(result["health"])
     kept = {name: result[name] for name in ("samples", "lead", "health")} | {"disturbed": reason}
     kept |= {"round": number, "process": len(cell.processes) - 1}
-    seconds = max(passed - sum(result["lead"]), passed / 3)  # by this process's clock: budgets end whatever others tell
+    # By this process's clock: budgets end whatever others tell.
+    seconds = max(passed["parent_s"] - sum(result["lead"]), passed["parent_s"] / 3)
     if reason and len(cell.repeated) < protocol.blocks and cell.lost < protocol.budget / 2:
         cell.repeated.append(kept)
         cell.lost += seconds

@@ -17,12 +17,14 @@ class Watch:
     sums: dict[str, float] = field(default_factory=dict)
     shortest_s: float = float("inf")
 
-    def look(self, case: Case, worker: Worker, result: Mapping[str, Any], passed: float) -> dict[str, Contract]:
-        """The promises that can be judged behind a block of a worker, which is paused; `passed` are the seconds of its
-        steps by this process's clock."""
+    def look(
+        self, case: Case, worker: Worker, result: Mapping[str, Any], passed: Mapping[str, float]
+    ) -> dict[str, Contract]:
+        """The promises that can be judged behind a block of a worker, which is paused; `passed` is what this
+        process's clock says of its steps."""
         paced = dict(result["pace"])
         self.blocks, self.shortest_s = self.blocks + 1, min(self.shortest_s, paced.pop("shortest_s"))
-        found = paced | {"parent_s": passed, "cpu_s": result["cpu_s"], "wall_s": result["wall_s"]}
+        found = {**paced, **passed} | {"cpu_s": result["cpu_s"], "wall_s": result["wall_s"]}
         self.sums = {name: self.sums.get(name, 0.0) + value for name, value in found.items()}
         told = machine.allowed()[: case.threads]
         elsewhere = group.elsewhere(worker.process.pid, {*told})

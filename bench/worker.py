@@ -69,7 +69,7 @@ class Worker:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         self.log, self._buffer, self._stopped = log, b"", False
-        self._mark, self.marks = uuid.uuid4().hex, list[float]()
+        self._mark, self.marks, self.late_s = uuid.uuid4().hex, list[float](), 0.0
         numbers = map(str, (requests, answers, threads, os.getpid()))
         command = [python, "-P", "-m", "xbench.bench.worker", *numbers]
         variables = environment(device, threads) | {group.VARIABLE: self._mark}
@@ -97,10 +97,11 @@ class Worker:
             WorkerFailure: the job raised, or the worker died, or `timeout` seconds passed.
         """
         line = json.dumps({"job": job, "arguments": arguments}).encode() + b"\n"
-        self.marks = []
+        self.marks, waited = [], group.kept_waiting()
         try:
             _write_all(self._requests, line)
             answer = self._read(timeout)
+            self.late_s = group.kept_waiting() - waited
         except (BrokenPipeError, EOFError):
             raise self._death() from None
         except TimeoutError:
@@ -145,9 +146,10 @@ class Worker:
         return True
 
     @property
-    def marked_s(self) -> float:
-        """Seconds between the marks of the last job, by this process's clock; 0.0 where it gave none."""
-        return self.marks[-1] - self.marks[0] if self.marks else 0.0
+    def passed(self) -> dict[str, float]:
+        """Seconds between the marks of the last job, by this process's clock, 0.0 where it gave none; and those that
+        this process had to wait for a CPU meanwhile: by so much it may have noted a mark too late."""
+        return {"parent_s": self.marks[-1] - self.marks[0] if self.marks else 0.0, "late_s": self.late_s}
 
     def _death(self) -> WorkerFailure:
         try:

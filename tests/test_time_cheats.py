@@ -69,6 +69,8 @@ PACE = {"steps": 100, "told_s": 1.0, "parent_s": 1.0, "shortest_s": 9e-3, "unsee
         ({"missing": 0.5}, False),
         ({"missing": 0.1, "here": 0.1}, True),
         ({"here": 0.9}, False),
+        ({"parent_s": 2.0, "late_s": 0.9}, None),  # and so had it here
+        ({"parent_s": 2.0, "late_s": 0.5}, False),
         ({"told_s": 1e-3, "parent_s": 2e-3}, None),
         ({"told_s": 2e-2, "parent_s": 3.9e-2, "blocks": 6}, None),  # the slack of six blocks
         ({"steps": 10**6, "told_s": 1.0, "parent_s": 2.0}, None),  # there is more between the steps than in them
