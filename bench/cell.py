@@ -1,13 +1,13 @@
 """The cell that a worker holds, and its steps: what is timed, in every mode and on every plane."""
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from xbench.bench.clock import now
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate
 from xbench.runtimes import Runtime, Trainer
@@ -28,7 +28,8 @@ class Cell:
     with; `paths` where they lie whole. `given` are their inputs on the device, where they stay there; `last` is what
     the last step gave, and `index` the reference it was of, None where it was of none. `known` are digests of results
     that were right; `stepped` and `looked` the seconds of timed steps and of looks at gradients. `proof` are the
-    seconds that it has worked to be proved and audited."""
+    seconds that it has worked to be proved and audited; `way` those of a step that another clock than the worker's need
+    not see."""
 
     artifact: Artifact
     runtime: Runtime
@@ -47,6 +48,7 @@ class Cell:
     stepped: float = 0.0
     looked: float = 0.0
     proof: float = 0.0
+    way: float = 0.0
     usage: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -56,9 +58,9 @@ CELL: list[Cell] = []  # of a worker there is one at most
 @contextlib.contextmanager
 def proving(cell: Cell) -> Iterator[None]:
     """While it is open, the runtime works for a proof or an audit."""
-    start = time.perf_counter()
+    start = now()
     yield
-    cell.proof += time.perf_counter() - start
+    cell.proof += now() - start
 
 
 def steps_of(cell: Cell, plane: str) -> list[Callable[[], object]]:

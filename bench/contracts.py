@@ -4,7 +4,7 @@ A promise that is broken is named with its evidence. Those of `REQUIRED` are nee
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +13,18 @@ from xbench.bench.worker import Worker
 
 Facts = Mapping[str, Any]
 
-REQUIRED = ("timed", "begins", "complete", "fresh", "random", "threads", "placement")
+REQUIRED = ("clock", "timed", "begins", "complete", "fresh", "random", "threads", "placement", "physical")
+FAKED = ("begins", "physical")  # what the fakes that tests time at will need not keep
 CLEAR = 1e-4  # seconds below which a difference may be the clock's or the cache's
 COPY = 1e9  # bytes a second that any machine copies at
 AGAIN = 40  # rounds of measuring again: a few steps of milliseconds may all have met the others on a busy machine
+LATE = 5e-3  # seconds by which the parent may note a mark too late, beside those that it waits for a CPU
+BETWEEN = 2e-6  # seconds from one step to the next
+CLOSE = 1.25  # two clocks that run by the same time differ by less
+LOOK, MOST = 0.1, 1 << 17  # seconds of steps that tell how fast a clock runs, and how many of them at most
 PATIENCE = 30.0  # seconds that these may take: steps so long that fewer fit meet the others all alike
-SPARE = 0.5  # of the threads that were told: so many more may be at work while one hands over to another
+SPARE = 0.25  # of a thread, and of those that were told: so many more may be at work while one hands over to another
+COUNTED = 1.05  # of what a process used of its CPUs, as two counters read one after the other may tell it
 
 
 @dataclass(frozen=True)
@@ -35,17 +41,37 @@ def audited(
     """What was measured in a cell's worker, and every promise by name. Where one looks broken that a time needs all is
     measured again, for longer: on a machine that others use a few steps may all meet them. `patience` is what its steps
     may take, `seconds` unless told: what needs more than one of a step that is longer is not asked."""
-    told = {"cpus": machine.allowed()}
-    facts = worker.call("audit", timeout, rounds=5, patience=patience or seconds, seconds=seconds, **told)
+    paced = _paced(worker, timeout, LOOK)
+    if clock(paced).held is False:
+        paced = _paced(worker, timeout, min(20 * LOOK, PATIENCE))
+    if clock(paced).held is False:  # what it measures besides is worth nothing
+        return {"pace": paced}, {"clock": clock(paced)}
+
+    def measured(rounds: int, patience: float, seconds: float) -> Facts:
+        told = {"cpus": machine.allowed()}
+        found: dict[str, Any] = worker.call("audit", timeout, rounds=rounds, patience=patience, seconds=seconds, **told)
+        return {"pace": paced} | found
+
+    facts = measured(5, patience or seconds, seconds)
     if broken(judge(case, facts)):
-        patience, seconds = min(PATIENCE, timeout / 4), max(4 * seconds, 2.0)
-        facts = worker.call("audit", timeout, rounds=AGAIN, patience=patience, seconds=seconds, **told)
+        facts = measured(AGAIN, min(PATIENCE, timeout / 4), max(4 * seconds, 2.0))
     return facts, judge(case, facts)
+
+
+def _paced(worker: Worker, timeout: float, seconds: float) -> Facts:
+    """Steps that take so long by this process's clock, or a single one, and what the worker says they took."""
+    count, found = 1, dict[str, Any]()
+    while count:
+        found = worker.call("pace", timeout, count=count) | worker.passed
+        more = min(int(count * 1.2 * seconds / max(found["parent_s"], CLEAR)) + 1, 64 * count, MOST)
+        count = more if found["parent_s"] < seconds and more > count else 0
+    return found
 
 
 def judge(case: Case, facts: Facts) -> dict[str, Contract]:
     """Every promise by name."""
     return {
+        "clock": clock(facts["pace"]),
         "begins": _begins(facts),
         "complete": _complete(facts),
         "fresh": _fresh(facts),
@@ -59,14 +85,32 @@ def judge(case: Case, facts: Facts) -> dict[str, Contract]:
 
 def broken(contracts: Mapping[str, Contract], fake: bool = False) -> str | None:
     """What the first broken promise says of those that a time needs. The fakes that tests time at will may compute
-    before the clock: it is told."""
-    asked = [name for name in REQUIRED if name in contracts and not (fake and name == "begins")]
+    before the clock, and take no time at all: it is told."""
+    asked = [name for name in REQUIRED if name in contracts and not (fake and name in FAKED)]
     return next((contracts[name].says for name in asked if contracts[name].held is False), None)
 
 
 def late(seconds: Sequence[float]) -> float:
     """The median of the later half: a runtime that changes its ways when it is warm begins honestly."""
     return statistics.median(seconds[len(seconds) // 2 :])
+
+
+def clock(pace: Facts) -> Contract:
+    """The seconds that are told of some steps are those that passed for the parent meanwhile. Only that much less may
+    be told as another clock than the worker's need not see."""
+    told, passed, unseen = pace["told_s"], pace["parent_s"], pace["unseen_s"]
+    if (shortest := pace["shortest_s"]) <= 0:
+        return Contract(False, f"has a clock that stands still or goes back: of a step it tells {ms(shortest)}")
+    slack = LATE * pace.get("blocks", 1) + pace.get("late_s", 0.0) + BETWEEN * pace["steps"]
+    if passed > CLOSE * (told + unseen) + slack or told > CLOSE * passed + slack:
+        return Contract(False, f"has a clock that is wrong: it tells {ms(told)} where {ms(passed)} pass")
+    if pace.get("missing", 0.0) > 1 - 1 / CLOSE:
+        return Contract(False, f"has a clock of its own that leaves out {pace['missing']:.0%} of a step")
+    if pace.get("here", 0.0) > 1 - 1 / CLOSE:
+        return Contract(False, f"tells the clock of another process, and spends {pace['here']:.0%} of it in this one")
+    if passed < 4 * slack:
+        return Contract(None, "its steps are over too soon to tell")
+    return Contract(True)
 
 
 def _begins(facts: Facts) -> Contract:
@@ -118,11 +162,22 @@ def _within(found: float, limit: float, slack: float, says: str) -> Contract:
 def _threads(told: int, facts: Facts) -> Contract:
     if facts["threads_at_once"] is None:
         return Contract(None, "its steps are over too soon to tell")
-    words, limit = "was" if told == 1 else "were", told * (1 + SPARE)
-    if facts["cpus"] > limit:
-        return Contract(False, f"uses {facts['cpus']:.1f} CPUs where {told} {words} told")
+    words, limit = "was" if told == 1 else "were", told * (1 + SPARE) + SPARE
+    if facts["most_cpus"] > limit:
+        return Contract(False, f"uses {facts['most_cpus']:.1f} CPUs where {told} {words} told")
     if facts["threads_at_once"] > limit + SPARE:  # two that share a CPU both wait for it while one hands over
         return Contract(False, f"has {facts['threads_at_once']:.1f} threads at work where {told} {words} told")
+    return Contract(True)
+
+
+def limited(told: int, cpu: float, wall: float, blocks: int, elsewhere: Collection[int] = ()) -> Contract:
+    """While it is timed it may run on as many CPUs as it was told threads, and so cannot use more, however busy these
+    are. `elsewhere` are others that are open to a thread of its processes."""
+    words = f"CPUs where {told} {'was' if told == 1 else 'were'} told"
+    if cpu > COUNTED * told * wall + LATE * blocks:
+        return Contract(False, f"uses {cpu / wall:.1f} {words}")
+    if elsewhere:
+        return Contract(False, f"lets itself run on {told + len(elsewhere)} {words}")
     return Contract(True)
 
 

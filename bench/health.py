@@ -3,13 +3,13 @@ clocks that are throttled. Reads Linux's own counters; what they do not tell is 
 
 import contextlib
 import os
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xbench.bench import gpu, group
+from xbench.bench.clock import now
 
 ROOT = Path("/")
 TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds; the system counts CPU time in these
@@ -39,7 +39,7 @@ def look(cpus: Collection[int], own: float, root: Path = ROOT) -> Reading:
         times = [[int(word) * TICK for word in words] for words in found]
         busy = sum(user + nice + system + irq + soft for user, nice, system, _, _, irq, soft, *_ in times)
         steal = sum(each[7] for each in times)
-    return Reading(time.perf_counter(), own, _waited(root), busy, steal, _throttled(cpus, root))
+    return Reading(now(), own, _waited(root), busy, steal, _throttled(cpus, root))
 
 
 def between(before: Reading, after: Reading, cpus: Collection[int], root: Path = ROOT) -> dict[str, Any]:

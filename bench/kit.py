@@ -5,31 +5,24 @@ The adapter runs small networks (`probes.py`) in a worker as every cell does: pr
 inputs that lie on the device are copied again, and whether it is as fast after hundreds of steps as a new process is.
 """
 
-import contextlib
-import statistics
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from xbench.bench import MODES, Case, XBenchError, contracts, probes
-from xbench.bench.explain import explain
-from xbench.bench.prepare import Exporter
-from xbench.bench.proof import outcome, prove
-from xbench.bench.record import Record, base, impossible
-from xbench.bench.source import with_options
-from xbench.bench.timed import Judge, Looks, contracts_of
+from xbench.bench import MODES, probes
+from xbench.bench.kit_cell import Bench, Finding, cell
+from xbench.bench.proof import prove
+from xbench.bench.record import base
 from xbench.bench.worker import Worker, WorkerFailure
-from xbench.converters.artifact import Artifact
-from xbench.runtimes import _configuration, parse, table
+from xbench.runtimes import parse, table
 
 CHECKS = {
     "result": "what it computes is the network: against float64, on two inputs, in every mode",
     "timed": "what is timed does the work: outputs, gradients, weights, statistics, the optimizer's arrays",
+    "clock": "the seconds it tells are those that pass",
     "begins": "putting inputs on the device computes nothing",
     "complete": "the result is complete when `wait` returns",
     "fresh": "inputs it has seen cost what others do, and new values in old arrays count",
@@ -37,55 +30,16 @@ CHECKS = {
     "threads": "it uses no more CPUs than it was told threads",
     "idle": "its threads sleep while nothing is asked of it",
     "placement": "it runs on the device it was told",
+    "physical": "it does not compute faster than this machine can",
     "deterministic": "two runs of one input give the same bits",
     "precision": "float32 keeps its 24 bits in a convolution and in a matrix product",
     "resident": "inputs that lie on the device are not copied inside the clock",
     "steady": "after hundreds of steps it is as fast as in a new process, and as right",
 }
-DROPOUT = "dropout_on"  # of parity/explain: told by its zeros
 PROBES = ("precision", "resident", "steady")
-WARM, AUDIT, AGE, BLOCK, ROUNDS = 1.0, 0.2, 1.5, 0.05, 8  # seconds, and rounds of one block each
-PATIENCE = 3.0  # seconds: no time waits for the kit, which asks everything of adapters as slow as NumPy, too
-TURNS, STEPS = 8, 12  # blocks that are judged, and the steps that each counts
-OPTIMIZER = "sgd,lr=0.01,momentum=0.9"  # what it carries from step to step is judged, too
+WARM, AGE, BLOCK, ROUNDS = 1.0, 1.5, 0.05, 8  # seconds, and rounds of one block each
 PAIRS = 3  # of processes that must agree before an adapter is said to slow down
 SLOWER = 1.1  # times as slow as a new process is what no noise excuses
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One check in one mode. `held` is None where it could not be asked; `fault` names what was found, for scripts."""
-
-    check: str
-    mode: str
-    held: bool | None
-    fault: str | None = None
-    says: str | None = None
-
-
-@dataclass(frozen=True)
-class Bench:
-    """What the checks of one adapter share."""
-
-    runtime: str
-    device: str
-    threads: int
-    exporter: Exporter
-    models: dict[str, Path]
-    logs: Path
-    timeout: float
-
-    def case(self, mode: str, model: str = "work") -> Case:
-        return Case(self.word(model), self.runtime, mode, probes.BATCH, self.device, self.threads)
-
-    def artifact(self, name: str) -> Artifact:
-        return self.exporter.artifact(self.word(name))
-
-    def word(self, name: str) -> str:
-        return with_options(str(self.models[name]), [], [], OPTIMIZER)
-
-    def worker(self, name: str) -> Worker:
-        return Worker(self.logs / f"{name}.log", self.device, self.threads, _configuration.worker(self.runtime))
 
 
 def modes(runtime: str) -> list[str]:
@@ -113,81 +67,6 @@ def examine(bench: Bench, say: Callable[[str], None]) -> Iterator[Finding]:
     yield from _probes(bench)
     say("forward: again after hundreds of steps")
     yield _steady(bench)
-
-
-def cell(bench: Bench, mode: str, say: Callable[[str], None], model: str = "work") -> Iterator[Finding]:
-    """The proof of one mode, the audit of what was opened for it, and timed blocks that are judged."""
-    case, artifact = bench.case(mode, model), bench.artifact(model)
-    record, worker = base(case, artifact, "kit"), bench.worker(mode)
-    if reason := impossible(case, artifact):
-        yield Finding("result", mode, None, says=reason)
-        return
-    kept: dict[str, contracts.Contract] = {}
-    try:
-        record, _ = prove(record, case, artifact, bench.exporter, worker, bench.timeout, [case.batch, case.batch])
-        worker.call("arm", bench.timeout, plane=case.plane)
-        facts, kept = contracts.audited(worker, case, bench.timeout, AUDIT, PATIENCE)
-        kept |= _timed(bench, case, artifact, worker, facts)
-    except WorkerFailure as failure:
-        record |= outcome(failure)
-    finally:
-        worker.stop()
-    if record["status"] == "FAIL":
-        say(f"{mode}: what does the failure look like?")
-    yield _result(bench, case, artifact, record, kept)
-    for name, contract in kept.items():
-        yield Finding(name, mode, contract.held, None if contract.held is not False else name, contract.says)
-
-
-def _timed(
-    bench: Bench, case: Case, artifact: Artifact, worker: Worker, facts: contracts.Facts
-) -> dict[str, contracts.Contract]:
-    """What timed blocks say of promises. The steps of a block are counted, so that a busy machine hides nothing."""
-    judge, looks, samples = Judge(artifact, bench.exporter, uuid.uuid4().hex, bench.logs), Looks(), list[float]()
-    for number in range(TURNS):
-        found = worker.call("block", bench.timeout, seconds=PATIENCE, limit=STEPS, seed=judge.seed(number))
-        looks.add(found)
-        samples += found["samples"]
-        if judge.asks(case, number, number + 1 == TURNS):
-            states = judge.take(case, worker, bench.timeout, looks)
-            judge.judge(number, states)
-            looks.states += states
-    return contracts_of(case, facts, looks, statistics.median(samples))
-
-
-def _result(
-    bench: Bench, case: Case, artifact: Artifact, record: Record, kept: dict[str, contracts.Contract]
-) -> Finding:
-    """The verdict of a proof; a wrong one with the name of what is wrong."""
-    if record["status"] in ("PASS", "UNSUPPORTED"):
-        return Finding("result", case.mode, record["status"] == "PASS" or None, says=record["message"])
-    random = bool(kept) and kept["deterministic"].held is False
-    fault, words = _fault(bench, case, artifact, record, random)
-    return Finding("result", case.mode, False, fault, f"{record['message']}{words}")
-
-
-def _fault(bench: Bench, case: Case, artifact: Artifact, record: Record, random: bool) -> tuple[str, str]:
-    """The name of a wrong result, and what is to be said of it beside the record's message."""
-    parity = record["parity"]
-    if not parity:
-        return "missing_output" if "outputs" in str(record["message"]) else "failed", ""
-    if parity["class"] == "fp32":  # it broke down behind its proof
-        return "failed", ""
-    if parity["ratio"] is None:
-        return "not_finite", ""
-    known = []
-    if random or parity["class"] == "wrong":
-        with contextlib.suppress(XBenchError):
-            known = explain(case, artifact, parity["first_wrong"], bench.exporter, bench.timeout, bench.logs)
-    if random:  # whatever else explains one draw does not explain the next
-        known = [each for each in known if each["mistake"] == DROPOUT]
-    if known:
-        return known[0]["mistake"], f": {known[0]['says']}"
-    if random:
-        return "random", ": and another time otherwise"
-    if parity["class"] == "wrong":
-        return "wrong", ""
-    return "precision", f": as {'TF32' if parity['class'] == 'tf32' else 'float16 or bfloat16'} would be"
 
 
 def _probes(bench: Bench) -> Iterator[Finding]:

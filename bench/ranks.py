@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench.bench import machine, worker
+from xbench.bench.variables import environment
 from xbench.bench.worker import OUT_OF_MEMORY, TAIL, WorkerFailure
 from xbench.runtimes import distributed
 
@@ -59,7 +60,7 @@ class Group:
         for number, (command, more) in enumerate(distributed.launches(runtime, ports, program)):
             with self.log.with_suffix(f".launcher{number}.log").open("wb") as chatter:
                 own = [sys.executable, "-P", "-m", PROGRAM, "launch", str(os.getpid()), *command]
-                told = worker.environment(device, threads) | more
+                told = environment(device, threads) | more
                 process = subprocess.Popen(
                     own, stdin=subprocess.DEVNULL, stdout=chatter, stderr=chatter, env=told, start_new_session=True
                 )

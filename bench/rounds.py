@@ -13,6 +13,7 @@ from xbench.bench.protocol import Protocol
 from xbench.bench.record import Record
 from xbench.bench.statistics import median_interval, relative_half_width
 from xbench.bench.timed import Judge, Looks, State, contracts_of
+from xbench.bench.watch import Watch
 from xbench.bench.worker import Worker, WorkerFailure
 
 
@@ -27,7 +28,9 @@ class Open:
     looks: Looks = field(default_factory=Looks)
     blocks: list[dict[str, Any]] = field(default_factory=list)
     repeated: list[dict[str, Any]] = field(default_factory=list)
+    watch: Watch = field(default_factory=Watch)
     spent: float = 0.0
+    lost: float = 0.0
     cpu: float = 0.0
     wall: float = 0.0
 
@@ -129,17 +132,24 @@ def block(cell: Open, number: int, protocol: Protocol, judge: Judge) -> None:
     told = {"seed": judge.seed(number), "segment": judge.reach, "seconds": protocol.block}
     limit = judge.limit(cell.case, number, protocol.max_samples)
     result = cell.worker.call("block", protocol.timeout, limit=limit, **told)
+    passed = cell.worker.passed
     cell.worker.pause()
+    promises = cell.watch.look(cell.case, cell.worker, result, passed)
+    cell.record["contracts"] |= contracts.as_dicts(promises)
+    if words := contracts.broken(promises):
+        raise WorkerFailure("FAIL", f"while it was timed it {words}")
     cell.looks.add(result)
     reason = health.disturbance(result["health"])
     kept = {name: result[name] for name in ("samples", "lead", "health")} | {"disturbed": reason}
     kept |= {"round": number, "process": len(cell.processes) - 1}
-    lost = sum(sum(each["samples"]) for each in cell.repeated)
-    if reason and len(cell.repeated) < protocol.blocks and lost < protocol.budget / 2:
+    # By this process's clock: budgets end whatever others tell.
+    seconds = max(passed["parent_s"] - sum(result["lead"]), passed["parent_s"] / 3)
+    if reason and len(cell.repeated) < protocol.blocks and cell.lost < protocol.budget / 2:
         cell.repeated.append(kept)
+        cell.lost += seconds
         return
     cell.blocks.append(kept)
-    cell.spent += sum(result["samples"])
+    cell.spent += seconds
     cell.cpu, cell.wall = cell.cpu + result["cpu_s"], cell.wall + result["wall_s"]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, machine
+from xbench.bench import Case, contracts, machine, physics
 from xbench.bench.opening import failed, opened
 from xbench.bench.prepare import Exporter
 from xbench.bench.protocol import Protocol
@@ -31,6 +31,7 @@ from xbench.bench.statistics import relative_half_width
 from xbench.bench.timed import Judge
 from xbench.bench.worker import WorkerFailure
 from xbench.converters.artifact import Artifact
+from xbench.runtimes import parse, table
 
 
 def run(
@@ -140,6 +141,10 @@ def _final(cell: Open, protocol: Protocol) -> Record:
         "repeated": cell.repeated,
         "cpus": cell.cpu / cell.wall if cell.wall else None,
     }
+    physical = {"physical": physics.judge(cell.case, cell.record["cost"], times["median_s"])}
+    cell.record["contracts"] |= contracts.as_dicts(physical)
+    if reason := contracts.broken(physical, table()[parse(cell.case.runtime)[0]].hidden):
+        return cell.record | {"status": "FAIL", "message": reason}
     words = "; ".join(filter(None, (cell.record["message"], *_remarks(times, protocol))))
     return cell.record | {"times": times, "message": words or None}
 

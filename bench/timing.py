@@ -1,9 +1,9 @@
 """The clock: how single steps are timed inside a worker. Everything that is timed goes through `sample`."""
 
 import gc
-import time
 from collections.abc import Callable, Sequence
 
+from xbench.bench.clock import now
 from xbench.bench.series import steady_from
 
 Step = Callable[[], object]  # one that returns a float was timed by the device's own clock, and says its seconds
@@ -15,7 +15,7 @@ def sample(
     seconds: float,
     limit: int,
     first: int = 0,
-    clock: Clock = time.perf_counter,
+    clock: Clock = now,
     after: Callable[[int], object] | None = None,
 ) -> list[float]:
     """Times single steps, taken in turn from `steps`, until `seconds` have passed or `limit` are done; at least one.
@@ -44,7 +44,7 @@ def sample(
     return samples
 
 
-def warm(steps: Sequence[Step], seconds: float, limit: int = 5000, clock: Clock = time.perf_counter) -> list[float]:
+def warm(steps: Sequence[Step], seconds: float, limit: int = 5000, clock: Clock = now) -> list[float]:
     """Steps until the series of times is steady, or until `seconds` have passed; returns all of them.
 
     Steadiness is looked for whenever the series has grown by half, so that looking costs less than stepping.

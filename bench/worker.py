@@ -11,32 +11,25 @@ import functools
 import importlib
 import json
 import os
-import platform
-import re
 import resource
 import select
 import signal
 import subprocess
 import sys
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, cache
+from xbench.bench import Case, XBenchError, group, marks
+from xbench.bench.variables import environment
 
 JOB_FILES = (
-    *("cell", "block", "audit", "load", "cost", "phases", "layers", "scaling"),
+    *("cell", "block", "pace", "audit", "load", "cost", "phases", "layers", "scaling"),
     *("training", "export", "trajectory", "bisect", "inspect"),
 )
 PR_SET_PDEATHSIG = 1
-# What a step frees stays with the process. By glibc's own rule it is a matter of luck, process by process, whether it
-# is given back, and its pages faulted in again by the next step: PyTorch takes 29 or 39 ms for one of lstm_ptb, JAX 34
-# to 49 (benchmarks/allocator.txt). One arena, because those of other threads are given back whatever the thresholds.
-# Before 2.35 glibc takes no larger number for the first.
-NEW = tuple(map(int, re.findall(r"\d+", platform.libc_ver()[1]))) >= (2, 35)
-MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30 if NEW else 2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
-MEMORY |= {"MALLOC_ARENA_MAX": "1"}
 TAIL = 400  # bytes of a worker's log that may become a message
 
 
@@ -76,8 +69,11 @@ class Worker:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         self.log, self._buffer, self._stopped = log, b"", False
+        self._mark, self.marks, self.late_s = uuid.uuid4().hex, list[float](), 0.0
         numbers = map(str, (requests, answers, threads, os.getpid()))
         command = [python, "-P", "-m", "xbench.bench.worker", *numbers]
+        variables = environment(device, threads) | {group.VARIABLE: self._mark}
+        variables |= {"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}
         with log.open("wb") as chatter:
             started = _starter(os.getpid()).submit(
                 subprocess.Popen,
@@ -86,7 +82,7 @@ class Worker:
                 stdout=chatter,
                 stderr=chatter,
                 pass_fds=(requests, answers),
-                env=environment(device, threads) | ({"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}),
+                env=variables,
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends the worker
             )
             self.process: subprocess.Popen[bytes] = started.result()
@@ -101,9 +97,11 @@ class Worker:
             WorkerFailure: the job raised, or the worker died, or `timeout` seconds passed.
         """
         line = json.dumps({"job": job, "arguments": arguments}).encode() + b"\n"
+        self.marks, waited = [], group.kept_waiting()
         try:
             _write_all(self._requests, line)
             answer = self._read(timeout)
+            self.late_s = group.kept_waiting() - waited
         except (BrokenPipeError, EOFError):
             raise self._death() from None
         except TimeoutError:
@@ -119,7 +117,9 @@ class Worker:
 
     def _read(self, timeout: float) -> dict[str, Any]:
         end = time.monotonic() + timeout
-        while b"\n" not in self._buffer:
+        while self._is_mark() or b"\n" not in self._buffer:
+            if b"\n" in self._buffer:
+                continue
             ready, _, _ = select.select([self._answers], [], [], max(end - time.monotonic(), 0))
             if not ready:
                 raise TimeoutError
@@ -136,6 +136,20 @@ class Worker:
             self.stop()
             raise WorkerFailure("CRASH", "the worker's answer is not JSON of ours")
         return answer
+
+    def _is_mark(self) -> bool:
+        """Notes a mark that has come, which is no answer."""
+        if not self._buffer.startswith(marks.LINE):
+            return False
+        self._buffer = self._buffer.removeprefix(marks.LINE)
+        self.marks.append(time.monotonic())
+        return True
+
+    @property
+    def passed(self) -> dict[str, float]:
+        """Seconds between the marks of the last job, by this process's clock, 0.0 where it gave none; and those that
+        this process had to wait for a CPU meanwhile: by so much it may have noted a mark too late."""
+        return {"parent_s": self.marks[-1] - self.marks[0] if self.marks else 0.0, "late_s": self.late_s}
 
     def _death(self) -> WorkerFailure:
         try:
@@ -179,8 +193,8 @@ class Worker:
         os.close(self._answers)
 
     def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, number)
+        """Reaches the worker and everything it started, in whatever session that is."""
+        group.send(self.process.pid, number, self._mark, self.process.poll() is not None)
 
 
 OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "Out of memory", "Cannot allocate memory", "OutOfMemory")
@@ -198,33 +212,12 @@ def _write_all(file: int, data: bytes) -> None:
         data = data[os.write(file, data) :]
 
 
-def environment(device: str, threads: int) -> dict[str, str]:
-    """The worker's environment: the same thread setting in every library's own words, float32 meant as float32."""
-    settings = dict(os.environ)
-    for name in ("OMP", "MKL", "OPENBLAS", "TVM", "VECLIB_MAXIMUM", "NUMEXPR"):
-        settings[f"{name}_NUM_THREADS"] = str(threads)
-    settings.pop("ONEDNN_DEFAULT_FPMATH_MODE", None)  # would let oneDNN compute in bfloat16
-    settings = MEMORY | settings
-    settings |= {
-        "NVIDIA_TF32_OVERRIDE": "0",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "PYTHONUNBUFFERED": "1",
-        "TORCHINDUCTOR_COMPILE_THREADS": str(threads),
-    }
-    settings["XBENCH_CACHE"] = str(cache.root())
-    settings.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache.root() / "inductor"))
-    if device == "cpu":
-        settings |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-    else:  # JAX would take three quarters of the GPU's memory, on which all cells are alive at once
-        settings.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    return settings
-
-
 # ***** the worker's half *****
 
 
 def main(requests: int, answers: int, threads: int, parent: int) -> None:
     die_with(parent)
+    group.adopt()
     _limit(threads)
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
@@ -296,4 +289,5 @@ def _limit(threads: int) -> None:
 
 
 if __name__ == "__main__":
+    marks.OUT[:] = [int(sys.argv[2])]
     main(*map(int, sys.argv[1:5]))

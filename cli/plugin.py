@@ -54,6 +54,7 @@ def test_plugin(
     threads than told, and so on. Exit code 1 when anything is found, or nothing could be tested.
     """
     from xbench.bench import kit, probes
+    from xbench.bench.kit_cell import Bench
     from xbench.bench.prepare import Exporter
     from xbench.cli._progress import Bar
 
@@ -64,7 +65,7 @@ def test_plugin(
     device, findings = choose.choose_device(device), []
     with tempfile.TemporaryDirectory(prefix="xbench-kit-") as folder:
         exporter = Exporter(Path(folder))
-        bench = kit.Bench(words[0], device, threads, exporter, probes.write(Path(folder)), Path(folder), timeout)
+        bench = Bench(words[0], device, threads, exporter, probes.write(Path(folder)), Path(folder), timeout)
         audited = len(kit.CHECKS) - len(kit.PROBES)
         try:
             with Bar(audited * len(kit.modes(words[0])) + len(kit.PROBES), f"test {words[0]}") as bar:

@@ -106,6 +106,10 @@ class Runtime(ABC):
         """Seconds that the other process has worked so far, by its own clock, where there is one."""
         raise NotImplementedError
 
+    def round_trip(self) -> float:
+        """Seconds of asking the other process for nothing, by this one's clock, where there is one."""
+        return 0.0
+
     def versions(self) -> Mapping[str, str]:
         """The versions of what computes in another process, by name; nothing where there is none."""
         return {}

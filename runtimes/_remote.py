@@ -1,15 +1,17 @@
 """A framework in an environment of its own: its process is started on `originals/host.py`, and this side of it is a
 runtime like all others.
 
-The process belongs to the worker's group: it is stopped and ended with it, has its CPUs and its settings of threads,
-and is counted with it (`bench/jobs/audit.py`, `bench/memory.py`). It tells the seconds of its own clock, so that the
-way through the pipe is in no time: `clock`.
+The process is one of the worker's (`bench/group.py`): it is stopped and ended with it, has its CPUs and its settings of
+threads, and is counted with it (`bench/jobs/audit.py`, `bench/memory.py`). It tells the seconds of its own clock, so
+that the way through the pipe is in no time: `clock`. What that way takes is told, too, so that the clock can be
+checked: `round_trip`.
 """
 
 import contextlib
 import json
 import os
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -139,6 +141,11 @@ class Remote(Runtime):
 
     def clock(self) -> float:
         return self.host.clock
+
+    def round_trip(self) -> float:
+        start = time.perf_counter()
+        self.host.ask("recalled")
+        return time.perf_counter() - start
 
     def versions(self) -> dict[str, str]:
         return dict(self.told)

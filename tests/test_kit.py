@@ -12,7 +12,7 @@ import onnx
 import pytest
 from fault_kit import only_line
 
-from xbench.bench import contracts, kit, probes
+from xbench.bench import contracts, kit, kit_cell, probes
 from xbench.bench.prepare import Exporter
 from xbench.runtimes import RUNTIMES, version
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 METHOD = ROOT / "docs" / "method.md"
 REWRITE = "XBENCH_REWRITE_GOLDEN"  # set to 1: the table of docs/method.md is written anew
 TABLE = ("<!-- cheats -->\n", "<!-- end -->")
-SEEN: dict[str, kit.Finding] = {}
+SEEN: dict[str, kit_cell.Finding] = {}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def bench(tmp_path_factory):
     """Makes what the kit needs to test a runtime; the probes are exported once."""
     folder = tmp_path_factory.mktemp("kit")
     models, exporter = probes.write(folder), Exporter(folder)
-    yield lambda word, device="cpu": kit.Bench(word, device, 1, exporter, models, folder, 120)
+    yield lambda word, device="cpu": kit_cell.Bench(word, device, 1, exporter, models, folder, 120)
     exporter.close()
 
 
@@ -151,7 +151,8 @@ GOOD = {
     "put_s": [1e-5], "repeated_s": [1e-2], "fresh_s": [1e-2], "copied_s": [1e-2], "fetch_s": [1e-5],
     "refetch_s": [1e-5], "put_bytes": 10, "put_arrays": 2, "fetched_bytes": 10, "fetched_arrays": 1, "same": 0.0,
     "stale": False, "varies": None, "cpus": 1.0, "open_cpus": 2, "busy_threads": 1, "threads_at_once": 1.0,
-    "idle_cpus": 0.0, "placed": {"cpu": 3}, "gpu_open": False,
+    "idle_cpus": 0.0, "placed": {"cpu": 3}, "gpu_open": False, "most_cpus": 1.0,
+    "pace": {"steps": 100, "told_s": 1.0, "parent_s": 1.0, "shortest_s": 9e-3, "unseen_s": 0.0},
 }  # fmt: skip
 CASE = contracts.Case("lenet", "torch", threads=1)
 
@@ -174,10 +175,10 @@ CASE = contracts.Case("lenet", "torch", threads=1)
         ({"repeated_s": [1e-6], "fresh_s": [9e-5], "fetch_s": [1e-6], "put_s": [1e-6]}, []),  # too short to tell
         ({"stale": True}, ["fresh"]),
         ({"stale": None, "same": None}, []),
-        ({"cpus": 1.6}, ["threads"]),
-        ({"threads_at_once": 1.9}, []),
-        ({"threads_at_once": 2.1}, ["threads"]),
-        ({"threads_at_once": None, "cpus": 9.0}, []),
+        ({"most_cpus": 1.6}, ["threads"]),
+        ({"threads_at_once": 1.7}, []),
+        ({"threads_at_once": 1.9}, ["threads"]),
+        ({"threads_at_once": None, "most_cpus": 9.0}, []),
         ({"idle_cpus": 0.9}, ["idle"]),
         ({"same": 1e-9}, ["deterministic"]),
         ({"placed": {"cuda": 3}}, ["placement"]),

@@ -19,7 +19,8 @@ from fault_kit import cpu_seconds, is_alive
 from xbench.bench import contracts
 from xbench.bench.cell import Cell, step_of
 from xbench.bench.prepare import ORACLE
-from xbench.bench.worker import OUT_OF_MEMORY, Worker, WorkerFailure, environment
+from xbench.bench.variables import environment
+from xbench.bench.worker import OUT_OF_MEMORY, Worker, WorkerFailure
 
 PATIENCE = 60.0  # seconds for a job that should come back at once, on a machine with other work
 

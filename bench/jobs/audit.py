@@ -16,6 +16,7 @@ import numpy as np
 from xbench import models
 from xbench.bench import group, timing
 from xbench.bench.cell import CELL, Cell, proving, step_of
+from xbench.bench.clock import now
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, verdict
 from xbench.runtimes import Options, Trainer, load
@@ -50,24 +51,24 @@ def _answers(cell: Cell, rounds: int, patience: float) -> dict[str, Any]:
     (`copied_s`); of putting inputs on the device, of fetching what a step has computed, and of fetching it again."""
     found: dict[str, list[float]] = {name: [] for name in TIMES}
     first, fetched, shuffle = cell.references[0], list[np.ndarray](), random.Random(0).shuffle
-    end, new = time.perf_counter() + patience, True
+    end, new = now() + patience, True
     for _ in range(rounds):
-        if found["put_s"] and time.perf_counter() > end:
+        if found["put_s"] and now() > end:
             break
         copied = step_of(cell, {name: array.copy() for name, array in first.items()})
         drawn = _drawn(cell)
         new = new and any(not np.array_equal(drawn[name], first[name]) for name in drawn)
-        start = time.perf_counter()
+        start = now()
         fresh = step_of(cell, drawn)
-        found["put_s"].append(time.perf_counter() - start)
+        found["put_s"].append(now() - start)
         steps = [("repeated_s", cell.steps[0]), ("copied_s", copied), ("fresh_s", fresh)]
         shuffle(steps)  # else the slices of the system's scheduler may meet the same one every time
         for name, step in steps:
             found[name] += timing.sample([step], 0, 1)
         for name in ("fetch_s", "refetch_s"):
-            start = time.perf_counter()
+            start = now()
             fetched = _fetched(cell)
-            found[name].append(time.perf_counter() - start)
+            found[name].append(now() - start)
     found |= {} if new else {"fresh_s": []}
     given = [*candidate.inputs_of(first), first["labels"]]
     sizes = {"put": given, "fetched": fetched}
@@ -154,17 +155,24 @@ def _apart(some: Iterable[np.ndarray], others: Iterable[np.ndarray]) -> float:
 
 
 def _cpu_use(cell: Cell, seconds: float, limit: int, cpus: list[int]) -> dict[str, Any]:
-    """CPUs that the worker and its children use, its threads that are at work for a tenth of the time or more, and how
-    many are at work at once: running, or waiting for a CPU that others have."""
+    """CPUs that the worker and all that it has started use, on the whole and (`most_cpus`) where others leave them free
+    for a while; its threads that are at work for a tenth of the time or more, and how many are at work at once:
+    running, or waiting for a CPU that others have."""
     with _opened(cpus):
-        threads, cpu, start = group.scheduled(), group.cpu_seconds(), time.perf_counter()
+        threads, readings, left = group.scheduled(), [(group.cpu_seconds(), now())], limit
         with proving(cell):
-            timing.sample(cell.steps, seconds, limit)
-        used, wall, after = group.cpu_seconds() - cpu, time.perf_counter() - start, group.scheduled()
-    spent = [[b - a for a, b in zip(threads.get(n, (0, 0)), now, strict=True)] for n, now in after.items()]
+            while left > 0 and readings[-1][1] < readings[0][1] + seconds:
+                left -= len(timing.sample(cell.steps, WINDOW, left))
+                readings.append((group.cpu_seconds(), now()))
+        after = group.scheduled()
+    used, wall = (b - a for a, b in zip(readings[0], readings[-1], strict=True))
+    shares = sorted((cpu - before) / (end - start) for (before, start), (cpu, end) in itertools.pairwise(readings))
+    spent = [[b - a for a, b in zip(threads.get(n, (0, 0)), late, strict=True)] for n, late in after.items()]
     at_once = (sum(map(sum, spent)) if spent else used) / wall if wall > LOOK / 2 else None
     busy = sum(run > wall / 10 for run, _ in spent) if spent else None
-    return {"cpus": used / wall, "open_cpus": len(cpus), "busy_threads": busy, "threads_at_once": at_once}
+    most = shares[int(0.9 * (len(shares) - 1))]
+    found = {"cpus": used / wall, "most_cpus": most, "open_cpus": len(cpus)}
+    return found | {"busy_threads": busy, "threads_at_once": at_once}
 
 
 @contextlib.contextmanager
@@ -189,11 +197,11 @@ def _opened(cpus: list[int]) -> Iterator[None]:
 def _idle(looks: int = QUIET) -> float:
     """CPUs in use while nothing is asked of the runtime, when its threads have had time to go to sleep: the mean of so
     many looks in a row."""
-    end, used = time.perf_counter() + SETTLE, [1.0] * looks
-    while max(used[-looks:]) > 0.1 and time.perf_counter() < end:
-        cpu, start = group.cpu_seconds(), time.perf_counter()
+    end, used = now() + SETTLE, [1.0] * looks
+    while max(used[-looks:]) > 0.1 and now() < end:
+        cpu, start = group.cpu_seconds(), now()
         time.sleep(WINDOW)
-        used.append((group.cpu_seconds() - cpu) / (time.perf_counter() - start))
+        used.append((group.cpu_seconds() - cpu) / (now() - start))
     return sum(used[-looks:]) / looks
 
 

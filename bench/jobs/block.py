@@ -6,7 +6,6 @@ steps every loss is kept, and whoever asked for the block may ask for all that t
 
 import hashlib
 import random
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import batches, group, health, machine, timing, usage
+from xbench.bench import batches, group, health, machine, pace, timing, usage
 from xbench.bench.cell import CELL, Cell, Training, step_of
+from xbench.bench.clock import now
 from xbench.bench.jobs.cell import expected_of
 from xbench.parity import candidate, verdict
 from xbench.runtimes import Trainer
@@ -29,9 +29,10 @@ LARGE = 2**23  # bytes of outputs in float64: larger ones would show in the memo
 
 @dataclass
 class Looks:
-    """The looks of one block: seconds of fetching a result, and of all that a look takes."""
+    """The looks of one block: seconds of fetching a result, of all looks, and of all that is done between steps."""
 
     begin: float
+    aside: float = 0.0
     fetch_s: list[float] = field(default_factory=list)
     spent: float = 0.0
     judged: int = 0
@@ -48,17 +49,20 @@ def block(seconds: float, limit: int, seed: int, segment: int = batches.SEGMENT)
     (cell,) = CELL
     begun, cpus = usage.begin(cell.device), machine.allowed()
     before = health.look(cpus, group.cpu_seconds())
-    looks = Looks(time.perf_counter())
-    if cell.mode == "step":
-        found = _segments(cell, looks, seconds, limit, seed, segment)
-    else:
-        found = _repeated(cell, looks, seconds, limit, seed)
+    looks = Looks(now())
+    with pace.watched(cell) as watched:
+        if cell.mode == "step":
+            found = _segments(cell, looks, seconds, limit, seed, segment)
+        else:
+            found = _repeated(cell, looks, seconds, limit, seed)
     after = health.look(cpus, group.cpu_seconds())
     used = usage.end(begun, found["steps"])
     cell.usage.append(used)
     verify(cell, looks, random.Random(seed))
     found |= {"cpu_s": after.own - before.own, "wall_s": after.wall - before.wall}
     found |= {"fetch_s": looks.fetch_s, "judged": looks.judged}
+    paced = pace.told(cell, watched, [*found["lead"], *found["samples"]])
+    found |= {"pace": paced | {"unseen_s": paced["unseen_s"] + looks.aside}}
     return found | {"health": health.between(before, after, cpus) | {"gpu": used["gpu"]}}
 
 
@@ -78,8 +82,10 @@ def _repeated(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int) -
 
     def after(index: int) -> None:
         cell.index = places[index % CYCLE]
-        if looking and looks.spent <= SHARE * (time.perf_counter() - looks.begin) and draw.random() < 0.5:
+        start = now()
+        if looking and looks.spent <= SHARE * (now() - looks.begin) and draw.random() < 0.5:
             look(cell, looks)
+        looks.aside += now() - start
 
     lead = timing.sample(steps, seconds / 2, LEAD, 0, after=after)
     place = len(lead) + draw.randrange(PLACES)
@@ -88,8 +94,9 @@ def _repeated(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int) -
     samples = timing.sample(steps, seconds, limit, len(lead), after=after)
     unseen = place - len(lead) if other and place < len(lead) + len(samples) else None
     if cell.index is None:  # the last step is always judged
+        start = now()
         steps[0]()
-        cell.index = places[0]
+        cell.index, looks.aside = places[0], looks.aside + now() - start
     return {"samples": samples, "lead": lead, "unseen": unseen, "steps": len(lead) + len(samples)}
 
 
@@ -100,26 +107,29 @@ def _segments(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int, l
     assert isinstance(runtime, Trainer)
     labels = [reference["labels"] for reference in cell.references]
     made = batches.training(cell.artifact.info, labels, seed)
+    start = now()
     every = [step_of(cell, {**cell.references[i], "labels": new}, cell.given[i]) for i, new in made]
     found: dict[str, Any] = {"samples": [], "lead": [], "unseen": None, "steps": 0}
-    segment, end = 0, time.perf_counter() + seconds
-    while not found["samples"] or (len(found["samples"]) < limit and time.perf_counter() < end):
+    segment, end = 0, now() + seconds
+    while not found["samples"] or (len(found["samples"]) < limit and now() < end):
         cell.training = training = Training(seed, segment)
         steps = [every[place] for place in batches.order(seed, segment, length)]
         runtime.reset()
+        looks.aside += now() - start
 
         def after(_: int, losses: list[float] = training.losses) -> None:
-            start = time.perf_counter()
+            start = now()
             losses.append(float(np.asarray(runtime.get(cell.last[:1])[0]).reshape(())))
-            looks.fetch_s.append(time.perf_counter() - start)
+            looks.fetch_s.append(now() - start)
+            looks.aside += looks.fetch_s[-1]
 
         lead = timing.sample(steps, seconds / 2, min(LEAD, length - 1), 0, after=after) if length > 1 else []
         most = min(limit - len(found["samples"]), len(steps) - len(lead))
-        samples = timing.sample(steps, max(end - time.perf_counter(), 0.0), most, len(lead), after=after)
+        samples = timing.sample(steps, max(end - now(), 0.0), most, len(lead), after=after)
         found["lead"] += lead
         found["samples"] += samples
         found["steps"] += len(lead) + len(samples)
-        segment += 1
+        segment, start = segment + 1, now()
     return found
 
 
@@ -131,9 +141,9 @@ def look(cell: Cell, looks: Looks) -> None:
     """
     if cell.index is None or (cell.mode == "gradient" and cell.artifact.has_dropout):
         return
-    start = time.perf_counter()
+    start = now()
     fetched = _fetched(cell)
-    looks.fetch_s.append(time.perf_counter() - start)
+    looks.fetch_s.append(now() - start)
     content = _content(fetched.values())
     if content != cell.known.get(cell.index):
         expected = cell.references[cell.index]
@@ -144,7 +154,7 @@ def look(cell: Cell, looks: Looks) -> None:
             raise verdict.Changed(f"while it was timed {found.message}")
         cell.known[cell.index] = content
     looks.judged += 1
-    looks.spent += time.perf_counter() - start
+    looks.spent += now() - start
 
 
 def _content(arrays: Iterable[np.ndarray]) -> str:
@@ -170,8 +180,8 @@ def verify(cell: Cell, looks: Looks | None = None, draw: random.Random | None = 
     Raises:
         verdict.Changed: it is wrong.
     """
-    looks = looks or Looks(time.perf_counter())
-    cell.stepped += time.perf_counter() - looks.begin
+    looks = looks or Looks(now())
+    cell.stepped += now() - looks.begin
     if cell.mode == "forward":
         look(cell, looks)
         return
@@ -194,7 +204,7 @@ def state(path: str, index: int | None = None) -> dict[str, Any]:
     if index is not None:
         cell.steps[index]()
         cell.index = index
-    start = time.perf_counter()
+    start = now()
     if cell.mode == "gradient" and not cell.artifact.has_dropout:
         look(cell, Looks(start))
         return {"steps": None}
@@ -205,7 +215,7 @@ def state(path: str, index: int | None = None) -> dict[str, Any]:
         assert cell.training
         found = candidate.trained(cell.runtime, cell.training.losses)
         told = {"steps": len(cell.training.losses), "segment": cell.training.segment}
-    told |= {"fetch_s": time.perf_counter() - start, "bytes": sum(a.nbytes for a in found.values())}
+    told |= {"fetch_s": now() - start, "bytes": sum(a.nbytes for a in found.values())}
     verdict.join(Path(path), found)
     return told | {"arrays": len(found), "index": index, "path": path}
 

@@ -6,15 +6,15 @@ runtime made ready, the references it is proved on, the steps to time.
 
 import importlib
 import json
-import time
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from xbench.bench import XBenchError, memory, timing
+from xbench.bench import XBenchError, memory, pace, timing
 from xbench.bench.cell import CELL, Cell, proving, steps_of
+from xbench.bench.clock import now
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
@@ -71,16 +71,16 @@ def made_ready(
     """A cell that has made its first step, and the seconds of loading, compiling and that step."""
     for name in table()[parse(runtime)[0]].ours:
         importlib.import_module(name)
-    start = time.perf_counter()
+    start = now()
     ready = load(runtime, model, options)
-    loaded = time.perf_counter()
+    loaded = now()
     compiled = ready.prepare(candidate.inputs_of(arrays[0]), arrays[0]["labels"], dropout=False)
-    prepared = time.perf_counter()
+    prepared = now()
     cell = Cell(model, ready, options.mode, arrays, options.precision, options.device)
     cell.steps = steps_of(cell, "resident")
-    before = time.perf_counter()
+    before = now()
     cell.steps[0]()
-    first = time.perf_counter() - before
+    first = now() - before
     if compiled:
         return cell, {"load_s": loaded - start, "compile_s": prepared - loaded, "first_s": first}
     return cell, {"load_s": loaded - start, "compile_s": None, "first_s": prepared - loaded + first}
@@ -147,7 +147,7 @@ def arm(plane: str) -> None:
         if dropout:
             expected = cell.references[0]
             cell.runtime.prepare(candidate.inputs_of(expected), expected["labels"], dropout=True)
-        cell.steps = steps_of(cell, plane)
+        cell.steps, cell.way = steps_of(cell, plane), pace.way(cell, plane)
         if dropout:
             cell.steps[0]()  # some compile again
 

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from xbench import models
 from xbench.bench import GIVEN, SYNTHETIC, XBenchError, live, samples
+from xbench.bench.clock import now
 from xbench.bench.source import Source, parse
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate
@@ -30,9 +30,9 @@ def export(word: str, file: str, folder: str) -> None:
     source = parse(word)
     if source.kind in ("zoo", "module"):
         importlib.import_module("xbench.converters.onnx")
-    start = time.perf_counter()
+    start = now()
     _export(convert, source, file, folder)
-    taken = time.perf_counter() - start
+    taken = now() - start
     path = Path(folder) / "model.json"
     info = json.loads(path.read_text()) | {"convert_s": None if source.kind == "tensorflow" else taken}
     path.write_text(json.dumps(info, indent=1))

@@ -1,10 +1,10 @@
 """What a worker can be asked to do when single layers are timed."""
 
 import statistics
-import time
 from typing import Any
 
 from xbench.bench.cell import CELL
+from xbench.bench.clock import now
 from xbench.parity import candidate
 
 LEAD = 3  # passes that do not count
@@ -17,9 +17,9 @@ def timed_layers(count: int) -> dict[str, Any]:
     inputs = cell.runtime.put(candidate.inputs_of(cell.references[0]))
     whole = []
     for _ in range(LEAD + count):
-        begun = time.perf_counter()
+        begun = now()
         cell.runtime.wait(cell.runtime.forward(*inputs))
-        whole.append(time.perf_counter() - begun)
+        whole.append(now() - begun)
     told = [
         {"name": layer.name, "operator": layer.operator, "median_s": statistics.median(layer.seconds)}
         for layer in cell.runtime.layers(inputs, count)

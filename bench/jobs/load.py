@@ -11,7 +11,6 @@ import importlib
 import os
 import re
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from queue import SimpleQueue
@@ -19,6 +18,7 @@ from typing import Any
 
 from xbench.bench import XBenchError
 from xbench.bench.cell import CELL, Cell
+from xbench.bench.clock import now, used
 from xbench.bench.jobs.block import verify
 
 LEAST, MOST = 10, 100_000  # queries of a run, or batches of an offline one; all their latencies are kept
@@ -56,12 +56,12 @@ def load(
     logs.log_output.outdir, logs.enable_trace = folder, True
     gc.collect()
     gc.disable()  # as where steps are timed
-    cpu, start = time.process_time(), time.perf_counter()
+    cpu, start = used(), now()
     try:
         _run(loadgen, cell, settings, logs, scenario == "server", cpus)
     finally:
         gc.enable()
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - start
+    cpu, wall = used() - cpu, now() - start
     verify(cell)
     return _found(Path(folder), scenario, seconds) | {"cpus": cpu / wall}
 

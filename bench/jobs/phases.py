@@ -1,7 +1,6 @@
 """What a worker can be asked to do when the phases of an iteration are timed: whole iterations, on samples that lie in
 files, with the cell's own step."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xbench.bench.cell import CELL
+from xbench.bench.clock import now
 from xbench.data import DataSet
 from xbench.runtimes import Trainer
 
@@ -22,14 +22,14 @@ def iterate(folder: str, batch: int, seconds: float, limit: int) -> dict[str, li
     assert isinstance(runtime, Trainer)
     runtime.reset()
     found: dict[str, list[float]] = {name: [] for name in ("io", "h2d", "compute", "whole")}
-    cell.last, begun = None, time.perf_counter()
+    cell.last, begun = None, now()
     before = begun
     for step in range(limit + 1):
         inputs, labels = data.training_batch(batch, 0, step)
-        read_s = time.perf_counter() - before
+        read_s = now() - before
         (given, target), put_s, put_wall = _timed(runtime, lambda: _put(runtime, inputs, labels))  # noqa: B023
         result, step_s, step_wall = _timed(runtime, lambda: _step(runtime, given, target))  # noqa: B023
-        after = time.perf_counter()
+        after = now()
         way = put_wall - put_s + step_wall - step_s  # to another process and back, of a runtime that has its own
         for name, value in zip(found, (read_s, put_s, step_s, after - before - way), strict=True):
             found[name].append(value)
@@ -56,9 +56,9 @@ def _step(runtime: Trainer, given: Any, target: Any) -> Any:
 
 def _timed(runtime: Trainer, call: Callable[[], Any]) -> tuple[Any, float, float]:
     """What a call gives, its seconds by the clock of the process that computes, and those that passed here."""
-    clock, start = runtime.clock() if runtime.remote else 0.0, time.perf_counter()
+    clock, start = runtime.clock() if runtime.remote else 0.0, now()
     result = call()
-    wall = time.perf_counter() - start
+    wall = now() - start
     return result, runtime.clock() - clock if runtime.remote else wall, wall
 
 

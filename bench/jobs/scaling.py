@@ -1,7 +1,6 @@
 """What a worker that trains with others can be asked to do. All are asked at once, because they meet in these jobs."""
 
 import hashlib
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xbench.bench.clock import now
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, verdict
@@ -150,9 +150,9 @@ def time_act(kind: str, count: int) -> dict[str, Any]:
     for _ in range(count):
         if meet:
             meet()
-        begins.append(time.perf_counter())
+        begins.append(now())
         act()
-        ends.append(time.perf_counter())
+        ends.append(now())
     if kind in ("apart", "together"):
         loss = float(np.asarray(own.engine.get([own.loss])[0]))
         if not np.isfinite(loss):
@@ -178,9 +178,9 @@ def time_exchange(count: int, times: int) -> list[float]:
     found = []
     for _ in range(times):
         meet()
-        begin = time.perf_counter()
+        begin = now()
         act()
-        found.append(time.perf_counter() - begin)
+        found.append(now() - begin)
     return found
 
 

@@ -4,7 +4,6 @@ which their seconds are over, so that whoever waits can show how it goes.
 Accuracy is counted by the runtime that trains, on the weights in its own hands: `forward` evaluates with them.
 """
 
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from xbench.bench import samples, usage
+from xbench.bench.clock import now
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.data import DataSet
@@ -50,15 +50,15 @@ def train(last: int, seconds: float) -> dict[str, Any]:
     what they took."""
     (own,) = _TRAINING
     begun = usage.begin(own.device)
-    runtime, first, start = own.runtime, len(own.losses), time.perf_counter()
-    while len(own.losses) < last and (len(own.losses) == first or time.perf_counter() - start < seconds):
+    runtime, first, start = own.runtime, len(own.losses), now()
+    while len(own.losses) < last and (len(own.losses) == first or now() - start < seconds):
         inputs, labels = own.data.training_batch(own.batch, own.seed, len(own.losses))
         result = runtime.step(runtime.put(inputs), runtime.put([labels])[0])
         runtime.wait(result)
         own.losses.append(float(np.asarray(runtime.get(result[:1])[0])))
         if not np.isfinite(own.losses[-1]):
             break
-    seconds = time.perf_counter() - start
+    seconds = now() - start
     used = usage.end(begun, len(own.losses) - first)
     return {"losses": own.losses[first:], "seconds": seconds, "usage": usage.piece(used, seconds)}
 
@@ -82,8 +82,8 @@ def count_right(part: str, first: int, seconds: float) -> dict[str, int]:
     of them the runtime finds, and the sample to go on with, 0 behind the last."""
     (own,) = _TRAINING
     runtime, chosen, right, seen = own.runtime, own.data.looked_at(part), 0, 0
-    end = time.perf_counter() + seconds
-    while first < len(chosen) and (not seen or time.perf_counter() < end):
+    end = now() + seconds
+    while first < len(chosen) and (not seen or now() < end):
         places = chosen[first : first + own.batch]
         inputs, labels = own.data.batch(part, np.resize(places, own.batch))  # a shape that is compiled already
         result = runtime.forward(*runtime.put(inputs))

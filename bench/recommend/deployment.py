@@ -22,7 +22,7 @@ from xbench.bench.recommend import chance
 from xbench.bench.recommend.script import Form, form, script
 from xbench.bench.schema import Record
 from xbench.bench.tuning import as_opened
-from xbench.bench.worker import MEMORY
+from xbench.bench.variables import MEMORY
 from xbench.converters.artifact import Artifact
 from xbench.parity.verdict import LIMITS, bounds, read, size_of
 

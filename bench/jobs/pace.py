@@ -1,0 +1,55 @@
+"""What a worker can be asked to find out how fast its clock runs."""
+
+import math
+import statistics
+from typing import Any
+
+from xbench.bench import group, machine, timing
+from xbench.bench import pace as watch
+from xbench.bench.cell import CELL, Cell, proving
+from xbench.bench.clock import now, used
+
+
+def pace(count: int) -> dict[str, Any]:
+    """So many steps, whatever the clock says, between two marks, and what the clock says of them."""
+    (cell,) = CELL
+    with proving(cell):
+        if cell.way:
+            return _singly(cell, count)
+        with watch.watched(cell) as found:
+            times = timing.sample(cell.steps, math.inf, count)
+    return watch.told(cell, found, times)
+
+
+def _singly(cell: Cell, count: int) -> dict[str, Any]:
+    """Each step by itself, where another clock tells its seconds: how much that leaves out (`missing`, a share).
+
+    The clock of another process does not see what the way to it waits for a CPU. So on a busy machine some steps that
+    did not wait must show it. However busy it is, no step takes less than its CPU seconds on as many CPUs as there are
+    (`short`), and what a runtime of another process spends in this one (`here`) cannot be its work.
+    """
+    cpus = len(machine.allowed())
+    times, missing, short, here, looking = list[float](), list[float](), list[float](), list[float](), 0.0
+    with watch.watched(cell) as found:
+        for index in range(count):
+            begun, before = now(), _counters()
+            start = now()
+            times += timing.sample(cell.steps, 0, 1, index)
+            end, (waited, spent, own) = now(), (b - a for a, b in zip(before, _counters(), strict=True))
+            step = abs(times[-1]) + cell.way
+            missing.append(1 - (times[-1] + cell.way + (waited if cell.runtime.remote else 0.0)) / (end - start))
+            short.append(1 - step * cpus / max(spent, 1e-9))
+            here.append((own - cell.way) / step if cell.runtime.remote else 0.0)
+            looking += start - begun + now() - end
+    told = watch.told(cell, found, times)
+    most = sorted(missing)[int((0.9 if cell.runtime.remote else 0.5) * (count - 1))]
+    found = {"missing": max(most, statistics.median(short)), "here": statistics.median(here)}
+    return told | {"unseen_s": told["unseen_s"] + looking} | found
+
+
+def _counters() -> tuple[float, float, float]:
+    """Seconds that all of a worker's processes waited for a CPU, that they ran, and that this one ran."""
+    return watch.waited(), group.cpu_seconds(), used()
+
+
+JOBS = (pace,)

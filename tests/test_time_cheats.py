@@ -1,0 +1,194 @@
+"""What is timed is set against the parent's clock, the machine's arithmetic and the CPUs that were told: adapters that
+spoil one of them (`time_cheats.py`) get no time, and say why; honest ones of the same kind get theirs."""
+
+import os
+import time
+
+import pytest
+import time_cheats
+from fault_kit import is_alive
+
+from xbench.bench import Case, clock, contracts, group, physics
+from xbench.bench.session import Protocol, run
+from xbench.bench.worker import Worker
+
+QUICK = Protocol(budget=0.3, timeout=120)
+BATCH = 32
+OPEN = Case("lenet", "torch", threads=1)
+
+
+def word(kind):
+    return f"cheat_{kind.__name__.lower()}"
+
+
+def timed(kind, mode, plane, lenet, exporter, folder):
+    case = Case("lenet", word(kind), mode, BATCH if mode == "forward" else 2, threads=1, plane=plane)
+    (record,) = run([case], lenet, exporter, QUICK, folder, lambda words: None)
+    return record
+
+
+@pytest.mark.parametrize("kind", time_cheats.EXPECTED, ids=lambda kind: kind.__name__)
+def test_an_adapter_whose_time_cannot_be_is_caught_and_gets_none(kind, faults, lenet, exporter, tmp_path):
+    promise, mode, plane = time_cheats.EXPECTED[kind]
+    if promise == "threads" and len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("there is no second CPU to use")
+    record = timed(kind, mode, plane, lenet, exporter, tmp_path)
+    assert (record["status"], record["times"]) == ("FAIL", None), record["message"]
+    assert record["contracts"][promise]["held"] is False, record["contracts"]
+    assert record["contracts"][promise]["says"] in record["message"]
+
+
+@pytest.mark.parametrize(("kind", "plane"), [(time_cheats.Hosted, "resident"), (time_cheats.Hosted, "host")])
+def test_an_honest_clock_of_another_process_is_believed(kind, plane, faults, lenet, exporter, tmp_path):
+    record = timed(kind, "forward", plane, lenet, exporter, tmp_path)
+    assert record["status"] == "PASS", record["message"]
+
+
+def test_an_honest_clock_of_a_device_is_believed(faults, lenet, exporter, tmp_path):
+    record = timed(time_cheats.TrueEvents, "forward", "device", lenet, exporter, tmp_path)
+    assert record["status"] == "PASS", record["message"]
+    assert {"clock", "physical", "threads"} <= record["contracts"].keys()
+
+
+# ***** the clock *****
+
+PACE = {"steps": 100, "told_s": 1.0, "parent_s": 1.0, "shortest_s": 9e-3, "unseen_s": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("found", "held"),
+    [
+        ({}, True),
+        ({"parent_s": 1.2}, True),  # the parent had to wait before it could look
+        ({"parent_s": 2.0}, False),
+        ({"parent_s": 60.0}, False),
+        ({"parent_s": 0.5}, False),
+        ({"shortest_s": 0.0}, False),
+        ({"shortest_s": -1e-9}, False),
+        ({"parent_s": 2.0, "unseen_s": 0.9}, True),  # the way to another process
+        ({"missing": 0.5}, False),
+        ({"missing": 0.1, "here": 0.1}, True),
+        ({"here": 0.9}, False),
+        ({"parent_s": 2.0, "late_s": 0.9}, None),  # and so had it here
+        ({"parent_s": 2.0, "late_s": 0.5}, False),
+        ({"told_s": 1e-3, "parent_s": 2e-3}, None),
+        ({"told_s": 2e-2, "parent_s": 3.9e-2, "blocks": 6}, None),  # the slack of six blocks
+        ({"steps": 10**6, "told_s": 1.0, "parent_s": 2.0}, None),  # there is more between the steps than in them
+    ],
+)
+def test_what_clock_is_believed(found, held):
+    assert contracts.clock(PACE | found).held is held
+
+
+def test_our_clock_is_not_the_one_that_an_adapter_can_put_into_time(monkeypatch):
+    monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+    assert clock.now() > 0
+    assert 0 < clock.resolution() < 1e-3
+
+
+# ***** the machine *****
+
+COST = {"flop": 10**9, "bytes": 4 * 10**6, "peak_flops": 1e11, "bandwidth": 1e10}
+
+
+@pytest.mark.parametrize(
+    ("found", "seconds", "precision", "held"),
+    [
+        ({}, 1e-2, "fp32", True),
+        ({}, 1e-2 / 23, "fp32", True),
+        ({}, 1e-2 / 25, "fp32", False),
+        ({}, 1e-2 / 25, "bf16", True),
+        ({}, 1e-2 / 400, "bf16", False),
+        ({}, 1e-2 / 400, "int8", True),
+        ({"flop": None}, 1e-2 / 100, "fp32", True),
+        ({"flop": 3 * 10**8, "bytes": 10**9}, 1e-2, "fp32", False),  # 1 GB in 10 ms, of memory that copies 10 GB/s
+        ({"flop": 3 * 10**8, "bytes": 10**9}, 2e-2, "fp32", True),
+        ({"flop": 10**8, "bytes": 10**9}, 1e-2, "fp32", True),  # most of it need not be read
+        ({"flop": 10**7, "bytes": 10**7}, 9e-6, "fp32", False),  # from a cache, where it may lie
+        ({"peak_flops": None, "bandwidth": None}, 1e-4, "fp32", None),
+        ({"peak_flops": None, "bandwidth": None}, 1e-9, "fp32", False),
+        ({"flop": 0, "bytes": 0}, 1e-5, "fp32", None),
+    ],
+)
+def test_what_no_machine_does(found, seconds, precision, held, tmp_path):
+    case = Case("lenet", "torch", threads=1, precision=precision)
+    assert physics.judge(case, COST | found, seconds, caches_of(tmp_path, "16384K")).held is held
+
+
+def caches_of(folder, size):
+    """What Linux says of two CPUs, each with a cache of its own, that share another."""
+    for cpu in range(2):
+        for index, shared in enumerate((str(cpu), "0-1")):
+            place = folder / f"cpu{cpu}/cache/index{index}"
+            place.mkdir(parents=True)
+            facts = {"level": f"{index + 1}", "type": "Unified", "size": size if index else "32K"}
+            for name, text in (facts | {"shared_cpu_list": shared}).items():
+                (place / name).write_text(text + "\n")
+    return folder
+
+
+def test_each_cache_counts_once(tmp_path):
+    assert physics.cached(caches_of(tmp_path, "1024K")) == (1024 + 2 * 32) << 10
+    assert physics.cached(tmp_path / "none") == 0
+
+
+def test_where_caches_are_unknown_all_may_lie_in_them(tmp_path):
+    found = COST | {"flop": 3 * 10**8, "bytes": 10**9}
+    assert physics.judge(OPEN, found, 1e-2, tmp_path).held is True
+
+
+# ***** CPUs and processes *****
+
+
+@pytest.mark.parametrize(
+    ("told", "cpu", "elsewhere", "held"),
+    [(1, 1.0, (), True), (1, 1.04, (), True), (1, 1.3, (), False), (2, 2.0, (), True), (2, 2.6, (), False)]
+    + [(1, 0.5, {1}, False)],
+)
+def test_what_cpus_may_be_used_while_it_is_timed(told, cpu, elsewhere, held):
+    assert contracts.limited(told, cpu, 1.0, 1, elsewhere).held is held
+
+
+def opened(kind, lenet, exporter, folder):
+    """A worker that holds a cell of a cheat."""
+    worker = Worker(folder / "worker.log")
+    paths = [str(exporter.reference(lenet, "forward", 2, seed, "synthetic")) for seed in (0, 1)]
+    told = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw", "references": paths}
+    worker.call("open_cell", 60, artifact=str(lenet.folder), runtime=word(kind), **told)
+    return worker
+
+
+def busy(processes):
+    return [state(process) for process in processes]
+
+
+def state(process):
+    with open(f"/proc/{process}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+def test_a_process_that_left_the_group_is_stopped_resumed_and_ended_with_its_worker(faults, lenet, exporter, tmp_path):
+    worker = opened(time_cheats.Daemon, lenet, exporter, tmp_path)
+    try:
+        worker.call("check", 60, index=0)
+        found = [each for each in group.members(worker.process.pid) if is_alive(each)]
+        assert any(os.getsid(each) != worker.process.pid for each in found)
+        worker.pause()
+        assert set(busy(found)) <= {"T", "Z"}
+        worker.resume()
+        assert worker.call("check", 60, index=0)["status"] == "PASS"
+    finally:
+        worker.stop()
+    assert not any(map(is_alive, found))
+
+
+def test_what_a_worker_left_behind_that_ended_by_itself_is_ended_too(faults, lenet, exporter, tmp_path):
+    worker = opened(time_cheats.Daemon, lenet, exporter, tmp_path)
+    found = group.members(worker.process.pid)
+    worker.process.kill()
+    worker.process.wait()
+    worker.stop()
+    end = time.monotonic() + 10
+    while any(map(is_alive, found)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(is_alive, found))
