@@ -11,33 +11,25 @@ import functools
 import importlib
 import json
 import os
-import platform
-import re
 import resource
 import select
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, cache
+from xbench.bench import Case, XBenchError, death
+from xbench.bench.variables import environment
 
 JOB_FILES = (
     *("cell", "audit", "load", "cost", "phases", "layers", "scaling"),
     *("training", "export", "bisect", "inspect"),
 )
 PR_SET_PDEATHSIG = 1
-# What a step frees stays with the process. By glibc's own rule it is a matter of luck, process by process, whether it
-# is given back, and its pages faulted in again by the next step: PyTorch takes 29 or 39 ms for one of lstm_ptb, JAX 34
-# to 49 (benchmarks/allocator.txt). One arena, because those of other threads are given back whatever the thresholds.
-# Before 2.35 glibc takes no larger number for the first.
-NEW = tuple(map(int, re.findall(r"\d+", platform.libc_ver()[1]))) >= (2, 35)
-MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30 if NEW else 2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
-MEMORY |= {"MALLOC_ARENA_MAX": "1"}
-TAIL = 400  # bytes of a worker's log that may become a message
 
 
 class WorkerFailure(Exception):
@@ -78,6 +70,7 @@ class Worker:
         self.log, self._buffer, self._stopped = log, b"", False
         numbers = map(str, (requests, answers, threads, os.getpid()))
         command = [python, "-P", "-m", "xbench.bench.worker", *numbers]
+        settings = environment(device, threads, log.parent) | ({"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {})
         with log.open("wb") as chatter:
             started = _starter(os.getpid()).submit(
                 subprocess.Popen,
@@ -86,12 +79,17 @@ class Worker:
                 stdout=chatter,
                 stderr=chatter,
                 pass_fds=(requests, answers),
-                env=environment(device, threads) | ({"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}),
+                env=settings,
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends the worker
             )
-            self.process: subprocess.Popen[bytes] = started.result()
+            try:
+                self.process: subprocess.Popen[bytes] = started.result()
+            except BaseException:  # interrupted, or there is no such interpreter
+                started.add_done_callback(_abandoned(requests, answers, self._requests, self._answers))
+                raise
         os.close(requests)
         os.close(answers)
+        self._ended, self._oom_kills = _end_of(self.process.pid), death.oom_kills()
         ALIVE.add(self)
 
     def call(self, job: str, timeout: float, **arguments: Any) -> Any:
@@ -115,15 +113,18 @@ class Worker:
         if "error" in answer:
             self.stop()
             raise WorkerFailure(answer["status"], answer["error"], answer.get("operators"))
+        self._oom_kills = death.oom_kills()
         return answer["result"]
 
     def _read(self, timeout: float) -> dict[str, Any]:
         end = time.monotonic() + timeout
         while b"\n" not in self._buffer:
-            ready, _, _ = select.select([self._answers], [], [], max(end - time.monotonic(), 0))
+            ready, _, _ = select.select([self._answers, *self._ended], [], [], max(end - time.monotonic(), 0))
             if not ready:
                 raise TimeoutError
-            data = os.read(self._answers, 1 << 20)
+            if self._answers not in ready:  # it is dead, and what it has started may hold the pipe
+                ready, _, _ = select.select([self._answers], [], [], 0)
+            data = os.read(self._answers, 1 << 20) if ready else b""
             if not data:
                 raise EOFError
             self._buffer += data
@@ -142,21 +143,9 @@ class Worker:
             code = self.process.wait(10)
         except subprocess.TimeoutExpired:
             code = 0
-        words = self._last_words()
+        words = death.last_words(self.log)
         self.stop()
-        if code == -signal.SIGKILL:
-            return WorkerFailure("OOM", "out of memory: the system killed the worker")
-        if any(sign in words for sign in OUT_OF_MEMORY):
-            return WorkerFailure("OOM", f"out of memory: {words}")
-        reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        return WorkerFailure("CRASH", f"the worker ended with {reason}{': ' if words else ''}{words}")
-
-    def _last_words(self) -> str:
-        with self.log.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(file.tell() - TAIL, 0))
-            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-        return "".join(c for c in lines[-1] if c.isprintable())[:200] if lines else ""
+        return WorkerFailure(*death.cause(code, words, self._oom_kills))
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -175,15 +164,33 @@ class Worker:
         ALIVE.discard(self)
         self.kill()
         self.process.wait()
-        os.close(self._requests)
-        os.close(self._answers)
+        for end in (self._requests, self._answers, *self._ended):
+            os.close(end)
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
 
-OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "Out of memory", "Cannot allocate memory", "OutOfMemory")
+def _end_of(process: int) -> tuple[int, ...]:
+    """A descriptor that can be read when the process has ended, where the system has such."""
+    try:
+        return (os.pidfd_open(process),)
+    except (AttributeError, OSError):
+        return ()
+
+
+def _abandoned(*ends: int) -> Callable[["Future[subprocess.Popen[bytes]]"], None]:
+    """What is done with a worker that nobody waits for any more when it is started."""
+
+    def end(started: "Future[subprocess.Popen[bytes]]") -> None:
+        for each in ends:
+            os.close(each)
+        if not started.cancelled() and not started.exception():
+            os.killpg(started.result().pid, signal.SIGKILL)
+            started.result().wait()
+
+    return end
 
 
 def worker_of(case: Case, log: Path) -> Worker:
@@ -198,28 +205,6 @@ def _write_all(file: int, data: bytes) -> None:
         data = data[os.write(file, data) :]
 
 
-def environment(device: str, threads: int) -> dict[str, str]:
-    """The worker's environment: the same thread setting in every library's own words, float32 meant as float32."""
-    settings = dict(os.environ)
-    for name in ("OMP", "MKL", "OPENBLAS", "TVM", "VECLIB_MAXIMUM", "NUMEXPR"):
-        settings[f"{name}_NUM_THREADS"] = str(threads)
-    settings.pop("ONEDNN_DEFAULT_FPMATH_MODE", None)  # would let oneDNN compute in bfloat16
-    settings = MEMORY | settings
-    settings |= {
-        "NVIDIA_TF32_OVERRIDE": "0",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "PYTHONUNBUFFERED": "1",
-        "TORCHINDUCTOR_COMPILE_THREADS": str(threads),
-    }
-    settings["XBENCH_CACHE"] = str(cache.root())
-    settings.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache.root() / "inductor"))
-    if device == "cpu":
-        settings |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-    else:  # JAX would take three quarters of the GPU's memory, on which all cells are alive at once
-        settings.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    return settings
-
-
 # ***** the worker's half *****
 
 
@@ -228,8 +213,8 @@ def main(requests: int, answers: int, threads: int, parent: int) -> None:
     _limit(threads)
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
-            request = json.loads(line)
-            answer = _answer(_job(request["job"]), request["arguments"])
+            request, oom_kills = json.loads(line), death.oom_kills()
+            answer = _answer(_job(request["job"]), request["arguments"], oom_kills)
             _write_all(answers, json.dumps(answer).encode() + b"\n")
 
 
@@ -244,10 +229,10 @@ def _job(name: str) -> Any:
     raise KeyError(name)
 
 
-def _answer(job: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+def _answer(job: Any, arguments: dict[str, Any], oom_kills: int | None) -> dict[str, Any]:
     from xbench.converters import UnsupportedOps
     from xbench.parity.verdict import Changed
-    from xbench.runtimes import Unavailable
+    from xbench.runtimes import Killed, Unavailable
 
     try:
         return {"result": job(**arguments)}
@@ -257,6 +242,8 @@ def _answer(job: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"status": "UNSUPPORTED", "error": _line(error)}
     except Changed as error:
         return {"status": "FAIL", "error": _line(error)}
+    except Killed as error:
+        return dict(zip(("status", "error"), death.killed(_line(error), oom_kills), strict=True))
     except MemoryError as error:
         return {"status": "OOM", "error": f"out of memory: {_line(error)}"}
     except XBenchError as error:
@@ -266,7 +253,7 @@ def _answer(job: Any, arguments: dict[str, Any]) -> dict[str, Any]:
 
         traceback.print_exc()
         message = f"{type(error).__name__}: {_line(error)}"
-        return {"status": "OOM" if any(sign in message for sign in OUT_OF_MEMORY) else "CRASH", "error": message}
+        return {"status": "OOM" if any(sign in message for sign in death.OUT_OF_MEMORY) else "CRASH", "error": message}
 
 
 def _line(error: BaseException) -> str:

@@ -32,7 +32,7 @@ from xbench.bench import Case, session
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import base
 from xbench.bench.statistics import students_t
-from xbench.bench.worker import environment
+from xbench.bench.variables import environment
 from xbench.converters.artifact import Artifact
 
 CELLS = (("resnet50", 1), ("lstm_ptb", 20))

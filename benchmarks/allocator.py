@@ -23,7 +23,7 @@ from xbench import models
 from xbench.bench.cell import CELL
 from xbench.bench.jobs import cell as jobs
 from xbench.bench.prepare import Exporter
-from xbench.bench.worker import MEMORY, environment
+from xbench.bench.variables import MEMORY, environment
 
 STEPS = 20
 

@@ -1,7 +1,7 @@
 """The command line: one file a command. `main` turns every error a user can cause into one line and an exit code.
 
 Exit codes: 0 all well; 1 a cell failed (FAIL, UNVERIFIED, OOM, TIMEOUT, CRASH) or two runtimes differ; 2 a wrong
-command or wrong input; 130 interrupted.
+command or wrong input; 130 interrupted, 143 ended by SIGTERM, 129 by the end of its terminal.
 """
 
 import sys
@@ -9,6 +9,7 @@ import sys
 import typer
 
 from xbench.bench import XBenchError
+from xbench.cli._ending import INTERRUPTED, Ending
 from xbench.cli.bisect import bisect
 from xbench.cli.check import check
 from xbench.cli.compare import compare
@@ -31,7 +32,6 @@ from xbench.cli.study import study
 from xbench.cli.time import time
 from xbench.cli.train import train
 
-INTERRUPTED = 130
 EPILOG = "Start with:  xbench doctor;  xbench convert && xbench time;  xbench show"
 
 app = typer.Typer(
@@ -58,16 +58,19 @@ def main() -> None:
     """The console script."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ± shows a question mark
+    ending = Ending()
     try:
         app()
     except XBenchError as error:
         typer.echo(f"xbench: {error}", err=True)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as end:  # typer turns the first into the second, with code 130
-        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
+        if isinstance(end, SystemExit) and not ending.asked and end.code != INTERRUPTED:
             raise
-        typer.echo("xbench: interrupted; what was measured is kept", err=True)
-        sys.exit(INTERRUPTED)
+        typer.echo(f"xbench: {ending.word}; what was measured is kept", err=True)
+        sys.exit(ending.code)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    finally:
+        ending.over()

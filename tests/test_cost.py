@@ -14,7 +14,7 @@ from fault_kit import records
 from rich.console import Console
 
 from xbench.bench import energy, machine, memory, peak, roofline, usage
-from xbench.bench.worker import environment
+from xbench.bench.variables import environment
 from xbench.bench.write import _looked_up
 from xbench.reports import COLUMNS, cost, formats, roofs, rows
 from xbench.reports.table import show_table
