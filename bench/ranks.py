@@ -146,8 +146,8 @@ class Group:
 
     def _death(self, rank: int) -> WorkerFailure:
         words = death.last_words(log_of(self.log, rank))
-        told = any(sign in words for sign in death.OUT_OF_MEMORY)
-        status = "OOM" if told or death.starved(self._oom_kills) else "CRASH"
+        said = any(sign in words for sign in death.OUT_OF_MEMORY)
+        status = "OOM" if said or death.starved(self._oom_kills) else "CRASH"
         how = self._ended(rank)
         return WorkerFailure(status, f"worker {rank} of {self.count} ended{how}{': ' if words else ''}{words}")
 

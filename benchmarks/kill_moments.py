@@ -183,7 +183,7 @@ def command_of(pid: int) -> str:
 
 
 def go_on(moment: Moment, before: bytes) -> None:
-    """Runs the same command to its end, and looks at its records and at what lies about."""
+    """Runs the same command to its end, and looks at its records and at what is left."""
     failed = any(record["status"] != "PASS" for record in moment.records())
     moment.expect(
         all(record["status"] in ("PASS", "CRASH") for record in moment.records()),
@@ -201,7 +201,7 @@ def go_on(moment: Moment, before: bytes) -> None:
     statuses = [record["status"] for record in moment.records()]
     moment.expect(not moment.command.store or set(statuses[-1:]) == {"PASS"}, f"run again it records {statuses}")
     left = sorted(str(each.relative_to(moment.folder)) for each in litter(moment.folder))
-    moment.expect(not left, f"left behind: {left}")
+    moment.expect(not left, f"it leaves {left}")
 
 
 def litter(folder: Path) -> Iterator[Path]:

@@ -2,11 +2,14 @@
 
 import os
 import signal
+import sys
 
 import pytest
 
 from xbench.bench import death
-from xbench.bench.worker import Worker, WorkerFailure
+from xbench.bench.worker import Worker, WorkerFailure, _answer
+from xbench.runtimes import Killed
+from xbench.runtimes._remote import Host
 
 UNKNOWN = "the worker was killed (signal SIGKILL), by whom is not known"
 
@@ -38,7 +41,7 @@ V1 = "4:memory:/job\n3:cpu,cpuacct:/elsewhere\n"
         ([VMSTAT, ("proc/self/cgroup", "0::/a\n")], 40),
     ],
     ids=[
-        *("nothing is told", "of the machine", "an old kernel", "version 2", "version 2 in a container", "of the root"),
+        *("nobody counts", "of the machine", "an old kernel", "version 2", "version 2 in a container", "of the root"),
         *("version 1", "version 1 in a container", "an old version 1", "damaged", "a cgroup that is not counted"),
     ],
 )
@@ -80,9 +83,9 @@ def test_a_killed_worker_is_out_of_memory_where_the_kernel_has_counted_it(worker
 
 
 def opened(worker, artifact, runtime):
-    told = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw", "precision": "fp32"}
+    settings = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw", "precision": "fp32"}
     paths = [str(each) for each in sorted(artifact.folder.glob("reference-forward-synthetic-b2-s[01]-*.npz"))]
-    return worker.call("open_cell", 60, artifact=str(artifact.folder), runtime=runtime, references=paths, **told)
+    return worker.call("open_cell", 60, artifact=str(artifact.folder), runtime=runtime, references=paths, **settings)
 
 
 def test_what_the_kernel_killed_before_the_last_answer_is_no_evidence(worker, tmp_path, lenet):
@@ -113,3 +116,26 @@ def test_the_death_of_a_worker_is_seen_though_its_child_holds_the_pipe(tmp_path,
             opened(worker, lenet, "fault_killed_parent")
     finally:
         worker.stop()
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        (1, ("OOM", "out of memory: the kernel killed the process of chainer")),
+        (2, ("CRASH", "the process of chainer was killed (signal SIGKILL), by whom is not known")),
+        (None, ("CRASH", "the process of chainer was killed (signal SIGKILL), by whom is not known")),
+    ],
+)
+def test_the_killed_process_of_a_framework_is_named_as_a_worker_is(tmp_path, monkeypatch, before, expected):
+    monkeypatch.setattr(death, "ROOT", tmp_path)
+    write(tmp_path, "proc/vmstat", "oom_kill 2\n")
+    host = Host("chainer", sys.executable, {})
+    host.process.kill()
+
+    def job():
+        host.ask("recalled")
+
+    answer = _answer(job, {}, before)
+    assert (answer["status"], answer["error"]) == expected
+    with pytest.raises(Killed):
+        host.ask("recalled")

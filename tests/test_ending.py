@@ -50,9 +50,9 @@ from pathlib import Path
 from xbench.bench import worker
 
 class Slow(subprocess.Popen):
-    def __init__(self, *words, **told):
+    def __init__(self, *words, **settings):
         time.sleep({before})
-        super().__init__(*words, **told)
+        super().__init__(*words, **settings)
         time.sleep({after})
 
 subprocess.Popen = worker.subprocess.Popen = Slow

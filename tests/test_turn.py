@@ -67,9 +67,9 @@ def test_what_a_holder_says_of_itself_is_not_believed_to_be_well_formed(data):
 
 
 def test_control_characters_of_a_holder_are_left_out():
-    told = json.dumps({"pid": 7, "command": "xbench\x1b[2J\n" + "x" * 900, "since": "now"}).encode()
-    assert turn._who(told).isprintable()
-    assert len(turn._who(told)) == 300
+    data = json.dumps({"pid": 7, "command": "xbench\x1b[2J\n" + "x" * 900, "since": "now"}).encode()
+    assert turn._who(data).isprintable()
+    assert len(turn._who(data)) == 300
 
 
 def test_a_link_or_a_pipe_in_the_place_of_the_lock_is_one_line(tmp_path):
