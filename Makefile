@@ -72,7 +72,7 @@ scaling: env ## lenet, fcn5_mnist and alexnet_cifar by 1, 2 and 4 workers, in a 
 	$(PYTHON) benchmarks/scaling.py --pictures docs > docs/scaling-figures.md
 
 commands: env ## docs/commands.md, from the commands' own help
-	@$(PYTHON) -P -m typer xbench.cli utils docs --name xbench > docs/commands.md
+	@$(PYTHON) -P -m typer xbench.cli._app utils docs --name xbench > docs/commands.md
 
 docs: commands ## the site: every command that a page shows is run and must print what the page says (minutes)
 	@echo "[1/2] running the commands that the pages show"

@@ -2,7 +2,6 @@
 
 import contextlib
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench import models as zoo
-from xbench.bench import GIVEN, XBenchError, checking, choose, conversion, lineup, live, results, suite
+from xbench.bench import GIVEN, XBenchError, checking, choose, conversion, lineup, live, results, suite, turn
 from xbench.bench.prepare import Exporter
 from xbench.bench.protocol import Protocol
 from xbench.bench.source import with_options
@@ -67,7 +66,7 @@ def networks(
         XBenchError: a word that means nothing, or inputs that do not fit.
     """
     with contextlib.ExitStack() as stack:
-        logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xbench-logs-")))
+        logs = stack.enter_context(turn.taken(None, lambda words: warnings.warn(words, stacklevel=9)))
         exporter = stack.enter_context(contextlib.closing(Exporter(logs)))
         if live.is_module(models):
             if inputs is None:
@@ -175,13 +174,15 @@ def time(
     cell["tune_budget"] = tune_budget if cell["tune"] == "max" else 0.0
     for name, value, least in (("budget", protocol["budget"], 0.01), ("processes", protocol["processes"], 1)):
         at_least(name, value, least)
-    with networks(models, inputs, zoo.DEFAULT_SUITE, shapes, optimizer) as given:
+    folder = None if live.is_module(models) else Path(out or results.FOLDER)
+    with networks(models, inputs, zoo.DEFAULT_SUITE, shapes, optimizer) as given, contextlib.ExitStack() as stack:
         if given.batch:
             if out is not None:
                 raise XBenchError("out is for networks with a word: nobody could measure this one again by its name")
             sizes = [_batch(given, size) or 1 for size in sizes] or [given.batch]
         cases = suite.cells(given.names, targets, asked, sizes, {**cell, **(given.data or {})})
-        store = results.open_store(given.logs if given.batch else Path(out or results.FOLDER))
+        store = results.open_store(folder or given.logs)
+        stack.enter_context(turn.held(store.path.parent))
         where = (given.artifact_of, given.exporter, store, Protocol(**protocol), given.logs)
         records, _ = suite.measure(cases, *where, Lines(progress, len(cases)), bool(modes), again)
         return rows(records)

@@ -11,7 +11,6 @@ import mmap
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -21,6 +20,7 @@ from xbench import converters, models
 from xbench.bench import XBenchError, digest
 from xbench.bench.machine import versions
 from xbench.bench.source import Source
+from xbench.converters import temporary
 
 LOCK = ".lock"  # of all folders beside it
 EXPORTERS = ("torch", "onnx", "onnxscript", "onnx-ir")
@@ -33,6 +33,12 @@ class CacheError(XBenchError):
 
 def root() -> Path:
     return Path(os.environ.get("XBENCH_CACHE") or Path.home() / ".cache" / "xbench")
+
+
+def places() -> list[Path]:
+    """The folders of the cache in which there may be temporary ones (`converters/temporary.py`)."""
+    models = root() / "models"
+    return [models, *models.glob("*/"), root() / "live", root() / "peaks"]
 
 
 def artifact_folder(source: Source, seed: int = 0) -> Path:
@@ -109,25 +115,25 @@ def written(folder: Path) -> Iterator[Path]:
 
     Where another process was faster its folder stays, which equals ours and may be in use.
     """
-    with unnamed(folder.parent, folder.name) as temporary:
-        yield temporary
-        settle(temporary, folder)
+    with unnamed(folder.parent, folder.name) as made:
+        yield made
+        settle(made, folder)
 
 
 @contextlib.contextmanager
 def unnamed(parent: Path, stem: str) -> Iterator[Path]:
     """A temporary folder in the cache for what is named when it is made: `settle` gives it its name."""
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{stem}-"))
-    except OSError as error:
-        raise CacheError(f"cannot write the cache {root()}: {error.strerror}; set XBENCH_CACHE") from error
-    try:
-        yield temporary
-    except OSError as error:
-        raise CacheError(f"cannot write {temporary}: {error.strerror}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            made = stack.enter_context(temporary.folder(parent, temporary.HIDDEN)) / stem
+            made.mkdir(0o700)
+        except OSError as error:
+            raise CacheError(f"cannot write the cache {root()}: {error.strerror}; set XBENCH_CACHE") from error
+        try:
+            yield made
+        except OSError as error:
+            raise CacheError(f"cannot write {made}: {error.strerror}") from error
 
 
 def settle(made: Path, folder: Path) -> None:

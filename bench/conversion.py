@@ -1,10 +1,10 @@
 """Models converted for runtimes: whether each takes one, its kernels, and a model in the runtime's own form."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from xbench.bench.record import expected, no_layout
 from xbench.bench.suite import Progress
 from xbench.bench.tuning import settled
 from xbench.bench.worker import Worker, WorkerFailure, worker_of
-from xbench.converters import UnsupportedOps, operators_of
+from xbench.converters import UnsupportedOps, operators_of, temporary
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import parse, table, version
 
@@ -174,26 +174,25 @@ def save(
         return {"status": "UNSUPPORTED", "message": reason, "files": []}
     name = re.sub(r"\W", "_", Path(model).stem)
     target = output / name / re.sub(r"\W", "_", runtime)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        place = tempfile.mkdtemp(prefix=".xbench-", dir=target.parent)
-    except OSError as error:
-        raise XBenchError(f"cannot write to {target.parent}: {error.strerror}") from error
-    worker = Worker(logs / "save.log", device)
-    try:
-        case = Case(model, runtime, "forward", batch, device, layout=layout)
-        paths = [str(exporter.reference(artifact, "forward", batch, 0, "synthetic"))] if layout == AUTO else []
-        told, _ = settled(case, artifact, paths, logs / "layouts.log", 600)
-        where = {"artifact": str(artifact.folder), "runtime": runtime, "device": device, "layout": told.layout}
-        found = worker.call("save", 1800, batch=batch, folder=place, name=name, **where)
+    with contextlib.ExitStack() as stack:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            made = stack.enter_context(temporary.folder(target.parent, temporary.HIDDEN)) / target.name
+            made.mkdir()
+        except OSError as error:
+            raise XBenchError(f"cannot write to {target.parent}: {error.strerror}") from error
+        worker = Worker(logs / "save.log", device)
+        stack.callback(worker.stop)
+        try:
+            case = Case(model, runtime, "forward", batch, device, layout=layout)
+            paths = [str(exporter.reference(artifact, "forward", batch, 0, "synthetic"))] if layout == AUTO else []
+            told, _ = settled(case, artifact, paths, logs / "layouts.log", 600)
+            where = {"artifact": str(artifact.folder), "runtime": runtime, "device": device, "layout": told.layout}
+            found = worker.call("save", 1800, batch=batch, folder=str(made), name=name, **where)
+        except WorkerFailure as failure:
+            return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
         if not found["files"]:
             return {"message": f"{runtime} has no form of its own", "files": []}
         shutil.rmtree(target, ignore_errors=True)
-        os.chmod(place, 0o755)  # a temporary folder is its owner's alone
-        os.rename(place, target)
-    except WorkerFailure as failure:
-        return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
-    finally:
-        worker.stop()
-        shutil.rmtree(place, ignore_errors=True)
+        os.rename(made, target)
     return {"files": [str(target / file) for file in found["files"]]}

@@ -12,12 +12,12 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from xbench.bench import XBenchError
+from xbench.converters import temporary
 from xbench.runtimes._environments import READY, RECIPES, Environment, Library, Recipe, find, root
 
 Say = Callable[[str], None]
@@ -225,11 +225,11 @@ def _unpacked(wanted: Library, folder: Path, say: Say) -> dict[str, str]:
     simulate = ["apt-get", "install", "--simulate", "--no-install-recommends", wanted.package]
     answer = subprocess.run(simulate, capture_output=True, text=True, check=False)
     packages = re.findall(r"^Inst (\S+)", answer.stdout, re.MULTILINE)
-    with tempfile.TemporaryDirectory(prefix="xbench-apt-") as place:
+    with temporary.folder() as place:
         for package in packages:
             say(f"fetching {package}")
             subprocess.run(["apt-get", "download", package], cwd=place, capture_output=True, check=False)
-        for file in sorted(Path(place).glob("*.deb")):
+        for file in sorted(place.glob("*.deb")):
             subprocess.run(["dpkg-deb", "-x", str(file), str(folder)], capture_output=True, check=False)
     return {path.name: str(path) for path in folder.glob("usr/lib/*/lib*.so.*")}
 

@@ -1,12 +1,12 @@
 """Why a cell failed: what its runtime computes is compared with the oracle under each mistake (`parity/explain/`)."""
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from xbench.bench import AUTO, Case, XBenchError
 from xbench.bench.prepare import Exporter
 from xbench.bench.worker import WorkerFailure, worker_of
+from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
 from xbench.parity.verdict import REFERENCE
 
@@ -26,9 +26,9 @@ def explain(
     """
     trained = first_wrong is None or first_wrong == "loss" or first_wrong.startswith(TRAINED)
     look = _of_training if trained and case.mode != "forward" else _of_forward
-    with tempfile.TemporaryDirectory(prefix="xbench-explain-") as place:
+    with temporary.folder() as place:
         try:
-            return look(case, artifact, exporter, timeout, logs, Path(place))
+            return look(case, artifact, exporter, timeout, logs, place)
         except WorkerFailure as failure:
             raise XBenchError(failure.message) from failure
 

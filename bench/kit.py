@@ -5,7 +5,6 @@ The adapter runs small networks (`probes.py`) in a worker as every cell does: pr
 inputs that lie on the device are copied again, and whether it is as fast after hundreds of steps as a new process is.
 """
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from xbench.bench.kit_cell import Bench, Finding, cell
 from xbench.bench.proof import prove
 from xbench.bench.record import base
 from xbench.bench.worker import Worker, WorkerFailure
+from xbench.converters import temporary
 from xbench.runtimes import parse, table
 
 CHECKS = {
@@ -73,16 +73,16 @@ def _probes(bench: Bench) -> Iterator[Finding]:
     """The bits of a number that come through, and the time of a step that reads a little of a large input."""
     worker = bench.worker("probes")
     try:
-        with tempfile.TemporaryDirectory(prefix="xbench-kit-") as folder:
+        with temporary.folder() as folder:
             images, (rows,) = probes.images(), probes.rows()
-            given, _ = _answers(bench, worker, "numeric", images, Path(folder))
+            given, _ = _answers(bench, worker, "numeric", images, folder)
             if [a.shape for a in given] != [a.shape for a in images]:
                 yield Finding(
                     "precision", "forward", False, "missing_output", "its two outputs are not those of the graph"
                 )
                 return
             yield _precision(given, images)
-            _, times = _answers(bench, worker, "slim", [rows], Path(folder))
+            _, times = _answers(bench, worker, "slim", [rows], folder)
             yield _resident(times, _copying(rows))
     except WorkerFailure as failure:
         lacks = failure.status == "UNSUPPORTED"

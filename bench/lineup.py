@@ -5,10 +5,8 @@ hold: both graphs are computed in float64 on the same inputs, and a tensor of th
 of the same values somewhere.
 """
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ import numpy as np
 from xbench.bench import GIVEN, XBenchError
 from xbench.bench.live import with_values
 from xbench.bench.prepare import Exporter, reference_path
+from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
 from xbench.parity import verdict
 from xbench.parity.verdict import LIMITS, REFERENCE, floors_off
@@ -82,8 +81,8 @@ def parting(exporter: Exporter, network: Artifact, file: Artifact, batch: int) -
     Raises:
         WorkerFailure: one of the graphs cannot be computed with every tensor an output.
     """
-    with tempfile.TemporaryDirectory(prefix="xbench-lineup-") as place:
-        marked, values = Path(place) / "marked", Path(place) / "values.npz"
+    with temporary.folder() as place:
+        marked, values = place / "marked", place / "values.npz"
         marked.mkdir()
         reference = str(exporter.reference(network, "forward", batch, 0, GIVEN))
         exporter.call("mark", artifact=str(network.folder), reference=reference, folder=str(marked))

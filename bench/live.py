@@ -14,7 +14,6 @@ import json
 import os
 import pickle
 import sys
-import tempfile
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,10 +26,11 @@ from xbench import models
 from xbench.bench import XBenchError, cache
 from xbench.bench.prepare import Exporter
 from xbench.bench.source import BATCH, TYPES, with_options
+from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
 from xbench.parity import verdict
 
-FOLDER, PREFIX = "live", "network_"
+FOLDER, PREFIX = "live", temporary.LIVE
 PICKLE, PATHS, VALUES = "network.pickle", "paths.json", "given.npz"
 
 # ***** the caller's half *****
@@ -82,8 +82,7 @@ def handed_over(module: Any, inputs: Any, optimizer: str | None = None) -> Itera
     module = getattr(module, "_orig_mod", module)  # what torch.compile has made of it
     values, pickled = named(module, inputs), _pickled(module)
     try:
-        with tempfile.TemporaryDirectory(prefix=PREFIX, dir=made(cache.root() / FOLDER)) as place:
-            folder = Path(place)
+        with temporary.folder(made(cache.root() / FOLDER), PREFIX) as folder:
             (folder / PICKLE).write_bytes(pickled)
             (folder / PATHS).write_text(json.dumps([os.path.abspath(path) for path in sys.path]))
             told = [f"{name}:{array.dtype}:{BATCH},{_sizes(array)}".rstrip(",") for name, array in values.items()]

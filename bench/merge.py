@@ -10,6 +10,7 @@ from xbench.bench import digest
 from xbench.bench.machine import label
 from xbench.bench.results import FILE, StoreError, open_store, salvage
 from xbench.bench.schema import Record
+from xbench.bench.turn import held
 
 FILES = "*.jsonl"  # each kind of measurement has its own
 
@@ -35,6 +36,7 @@ def merge(sources: Sequence[Path], out: Path, name: str | None = None) -> list[M
 
     Raises:
         StoreError: a source is no folder of results, a newer xbench wrote into it, or `out` cannot be written.
+        Occupied: another process measures into `out`.
     """
     found: dict[str, list[Path]] = {}
     for source in sources:
@@ -46,7 +48,8 @@ def merge(sources: Sequence[Path], out: Path, name: str | None = None) -> list[M
         for path in paths:
             found.setdefault(path.name, []).append(path)
     read = {file: [salvage(path) for path in paths] for file, paths in found.items()}  # all, before anything is written
-    return [_merged(file, read[file], out, name) for file in sorted(read)]
+    with held(out):  # what is measured meanwhile would be newer than what is found there, and stand before ours
+        return [_merged(file, read[file], out, name) for file in sorted(read)]
 
 
 def _merged(file: str, read: Sequence[tuple[list[Record], list[str]]], out: Path, name: str | None) -> Merged:

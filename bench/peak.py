@@ -7,14 +7,13 @@ bound: another program may have slowed it down, and a better kernel may be faste
 import contextlib
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from xbench.bench import cache, digest, machine
 from xbench.bench.worker import Worker, WorkerFailure
+from xbench.converters import temporary
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 GPUS = Path("/proc/driver/nvidia/gpus")
@@ -81,11 +80,5 @@ def _read(place: Path) -> dict[str, Any] | None:
 def _write(place: Path, found: dict[str, Any]) -> None:
     """In one piece, whoever else may write it."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    number, name = tempfile.mkstemp(dir=place.parent, suffix=".tmp")
-    try:
-        with os.fdopen(number, "w") as file:
-            json.dump(found, file, indent=1)
-        os.replace(name, place)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with temporary.file(place) as new:
+        new.write_text(json.dumps(found, indent=1))

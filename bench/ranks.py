@@ -13,15 +13,15 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import machine, worker
+from xbench.bench import death, machine, worker
 from xbench.bench.variables import environment
-from xbench.bench.worker import OUT_OF_MEMORY, TAIL, WorkerFailure
+from xbench.bench.worker import WorkerFailure
+from xbench.converters import temporary
 from xbench.runtimes import distributed
 
 PROGRAM = "xbench.bench.ranks"
@@ -38,15 +38,16 @@ class Group:
         Raises:
             WorkerFailure: one ended or kept silent instead.
         """
-        self.count, self.log, self._stopped = count, log, False
+        self.count, self.log, self._stopped, self._oom_kills = count, log, False, death.oom_kills()
         self._buffers = dict.fromkeys(range(count), b"")
         self._processes: list[subprocess.Popen[bytes]] = []
         self._ports = distributed.reserved(count)
-        self._folder = tempfile.mkdtemp(prefix="xbench-ranks-")
+        self._stack = contextlib.ExitStack()
+        self._folder = self._stack.enter_context(temporary.folder())  # the name of a socket must be short
         self._links: dict[int, socket.socket] = {}
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-                listener.bind(str(Path(self._folder) / "parent"))
+                listener.bind(str(self._folder / "parent"))
                 listener.listen(count)
                 self._start(runtime, device, threads)
                 self._meet(listener, timeout)
@@ -56,11 +57,11 @@ class Group:
 
     def _start(self, runtime: str, device: str, threads: int) -> None:
         ports = [each.getsockname()[1] for each in self._ports]
-        program = [PROGRAM, "rank", str(Path(self._folder) / "parent"), str(threads), str(self.log)]
+        program = [PROGRAM, "rank", str(self._folder / "parent"), str(threads), str(self.log)]
         for number, (command, more) in enumerate(distributed.launches(runtime, ports, program)):
             with self.log.with_suffix(f".launcher{number}.log").open("wb") as chatter:
                 own = [sys.executable, "-P", "-m", PROGRAM, "launch", str(os.getpid()), *command]
-                told = environment(device, threads) | more
+                told = environment(device, threads, self.log.parent) | more
                 process = subprocess.Popen(
                     own, stdin=subprocess.DEVNULL, stdout=chatter, stderr=chatter, env=told, start_new_session=True
                 )
@@ -144,8 +145,9 @@ class Group:
         return answer
 
     def _death(self, rank: int) -> WorkerFailure:
-        words = _last_words(log_of(self.log, rank))
-        status = "OOM" if any(sign in words for sign in OUT_OF_MEMORY) else "CRASH"
+        words = death.last_words(log_of(self.log, rank))
+        said = any(sign in words for sign in death.OUT_OF_MEMORY)
+        status = "OOM" if said or death.starved(self._oom_kills) else "CRASH"
         how = self._ended(rank)
         return WorkerFailure(status, f"worker {rank} of {self.count} ended{how}{': ' if words else ''}{words}")
 
@@ -157,11 +159,11 @@ class Group:
             code = self._processes[rank].wait(ENDING)
         except subprocess.TimeoutExpired:
             return ""
-        return f" with signal {signal.Signals(-code).name}" if code < 0 else f" with exit code {code}"
+        return f" with {death.reason(code)}"
 
     def _launchers_words(self) -> str:
         logs = (self.log.with_suffix(f".launcher{number}.log") for number in range(len(self._processes)))
-        return next(filter(None, map(_last_words, logs)), "it said nothing")
+        return next(filter(None, map(death.last_words, logs)), "it said nothing")
 
     def stop(self) -> None:
         """Ends the launchers, and with them the workers: each asked Linux to die with its parent. Waits for it."""
@@ -182,22 +184,11 @@ class Group:
             link.close()
         for held in self._ports:
             held.close()
-        with contextlib.suppress(OSError):
-            (Path(self._folder) / "parent").unlink(missing_ok=True)
-            Path(self._folder).rmdir()
+        self._stack.close()
 
 
 def log_of(log: Path, rank: int) -> Path:
     return log.with_suffix(f".rank{rank}.log")
-
-
-def _last_words(log: Path) -> str:
-    try:
-        data = log.read_bytes()[-TAIL:]
-    except OSError:
-        return ""
-    lines = [line.strip() for line in data.decode(errors="replace").splitlines() if line.strip()]
-    return "".join(c for c in lines[-1] if c.isprintable())[:200] if lines else ""
 
 
 # ***** the workers' half *****

@@ -1,7 +1,8 @@
 """The results store: `results.jsonl`, one record a line, appended and never rewritten (format: docs/results.md).
 
 What shaped it: `kill -9`, a full disk or a power cut at any moment may lose the line being written and nothing else;
-two xbench processes may share a folder; what is written is strict JSON, so that any other program can read it.
+lines stay whole whoever else appends some, though only one command measures into a folder (`turn.py`); what is written
+is strict JSON, so that any other program can read it.
 """
 
 import contextlib

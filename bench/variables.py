@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+from pathlib import Path
 
 from xbench.bench import cache
 
@@ -15,9 +16,10 @@ MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30 if NEW else 2**25), "MALLOC_TRIM_T
 MEMORY |= {"MALLOC_ARENA_MAX": "1"}
 
 
-def environment(device: str, threads: int) -> dict[str, str]:
-    """The worker's environment: the same thread setting in every library's own words, float32 meant as float32."""
-    settings = dict(os.environ)
+def environment(device: str, threads: int, folder: Path | None = None) -> dict[str, str]:
+    """The worker's environment: the same thread setting in every library's own words, float32 meant as float32; its
+    temporary files are in the `folder` of its parent, which removes it when all is done."""
+    settings = dict(os.environ) | ({"TMPDIR": str(folder.absolute())} if folder else {})
     for name in ("OMP", "MKL", "OPENBLAS", "TVM", "VECLIB_MAXIMUM", "NUMEXPR"):
         settings[f"{name}_NUM_THREADS"] = str(threads)
     settings.pop("ONEDNN_DEFAULT_FPMATH_MODE", None)  # would let oneDNN compute in bfloat16

@@ -18,11 +18,12 @@ import subprocess
 import sys
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, group, marks
+from xbench.bench import Case, XBenchError, death, group, marks
 from xbench.bench.variables import environment
 
 JOB_FILES = (
@@ -30,7 +31,6 @@ JOB_FILES = (
     *("training", "export", "trajectory", "bisect", "inspect"),
 )
 PR_SET_PDEATHSIG = 1
-TAIL = 400  # bytes of a worker's log that may become a message
 
 
 class WorkerFailure(Exception):
@@ -72,7 +72,7 @@ class Worker:
         self._mark, self.marks, self.late_s = uuid.uuid4().hex, list[float](), 0.0
         numbers = map(str, (requests, answers, threads, os.getpid()))
         command = [python, "-P", "-m", "xbench.bench.worker", *numbers]
-        variables = environment(device, threads) | {group.VARIABLE: self._mark}
+        variables = environment(device, threads, log.parent) | {group.VARIABLE: self._mark}
         variables |= {"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}
         with log.open("wb") as chatter:
             started = _starter(os.getpid()).submit(
@@ -85,9 +85,14 @@ class Worker:
                 env=variables,
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends the worker
             )
-            self.process: subprocess.Popen[bytes] = started.result()
+            try:
+                self.process: subprocess.Popen[bytes] = started.result()
+            except BaseException:  # interrupted, or there is no such interpreter
+                started.add_done_callback(_abandoned(requests, answers, self._requests, self._answers))
+                raise
         os.close(requests)
         os.close(answers)
+        self._ended, self._oom_kills = _end_of(self.process.pid), death.oom_kills()
         ALIVE.add(self)
 
     def call(self, job: str, timeout: float, **arguments: Any) -> Any:
@@ -113,6 +118,7 @@ class Worker:
         if "error" in answer:
             self.stop()
             raise WorkerFailure(answer["status"], answer["error"], answer.get("operators"))
+        self._oom_kills = death.oom_kills()
         return answer["result"]
 
     def _read(self, timeout: float) -> dict[str, Any]:
@@ -120,10 +126,12 @@ class Worker:
         while self._is_mark() or b"\n" not in self._buffer:
             if b"\n" in self._buffer:
                 continue
-            ready, _, _ = select.select([self._answers], [], [], max(end - time.monotonic(), 0))
+            ready, _, _ = select.select([self._answers, *self._ended], [], [], max(end - time.monotonic(), 0))
             if not ready:
                 raise TimeoutError
-            data = os.read(self._answers, 1 << 20)
+            if self._answers not in ready:  # it is dead, and what it has started may hold the pipe
+                ready, _, _ = select.select([self._answers], [], [], 0)
+            data = os.read(self._answers, 1 << 20) if ready else b""
             if not data:
                 raise EOFError
             self._buffer += data
@@ -156,21 +164,9 @@ class Worker:
             code = self.process.wait(10)
         except subprocess.TimeoutExpired:
             code = 0
-        words = self._last_words()
+        words = death.last_words(self.log)
         self.stop()
-        if code == -signal.SIGKILL:
-            return WorkerFailure("OOM", "out of memory: the system killed the worker")
-        if any(sign in words for sign in OUT_OF_MEMORY):
-            return WorkerFailure("OOM", f"out of memory: {words}")
-        reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        return WorkerFailure("CRASH", f"the worker ended with {reason}{': ' if words else ''}{words}")
-
-    def _last_words(self) -> str:
-        with self.log.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(file.tell() - TAIL, 0))
-            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-        return "".join(c for c in lines[-1] if c.isprintable())[:200] if lines else ""
+        return WorkerFailure(*death.cause(code, words, self._oom_kills))
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -189,15 +185,33 @@ class Worker:
         ALIVE.discard(self)
         self.kill()
         self.process.wait()
-        os.close(self._requests)
-        os.close(self._answers)
+        for end in (self._requests, self._answers, *self._ended):
+            os.close(end)
 
     def _signal(self, number: int) -> None:
         """Reaches the worker and everything it started, in whatever session that is."""
         group.send(self.process.pid, number, self._mark, self.process.poll() is not None)
 
 
-OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "Out of memory", "Cannot allocate memory", "OutOfMemory")
+def _end_of(process: int) -> tuple[int, ...]:
+    """A descriptor that can be read when the process has ended, where the system has such."""
+    try:
+        return (os.pidfd_open(process),)
+    except (AttributeError, OSError):
+        return ()
+
+
+def _abandoned(*ends: int) -> Callable[["Future[subprocess.Popen[bytes]]"], None]:
+    """What is done with a worker that nobody waits for any more when it is started."""
+
+    def end(started: "Future[subprocess.Popen[bytes]]") -> None:
+        for each in ends:
+            os.close(each)
+        if not started.cancelled() and not started.exception():
+            os.killpg(started.result().pid, signal.SIGKILL)
+            started.result().wait()
+
+    return end
 
 
 def worker_of(case: Case, log: Path) -> Worker:
@@ -221,8 +235,8 @@ def main(requests: int, answers: int, threads: int, parent: int) -> None:
     _limit(threads)
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
-            request = json.loads(line)
-            answer = _answer(_job(request["job"]), request["arguments"])
+            request, oom_kills = json.loads(line), death.oom_kills()
+            answer = _answer(_job(request["job"]), request["arguments"], oom_kills)
             _write_all(answers, json.dumps(answer).encode() + b"\n")
 
 
@@ -237,10 +251,10 @@ def _job(name: str) -> Any:
     raise KeyError(name)
 
 
-def _answer(job: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+def _answer(job: Any, arguments: dict[str, Any], oom_kills: int | None) -> dict[str, Any]:
     from xbench.converters import UnsupportedOps
     from xbench.parity.verdict import Changed
-    from xbench.runtimes import Unavailable
+    from xbench.runtimes import Killed, Unavailable
 
     try:
         return {"result": job(**arguments)}
@@ -250,6 +264,8 @@ def _answer(job: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"status": "UNSUPPORTED", "error": _line(error)}
     except Changed as error:
         return {"status": "FAIL", "error": _line(error)}
+    except Killed as error:
+        return dict(zip(("status", "error"), death.killed(_line(error), oom_kills), strict=True))
     except MemoryError as error:
         return {"status": "OOM", "error": f"out of memory: {_line(error)}"}
     except XBenchError as error:
@@ -259,7 +275,7 @@ def _answer(job: Any, arguments: dict[str, Any]) -> dict[str, Any]:
 
         traceback.print_exc()
         message = f"{type(error).__name__}: {_line(error)}"
-        return {"status": "OOM" if any(sign in message for sign in OUT_OF_MEMORY) else "CRASH", "error": message}
+        return {"status": "OOM" if any(sign in message for sign in death.OUT_OF_MEMORY) else "CRASH", "error": message}
 
 
 def _line(error: BaseException) -> str:

@@ -1,73 +1,45 @@
-"""The command line: one file a command. `main` turns every error a user can cause into one line and an exit code.
+"""The command line: one file a command, `_app.py` their table. `main` turns every error a user can cause into one line
+and an exit code.
 
 Exit codes: 0 all well; 1 a cell failed (FAIL, UNVERIFIED, OOM, TIMEOUT, CRASH) or two runtimes differ; 2 a wrong
-command or wrong input; 130 interrupted.
+command or wrong input; 130 interrupted, 143 ended by SIGTERM, 129 by the end of its terminal.
 """
 
 import sys
-
-import typer
+from typing import Any
 
 from xbench.bench import XBenchError
-from xbench.cli.bisect import bisect
-from xbench.cli.check import check
-from xbench.cli.compare import compare
-from xbench.cli.convert import convert
-from xbench.cli.doctor import doctor
-from xbench.cli.env import app as env_app
-from xbench.cli.import_ import import_
-from xbench.cli.inspect import inspect
-from xbench.cli.list import app as list_app
-from xbench.cli.load import load
-from xbench.cli.match import match
-from xbench.cli.phases import phases
-from xbench.cli.plugin import app as plugin_app
-from xbench.cli.profile import profile
-from xbench.cli.recommend import recommend
-from xbench.cli.report import report
-from xbench.cli.scale import scale
-from xbench.cli.show import show
-from xbench.cli.study import study
-from xbench.cli.time import time
-from xbench.cli.train import train
-
-INTERRUPTED = 130
-EPILOG = "Start with:  xbench doctor;  xbench convert && xbench time;  xbench show"
-
-app = typer.Typer(
-    no_args_is_help=True,
-    epilog=EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Is it the same network everywhere, and if it is, where does it run best? Networks are defined once in "
-    "PyTorch (or brought as ONNX files), converted to every runtime, proved equal to a float64 oracle, and only then "
-    "timed.",
-)
-COMMANDS = (
-    *(inspect, convert, check, match, time, phases, profile, load, train, scale, bisect, study, show, report),
-    *(recommend, compare, doctor),
-)
-for command in COMMANDS:
-    app.command(epilog=EPILOG if command is time else None)(command)
-app.command("import")(import_)
-app.add_typer(list_app, name="list")
-app.add_typer(plugin_app, name="plugin")
-app.add_typer(env_app, name="env")
+from xbench.cli._ending import INTERRUPTED, Ending
 
 
 def main() -> None:
-    """The console script."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ± shows a question mark
+    """The console script. Commands are imported when they can be interrupted in one line."""
+    ending = Ending()
     try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ± shows a question mark
+        from xbench.cli._app import app
+
         app()
     except XBenchError as error:
-        typer.echo(f"xbench: {error}", err=True)
+        print(f"xbench: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as end:  # typer turns the first into the second, with code 130
-        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
+        if isinstance(end, SystemExit) and not ending.asked and end.code != INTERRUPTED:
             raise
-        typer.echo("xbench: interrupted; what was measured is kept", err=True)
-        sys.exit(INTERRUPTED)
+        print(f"xbench: {ending.word}; what was measured is kept", file=sys.stderr)
+        sys.exit(ending.code)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    finally:
+        ending.over()
+
+
+def __getattr__(name: str) -> Any:
+    """`app`, for whoever runs commands in a process of their own."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from xbench.cli._app import app
+
+    return app

@@ -2,7 +2,6 @@
 
 import json
 import re
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from xbench.bench import XBenchError
 from xbench.cli import _choose as choose
+from xbench.cli._turn import turn
 
 Model = Annotated[
     str,
@@ -93,9 +93,9 @@ def _found(cases: list[Any], seed: int, timeout: float, out: Path | None) -> dic
     from xbench.cli._progress import Bar
 
     stem = re.sub(r"[^\w.-]", "_", "-".join([Path(cases[0].model).stem, *(case.runtime for case in cases)]))
-    with tempfile.TemporaryDirectory(prefix="xbench-bisect-") as place, Bar(1, "bisect") as bar:
+    with turn() as place, Bar(1, "bisect") as bar:
         bar.say(f"{cases[0].model}: export to ONNX")
-        report = bisect(cases, seed, timeout, out or Path("xbench-bisect", stem), Path(place), bar.say)
+        report = bisect(cases, seed, timeout, out or Path("xbench-bisect", stem), place, bar.say)
         bar.finish(title(report))
     return report
 

@@ -1,10 +1,8 @@
 """`xbench check`: is it the same network? Parity with the float64 oracle, without timing."""
 
 import json
-import tempfile
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +10,7 @@ import typer
 from xbench.bench import STEPS, Case
 from xbench.cli import _choose as choose
 from xbench.cli._format import GITHUB, JSON, TABLE, FormatWord, choose_format, summarise
+from xbench.cli._turn import turn
 
 StepCount = Annotated[
     int, typer.Option(help="Training steps of mode step: the loss of each and all weights behind them.", min=1)
@@ -72,8 +71,7 @@ def _check(cases: Sequence[Case], strict: bool, explain: bool, timeout: float) -
     from xbench.cli._progress import Bar
 
     broken: set[str] = set()
-    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as place, Bar(len(cases), "check") as bar:
-        logs = Path(place)
+    with turn() as logs, Bar(len(cases), "check") as bar:
         with closing(Exporter(logs)) as exporter:
             artifact_of = lambda name: choose.exported(exporter, name, broken)  # noqa: E731
             return checking.check(cases, artifact_of, exporter, timeout, logs, bar, strict, explain), broken

@@ -1,7 +1,6 @@
 """`xbench convert`: export networks to ONNX and make every runtime accept them."""
 
 import json
-import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from xbench.cli import _choose as choose
+from xbench.cli._turn import turn
 
 
 def convert(
@@ -70,8 +70,7 @@ def _convert(names: Sequence[str], plan: Any) -> tuple[list[dict[str, Any]], set
 
     broken: set[str] = set()
     total = len(names) * len(plan.runtimes)
-    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as place, Bar(total, "convert") as bar:
-        logs = Path(place)
+    with turn() as logs, Bar(total, "convert") as bar:
         with closing(Exporter(logs)) as exporter:
             artifact_of = lambda name: choose.exported(exporter, name, broken)  # noqa: E731
             refused = lambda name, error: choose.refuse(name, error, broken)  # noqa: E731

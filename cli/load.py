@@ -4,7 +4,6 @@ import difflib
 import json
 import math
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ import typer
 from xbench.bench import XBenchError
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
+from xbench.cli._turn import turn
 
 Model = Annotated[
     str,
@@ -86,8 +86,8 @@ def load(
     need_loadgen()
     choose.need_torch()
     store = open_store(out, FILE)
-    with tempfile.TemporaryDirectory(prefix="xbench-load-") as folder:
-        records = _load(names[0], targets, batch, cell, plan, store, Path(folder))
+    with turn(out) as folder:
+        records = _load(names[0], targets, batch, cell, plan, store, folder)
     _report(records, out / FILE, as_json)
     raise typer.Exit(int(any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)))
 

@@ -1,13 +1,13 @@
 """`xbench match`: is a network that somebody wrote the one whose name it bears?"""
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from xbench.cli import _choose as choose
+from xbench.cli._turn import turn
 
 
 def match(
@@ -39,8 +39,8 @@ def match(
     if inputs is None and ":" in port and not Path(port).exists():
         inputs = [f"{i.name}:{i.dtype}:{','.join(map(str, i.shape))}" for i in spec.inputs]
     (word,) = choose.choose_models([port], (), shape, inputs, None)
-    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
-        exporter = Exporter(Path(logs))
+    with turn() as logs:
+        exporter = Exporter(logs)
         try:
             with Bar(1, "match") as bar:
                 bar.say(f"{name}: export to ONNX")

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
+from xbench.cli._turn import turn
 
 Batch = Annotated[int | None, typer.Option(help="Batch size. Default: the model's.", min=1)]
 Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
@@ -57,8 +57,8 @@ def phases(
     choose.need_torch()
     store = open_store(out, FILE)
     cases = [Case(names[0], target, "step", own, **cell) for target in targets]
-    with tempfile.TemporaryDirectory(prefix="xbench-phases-") as logs:
-        records = _measure(cases, bool(runtime), rerun, Protocol(budget=budget, timeout=timeout), store, Path(logs))
+    with turn(out) as logs:
+        records = _measure(cases, bool(runtime), rerun, Protocol(budget=budget, timeout=timeout), store, logs)
     if not records:
         raise XBenchError(f"no installed runtime trains {names[0]}; with --runtime it is said why")
     if as_json:

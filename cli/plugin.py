@@ -1,15 +1,14 @@
 """`xbench plugin`: adapters of other distributions, and whether they may be trusted."""
 
 import json
-import tempfile
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from xbench.bench import XBenchError
 from xbench.cli import _choose as choose
+from xbench.cli._turn import turn
 
 GROUP = "xbench.runtimes"
 app = typer.Typer(
@@ -63,9 +62,9 @@ def test_plugin(
         raise XBenchError(f"one runtime at a time, not {', '.join(words)}")
     choose.need_torch()
     device, findings = choose.choose_device(device), []
-    with tempfile.TemporaryDirectory(prefix="xbench-kit-") as folder:
-        exporter = Exporter(Path(folder))
-        bench = Bench(words[0], device, threads, exporter, probes.write(Path(folder)), Path(folder), timeout)
+    with turn() as folder:
+        exporter = Exporter(folder)
+        bench = Bench(words[0], device, threads, exporter, probes.write(folder), folder, timeout)
         audited = len(kit.CHECKS) - len(kit.PROBES)
         try:
             with Bar(audited * len(kit.modes(words[0])) + len(kit.PROBES), f"test {words[0]}") as bar:

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
+from xbench.cli._turn import turn
 
 Batch = Annotated[int | None, typer.Option(help="Batch size. Default: the model's.", min=1)]
 Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
@@ -55,8 +55,8 @@ def profile(
     choose.need_torch()
     store = open_store(out, FILE)
     cases = [Case(names[0], target, "forward", own, **cell) for target in targets]
-    with tempfile.TemporaryDirectory(prefix="xbench-profile-") as logs:
-        records = _measure(cases, rerun, timeout, store, Path(logs))
+    with turn(out) as logs:
+        records = _measure(cases, rerun, timeout, store, logs)
     if as_json:
         typer.echo(json.dumps([json.loads(encode(record)) for record in records], indent=1))
     else:

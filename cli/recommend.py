@@ -1,7 +1,6 @@
 """`xbench recommend`: which runtime to deploy, how sure that is, and a folder that runs it."""
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 from xbench.bench import XBenchError
 from xbench.bench.results import FILE, FOLDER, StoreError, open_store, salvage
 from xbench.cli import _choose as choose
+from xbench.cli._turn import turn
 
 if TYPE_CHECKING:
     from xbench.bench.recommend.question import Question
@@ -243,10 +243,10 @@ def _measured(answer: "Answer", again: bool, out: Path, file: str, budget: float
     if not chosen:
         return False
     plan = Plan(seconds(answer, budget) if again else budget)
-    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs, Bar(len(chosen), "measure") as bar:
-        exporter = Exporter(Path(logs))
+    with turn(out) as logs, Bar(len(chosen), "measure") as bar:
+        exporter = Exporter(logs)
         try:
-            measure(chosen, answer.question, exporter, open_store(out, file), plan, Path(logs), bar)
+            measure(chosen, answer.question, exporter, open_store(out, file), plan, logs, bar)
         finally:
             exporter.close()
     return True
@@ -258,12 +258,12 @@ def _deployed(answer: "Answer", folder: Path) -> tuple[list[str] | None, XBenchE
     from xbench.bench.recommend.deployment import deploy
 
     record, model = answer.ranked[0].cell.record, answer.question.model
-    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
-        exporter = Exporter(Path(logs))
+    with turn() as logs:
+        exporter = Exporter(logs)
         try:
             choose.need_torch()
             choose.choose_models([model], ())
-            said = deploy(record, exporter.artifact(model), exporter, folder, Path(logs))
+            said = deploy(record, exporter.artifact(model), exporter, folder, logs)
             return [*said, f"deployed in {folder}: python {folder}/run.py"], None
         except XBenchError as error:
             return None, error

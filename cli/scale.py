@@ -2,7 +2,6 @@
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from xbench.bench import XBenchError
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
+from xbench.cli._turn import turn
 
 Model = Annotated[
     str,
@@ -76,8 +76,8 @@ def scale(
     targets = [name for name in choose.choose_runtimes(runtime) if runtime or not missing(name)]
     choose.need_torch()
     store = open_store(out, FILE)
-    with tempfile.TemporaryDirectory(prefix="xbench-scale-") as folder:
-        records = _scale(names[0], targets, cell, plan, rerun, store, Path(folder))
+    with turn(out) as folder:
+        records = _scale(names[0], targets, cell, plan, rerun, store, folder)
     _report(records, out, as_json)
     raise typer.Exit(int(any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)))
 

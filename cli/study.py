@@ -4,7 +4,6 @@ import difflib
 import json
 import shlex
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
+from xbench.cli._turn import turn
 from xbench.studies import RUNTIMES, SCALES, STUDIES
 
 Name = Annotated[
@@ -212,10 +212,10 @@ def _run(
     from xbench.cli._progress import Bar
 
     stores, records = running.stores(folder, found), []
-    with tempfile.TemporaryDirectory(prefix="xbench-study-") as logs:
-        exporter, broken = Exporter(Path(logs)), set[str]()
+    with turn(folder) as logs:
+        exporter, broken = Exporter(logs), set[str]()
         artifact_of = lambda model: choose.exported(exporter, model, broken)  # noqa: E731
-        told = (artifact_of, exporter, Path(logs))
+        told = (artifact_of, exporter, logs)
         with Bar(sum(task.records for task in tasks), f"study {found.name}") as bar:
             try:
                 for task in tasks:

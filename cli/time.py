@@ -1,6 +1,5 @@
 """`xbench time`: prove that it is the same network, then time it."""
 
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ from xbench.bench import TUNE_BUDGET
 from xbench.bench.results import FOLDER, open_store
 from xbench.cli import _choose as choose
 from xbench.cli._format import FORMATS, GITHUB, FormatWord, choose_format, give, summarise
+from xbench.cli._turn import turn
 
 Modes = Annotated[
     list[str] | None,
@@ -98,8 +98,8 @@ def time(
     choose.need_torch()
     store = open_store(out)
     protocol, again = Protocol(budget, target_ci, timeout, processes), "all" if rerun else "failed" if retry else "none"
-    with tempfile.TemporaryDirectory(prefix="xbench-logs-") as logs:
-        rows, broken = _time(cases, bool(mode), again, store, protocol, Path(logs))
+    with turn(out) as logs:
+        rows, broken = _time(cases, bool(mode), again, store, protocol, logs)
     if rows or not broken:
         _report(rows, out, form)
     raise typer.Exit(2 if broken else int(any(row["status"] in FAILED for row in rows)))

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 from statistics import fmean, median
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
+from xbench.cli._turn import turn
 
 Model = Annotated[
     str,
@@ -74,8 +74,8 @@ def train(
     choose.need_torch()
     store = open_store(out, FILE)
     order = {"epochs": epochs or SETS[name].epochs, "seed": seed, "dropout": dropout}
-    with tempfile.TemporaryDirectory(prefix="xbench-train-") as folder:
-        records = _train(names[0], targets, batch, cell, order, bool(runtime), timeout, store, Path(folder))
+    with turn(out) as folder:
+        records = _train(names[0], targets, batch, cell, order, bool(runtime), timeout, store, folder)
     _report(records, out, name, as_json)
     raise typer.Exit(int(any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)))
 

@@ -8,14 +8,14 @@ stays within `LIMITS["fp32"]`; TF32 and float16 keep 10 bits of a float32's 23, 
 """
 
 import math
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from xbench.converters import temporary
 
 LIMITS = {"fp32": 64.0, "tf32": 3000.0, "half": 2.0**17}
 # What a case may be off that is told to compute in less than float32; int8 by the share of a tensor, because its error
@@ -250,14 +250,8 @@ def classify(ratio: float) -> str:
 
 def join(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes an `.npz` beside its place and moves it there: a reader sees all of it or nothing."""
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".npz")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **dict(arrays))
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with temporary.file(path) as new, new.open("wb") as file:
+        np.savez(file, allow_pickle=False, **dict(arrays))
 
 
 def read(path: Path, names: str | tuple[str, ...] = "") -> dict[str, np.ndarray]:

@@ -23,11 +23,15 @@ import numpy as np
 from xbench.converters.artifact import Artifact
 from xbench.runtimes._rows import LAYOUTS, RUNTIMES, Lower, Row
 
-__all__ = ["LAYOUTS", "RUNTIMES", "Layer", "Lower", "Options", "Row", "Runtime", "Trainer", "Unavailable"]
+__all__ = ["LAYOUTS", "RUNTIMES", "Killed", "Layer", "Lower", "Options", "Row", "Runtime", "Trainer", "Unavailable"]
 
 
 class Unavailable(Exception):
     """What was asked for is not there: no such device, or a package built without it. One line, with the remedy."""
+
+
+class Killed(Exception):
+    """A process that a runtime has started ended by SIGKILL; the message says what it was, as in "the process of x"."""
 
 
 @dataclass(frozen=True)

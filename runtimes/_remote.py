@@ -20,7 +20,7 @@ import numpy as np
 
 from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import Options, Runtime, Trainer, Unavailable
+from xbench.runtimes import Killed, Options, Runtime, Trainer, Unavailable
 from xbench.runtimes._configuration import interpreter
 from xbench.runtimes._environments import find
 
@@ -65,6 +65,7 @@ class Host:
         Raises:
             NotImplementedError: the framework cannot do it.
             MemoryError, RuntimeError: it failed, or its process ended.
+            Killed: its process ended by SIGKILL.
         """
         freed = [self.freed.pop() for _ in range(len(self.freed))]
         arrays = [np.ascontiguousarray(array).reshape(np.shape(array)) for array in arrays]
@@ -100,7 +101,7 @@ class Host:
     def _death(self) -> Exception:
         code = self.process.wait(10)
         if code == -9:
-            return MemoryError(f"the system killed the process of {self.framework}")
+            return Killed(f"the process of {self.framework}")
         return RuntimeError(
             f"the process of {self.framework} ended with {'signal' if code < 0 else 'code'} {abs(code)}"
         )

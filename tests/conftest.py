@@ -15,6 +15,7 @@ LONG = (
     "test_runtimes.py",
     "test_real_models.py",
     "test_kill.py",
+    "test_kill_moments.py",
     "test_load.py",
 )
 OWN_CACHE = pytest.StashKey[str]()
@@ -23,6 +24,8 @@ OWN_CACHE = pytest.StashKey[str]()
 def pytest_configure(config):
     # A shell's background jobs are started deaf to Ctrl-C, and so would be all that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Tests run beside one another; that each says so on stderr is for a test of its own.
+    os.environ["XBENCH_SHARED"] = "1"
     # Set here and not in a fixture: pytest-xdist's workers inherit it, so the whole session exports each network once.
     if CACHE not in os.environ:
         config.stash[OWN_CACHE] = os.environ[CACHE] = tempfile.mkdtemp(prefix="xbench-tests-")

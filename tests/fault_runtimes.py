@@ -123,9 +123,19 @@ class Hoards(Answers):
 
 
 class Killed(Answers):
-    """Dies as one that the system's out-of-memory killer chose."""
+    """Dies as one that somebody killed."""
 
     def forward(self, *inputs):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KilledParent(Answers):
+    """Is killed while a child by fork goes on, which has the ends of its pipes."""
+
+    def forward(self, *inputs):
+        if os.fork() == 0:
+            time.sleep(300)
+            os._exit(0)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -243,6 +253,7 @@ FAKES = {
     "fault_babbles": Babbles,
     "fault_hoards": Hoards,
     "fault_killed": Killed,
+    "fault_killed_parent": KilledParent,
     "fault_infinite": Infinite,
     "fault_wrong_first": WrongFirst,
     "fault_wrong_second": WrongSecond,

@@ -255,7 +255,7 @@ def test_show_answers_with_rows_in_every_form(shell, lenet):
     passed, failed = rows
     assert (passed["status"], passed["class"], passed["ratio"]) == ("PASS", "fp32", 1)
     assert passed["low_s"] <= passed["median_s"] <= passed["high_s"]
-    assert (failed["status"], failed["median_s"], failed["ratio"]) == ("OOM", None, None)
+    assert (failed["status"], failed["median_s"], failed["ratio"]) == ("CRASH", None, None)
     header, *lines = shell.run("show", "--csv").stdout.splitlines()
     assert set(header.split(",")) >= ROW
     assert len(lines) == 2

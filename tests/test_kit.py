@@ -124,7 +124,7 @@ def test_a_cheat_is_told_on_the_command_line_and_gets_no_time(shell):
     [
         ("fault_lacks", None, "operators missing: Conv (2)"),
         ("fault_raises", False, "ValueError: the kernel is missing"),
-        ("fault_killed", False, "out of memory: the system killed the worker"),
+        ("fault_killed", False, "the worker was killed (signal SIGKILL), by whom is not known"),
         ("fault_hangs", False, "no answer to open_cell within 15 s"),
     ],
 )

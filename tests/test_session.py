@@ -41,7 +41,7 @@ def documented(heading_of_table: str) -> set[str]:
 
 def test_every_fault_is_recorded_and_the_others_are_timed(shell, lenet):
     faults = {
-        "fault_killed": ("OOM", "out of memory: the system killed the worker"),
+        "fault_killed": ("CRASH", "the worker was killed (signal SIGKILL), by whom is not known"),
         "fault_late_abort": ("CRASH", "the worker ended with signal SIGABRT"),
         "fault_late_hang": ("TIMEOUT", "no answer to block within 20 s"),
         "fault_late_wrong": ("FAIL", "while it was timed output/"),

@@ -22,6 +22,7 @@ from xbench.bench import SYNTHETIC, Case, XBenchError
 from xbench.bench.prepare import Exporter
 from xbench.bench.rivals import Rivals, Trial
 from xbench.bench.worker import WorkerFailure
+from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
 from xbench.parity import search
 from xbench.parity.verdict import REFERENCE
@@ -244,9 +245,9 @@ def _count(nodes: Sequence[int]) -> str:
 
 def first_wrong(exporter: Exporter, artifact: Artifact, case: Case, timeout: float) -> str | None:
     """The first tensor, in the order of the graph, that a runtime computes wrongly forward; or the node that fails."""
-    with tempfile.TemporaryDirectory(prefix="xbench-locate-") as place:
-        rivals = Rivals([case], timeout, Path(place))
+    with temporary.folder() as place:
+        rivals = Rivals([case], timeout, place)
         try:
-            return Bisection(exporter, artifact, rivals, case.batch, 0, Path(place), data=case.data).first_wrong()
+            return Bisection(exporter, artifact, rivals, case.batch, 0, place, data=case.data).first_wrong()
         finally:
             rivals.close()

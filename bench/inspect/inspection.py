@@ -6,7 +6,6 @@ its operator table, and one with an importer of its own is asked to read the gra
 nobody is to be asked. Nothing is computed by any of them.
 """
 
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +16,7 @@ from xbench.bench.machine import cpus
 from xbench.bench.prepare import FILE_TIMEOUT, Exporter
 from xbench.bench.source import Source, parse
 from xbench.bench.worker import Worker, WorkerFailure
-from xbench.converters import operators_of
+from xbench.converters import operators_of, temporary
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Row, table, version
 from xbench.runtimes import parse as parse_runtime
@@ -36,8 +35,7 @@ def inspect(word: str, runtimes: Sequence[str], batch: int | None, device: str, 
         XBenchError: the model cannot be read or exported.
     """
     source = parse(word)
-    with tempfile.TemporaryDirectory(prefix="xbench-inspect-") as place:
-        folder = Path(place)
+    with temporary.folder() as folder:
         file, artifact = _file(source, folder, say)
         say("read the graph")
         with ThreadPoolExecutor() as pool:

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from xbench.bench.recommend.script import Form, form, script
 from xbench.bench.schema import Record
 from xbench.bench.tuning import as_opened
 from xbench.bench.variables import MEMORY
+from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
 from xbench.parity.verdict import LIMITS, bounds, read, size_of
 
@@ -56,8 +56,8 @@ def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path,
     if record.get("artifact") != artifact.digest:
         raise XBenchError(f"{case.model} is not the model that was measured: measure it again, {record.get('command')}")
     try:
-        with tempfile.TemporaryDirectory(prefix=".xbench-", dir=folder.parent) as place:
-            made = _saved(case, artifact, exporter, how, Path(place), logs)
+        with temporary.folder(folder.parent, temporary.HIDDEN) as place:
+            made = _saved(case, artifact, exporter, how, place, logs)
             versions, said = _versions(record, how)
             allowed = _expected(case, artifact, exporter, made / "expected.npz")
             names = {"inputs": [item["name"] for item in artifact.info["inputs"]], "outputs": artifact.info["outputs"]}

@@ -1,0 +1,128 @@
+"""Temporary folders of ours: the one place that makes them, and that removes those whose owner was killed.
+
+`kill -9` leaves every temporary folder where it is. So each is locked by the process that made it (flock on the folder
+itself, which the kernel releases with the process), and has a name by which a later process knows it as ours; whoever
+makes a folder removes those beside it that nobody holds any more. What has another name, another owner or is a link is
+not touched, and neither is what cannot be locked. A lock tells of processes of this kernel alone; a folder that was
+made under another, by a machine that shares the file system or before this one was started again, has that in its name
+and must be a month old.
+"""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import os
+import platform
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+PREFIX = "xbench-"
+HIDDEN = f".{PREFIX}"  # where others look
+LIVE = "network_"  # what is in it is imported by a name of Python's
+OURS = re.compile(rf"(?:\.?{PREFIX}|{LIVE})([0-9a-f]{{8}})_[a-z0-9_]{{8}}")
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+OLD = 30 * 24 * 3600.0  # seconds
+ATTEMPTS = 100
+
+
+@contextlib.contextmanager
+def folder(parent: Path | None = None, prefix: str = PREFIX) -> Iterator[Path]:
+    """A new folder, in the system's place for them where no parent is given, for as long as it is open."""
+    place = Path(tempfile.gettempdir()) if parent is None else parent
+    sweep(place)
+    made, held = _made(place, prefix)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        os.close(held)  # and with it the lock
+
+
+@contextlib.contextmanager
+def file(path: Path) -> Iterator[Path]:
+    """Where to write what is to be the file `path`: it gets its name when all of it is there. Who reads it sees a whole
+    file or none."""
+    with folder(path.parent, HIDDEN) as place:
+        yield place / path.name
+        os.replace(place / path.name, path)
+
+
+def sweep(parent: Path) -> None:
+    """Removes the folders in `parent` that are ours and whose owner is dead; what cannot be removed stays."""
+    with contextlib.suppress(OSError), os.scandir(parent) as entries:
+        for name in [each.name for each in entries]:
+            if found := OURS.fullmatch(name):
+                with contextlib.suppress(OSError):
+                    _remove_dead(parent / name, found[1])
+
+
+def _made(parent: Path, prefix: str) -> tuple[Path, int]:
+    """A new folder and the descriptor that holds its lock. Between its making and its locking another process may take
+    it for one of the dead: then there is another."""
+    for _ in range(ATTEMPTS):
+        made = Path(tempfile.mkdtemp(prefix=f"{prefix}{kernel()}_", dir=parent))
+        try:
+            held = _opened(made)
+        except FileNotFoundError:
+            continue
+        try:
+            _lock(held)
+        except BlockingIOError:
+            os.close(held)
+            continue
+        except OSError:  # a file system without locks: nobody can take it for one of the dead either
+            return made, held
+        if _is(made, held):
+            return made, held
+        os.close(held)
+    raise OSError(f"{parent}: every temporary folder is removed at once by another process")
+
+
+def _remove_dead(place: Path, made_under: str) -> None:
+    """
+    Raises:
+        OSError: it is no folder, or its owner holds it, or it cannot be locked.
+    """
+    held = _opened(place)
+    try:
+        about = os.fstat(held)
+        if about.st_uid != os.geteuid() or (made_under != kernel() and time.time() - about.st_mtime < OLD):
+            return
+        _lock(held)
+        if _is(place, held):
+            shutil.rmtree(place, ignore_errors=True)
+    finally:
+        os.close(held)
+
+
+def _opened(place: Path) -> int:
+    return os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _lock(held: int) -> None:
+    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is(place: Path, held: int) -> bool:
+    """Whether the folder of that name is the one that is held."""
+    try:
+        now = os.stat(place, follow_symlinks=False)
+    except OSError:
+        return False
+    return stat.S_ISDIR(now.st_mode) and os.path.samestat(now, os.fstat(held))
+
+
+@functools.cache
+def kernel() -> str:
+    """Eight characters that tell the running kernel from others: locks are known within one."""
+    try:
+        word = BOOT.read_text().strip()
+    except OSError:
+        word = platform.node()
+    return hashlib.sha256(word.encode()).hexdigest()[:8]
