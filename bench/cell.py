@@ -10,7 +10,7 @@ import numpy as np
 
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate
-from xbench.runtimes import Runtime, Trainer
+from xbench.runtimes import Runtime, Trainer, _checked
 
 
 @dataclass
@@ -24,6 +24,7 @@ class Cell:
     references: list[dict[str, np.ndarray]]
     precision: str = "fp32"
     device: str = "cpu"
+    remote: bool = False  # whether the clock of another process counts
     paths: list[str] = field(default_factory=list)
     steps: list[Callable[[], object]] = field(default_factory=list)
     last: Any = None
@@ -58,16 +59,16 @@ def step_of(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Call
         cell.last = None
         step()
 
-    if getattr(cell.runtime, "remote", False):
+    if cell.remote:
         return lambda: _told(cell.runtime, alone)
-    return (lambda: cell.runtime.by_events(alone)) if plane == "device" else alone
+    return (lambda: _checked.by_events(cell.runtime, alone)) if plane == "device" else alone
 
 
 def _told(runtime: Runtime, step: Callable[[], object]) -> float:
     """The seconds of a step by the clock of the process that computes it: without the way there and back."""
-    before = runtime.clock()
+    before = _checked.clock(runtime)
     step()
-    return runtime.clock() - before
+    return _checked.clock(runtime) - before
 
 
 def _forward_step(cell: Cell, reference: Mapping[str, np.ndarray], plane: str) -> Callable[[], object]:

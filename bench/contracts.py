@@ -57,8 +57,8 @@ def judge(case: Case, facts: Facts) -> dict[str, Contract]:
 
 
 def broken(contracts: Mapping[str, Contract], fake: bool = False) -> str | None:
-    """What the first broken promise says of those that a time needs. The fakes that tests time at will may compute
-    before the clock: it is told."""
+    """What the first broken promise says of those that a time needs. The fake of our own that takes the time it is told
+    may compute before the clock: it is told."""
     asked = [name for name in REQUIRED if not (fake and name == "begins")]
     return next((contracts[name].says for name in asked if contracts[name].held is False), None)
 

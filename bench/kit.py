@@ -21,7 +21,7 @@ from xbench.bench.proof import outcome, prove
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import _configuration, parse, table
+from xbench.runtimes import _configuration, is_ours, parse, table
 
 CHECKS = {
     "result": "what it computes is the network: against float64, on two inputs, in every mode",
@@ -78,9 +78,10 @@ class Bench:
 
 
 def modes(runtime: str) -> list[str]:
-    """The modes that are asked of a runtime: all that it has and that do not take minutes to prepare."""
+    """The modes that are asked of a runtime: all that it has; of ours, those that do not take minutes to prepare."""
     row = table()[parse(runtime)[0]]
-    return [mode for mode in MODES if mode == "forward" or (row.autodiff and mode not in row.on_request)]
+    left_out = row.on_request if is_ours(runtime) else ()
+    return [mode for mode in MODES if mode == "forward" or (row.autodiff and mode not in left_out)]
 
 
 def examine(bench: Bench, say: Callable[[str], None]) -> Iterator[Finding]:
@@ -139,7 +140,8 @@ def _fault(bench: Bench, case: Case, artifact: Artifact, record: Record, random:
     """The name of a wrong result, and what is to be said of it beside the record's message."""
     parity = record["parity"]
     if not parity:
-        return "missing_output" if "outputs" in str(record["message"]) else "failed", ""
+        faults = {"outputs": "missing_output", "where the graph says": "wrong_type", "not an array": "wrong_type"}
+        return next((fault for words, fault in faults.items() if words in str(record["message"])), "failed"), ""
     if parity["class"] == "fp32":  # it broke down behind its proof
         return "failed", ""
     if parity["ratio"] is None:

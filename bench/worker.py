@@ -19,11 +19,14 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, cache
+from xbench.bench import Case, XBenchError, cache, protocol
+from xbench.bench.protocol import WorkerFailure
+from xbench.converters.printable import one_line
 
 JOB_FILES = (
     *("cell", "audit", "load", "cost", "phases", "layers", "scaling"),
@@ -39,14 +42,7 @@ MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30 if NEW else 2**25), "MALLOC_TRIM_T
 MEMORY |= {"MALLOC_ARENA_MAX": "1"}
 TAIL = 400  # bytes of a worker's log that may become a message
 
-
-class WorkerFailure(Exception):
-    """What became of a job that gave no result: a status of the store and one line."""
-
-    def __init__(self, status: str, message: str, operators: dict[str, int] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.operators = status, message, operators
-
+__all__ = ["Worker", "WorkerFailure", "worker_of"]
 
 # ***** the parent's half *****
 
@@ -75,7 +71,7 @@ class Worker:
     ) -> None:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
-        self.log, self._buffer, self._stopped = log, b"", False
+        self.log, self._stopped = log, False
         numbers = map(str, (requests, answers, threads, os.getpid()))
         command = [python, "-P", "-m", "xbench.bench.worker", *numbers]
         with log.open("wb") as chatter:
@@ -100,10 +96,11 @@ class Worker:
         Raises:
             WorkerFailure: the job raised, or the worker died, or `timeout` seconds passed.
         """
-        line = json.dumps({"job": job, "arguments": arguments}).encode() + b"\n"
+        reply = protocol.Reply(job, arguments)
         try:
-            _write_all(self._requests, line)
-            answer = self._read(timeout)
+            _write_all(self._requests, reply.request)
+            self._read(reply, timeout)
+            return reply.result()
         except (BrokenPipeError, EOFError):
             raise self._death() from None
         except TimeoutError:
@@ -112,38 +109,28 @@ class Worker:
         except BaseException:
             self.stop()
             raise
-        if "error" in answer:
-            self.stop()
-            raise WorkerFailure(answer["status"], answer["error"], answer.get("operators"))
-        return answer["result"]
 
-    def _read(self, timeout: float) -> dict[str, Any]:
-        end = time.monotonic() + timeout
-        while b"\n" not in self._buffer:
+    def _read(self, reply: protocol.Reply, timeout: float) -> None:
+        """Waits for a whole line."""
+        end, whole = time.monotonic() + timeout, False
+        while not whole:
             ready, _, _ = select.select([self._answers], [], [], max(end - time.monotonic(), 0))
             if not ready:
                 raise TimeoutError
             data = os.read(self._answers, 1 << 20)
             if not data:
                 raise EOFError
-            self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        try:
-            answer = json.loads(line)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict) or not ({"result", "error"} & set(answer)):
-            self.stop()
-            raise WorkerFailure("CRASH", "the worker's answer is not JSON of ours")
-        return answer
+            whole = reply.add(data)
 
     def _death(self) -> WorkerFailure:
         try:
             code = self.process.wait(10)
         except subprocess.TimeoutExpired:
-            code = 0
+            code = None
         words = self._last_words()
         self.stop()
+        if code is None:
+            return WorkerFailure("CRASH", "the worker closed its pipe, and goes on")
         if code == -signal.SIGKILL:
             return WorkerFailure("OOM", "out of memory: the system killed the worker")
         if any(sign in words for sign in OUT_OF_MEMORY):
@@ -226,11 +213,14 @@ def environment(device: str, threads: int) -> dict[str, str]:
 def main(requests: int, answers: int, threads: int, parent: int) -> None:
     die_with(parent)
     _limit(threads)
+    own = os.getpid()
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
             request = json.loads(line)
-            answer = _answer(_job(request["job"]), request["arguments"])
-            _write_all(answers, json.dumps(answer).encode() + b"\n")
+            answer = _answer(request["job"], request["arguments"])
+            if os.getpid() != own:  # an adapter has forked: one process answers
+                os._exit(0)
+            _write_all(answers, protocol.encoded(request["number"], answer))
 
 
 def _job(name: str) -> Any:
@@ -244,34 +234,36 @@ def _job(name: str) -> Any:
     raise KeyError(name)
 
 
-def _answer(job: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+def _answer(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What a job gave, or why it gave nothing: whatever is raised in a worker is of what it does, and no more than a
+    line. What ends a process on purpose ends it here, too."""
     from xbench.converters import UnsupportedOps
     from xbench.parity.verdict import Changed
     from xbench.runtimes import Unavailable
+    from xbench.runtimes._checked import BadAnswer, NoAnswer
 
     try:
-        return {"result": job(**arguments)}
+        return {"result": _job(name)(**arguments)}
     except UnsupportedOps as error:
-        return {"status": "UNSUPPORTED", "error": f"operators missing: {error}", "operators": error.operators}
+        return {"status": "UNSUPPORTED", "error": f"operators missing: {one_line(error)}", "operators": error.operators}
     except (NotImplementedError, Unavailable) as error:
-        return {"status": "UNSUPPORTED", "error": _line(error)}
-    except Changed as error:
-        return {"status": "FAIL", "error": _line(error)}
+        return {"status": "UNSUPPORTED", "error": one_line(error)}
+    except (Changed, NoAnswer) as error:
+        return {"status": "FAIL", "error": one_line(error)}
+    except BadAnswer as error:
+        return {"status": "CRASH", "error": one_line(error)}
     except MemoryError as error:
-        return {"status": "OOM", "error": f"out of memory: {_line(error)}"}
+        return {"status": "OOM", "error": f"out of memory: {one_line(error)}"}
     except XBenchError as error:
-        return {"status": "ERROR", "error": _line(error)}
-    except Exception as error:
-        import traceback
-
-        traceback.print_exc()
-        message = f"{type(error).__name__}: {_line(error)}"
+        return {"status": "ERROR", "error": one_line(error)}
+    except SystemExit:
+        raise
+    except BaseException as error:
+        with contextlib.suppress(BaseException):  # it asks the error for its text
+            traceback.print_exc()
+        name, text = one_line(type(error).__name__), one_line(error)
+        message = text if text == name else f"{name}: {text}"
         return {"status": "OOM" if any(sign in message for sign in OUT_OF_MEMORY) else "CRASH", "error": message}
-
-
-def _line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
 
 
 def die_with(parent: int) -> None:

@@ -5,6 +5,8 @@ command or wrong input; 130 interrupted.
 """
 
 import sys
+import warnings
+from typing import Any
 
 import typer
 
@@ -30,6 +32,7 @@ from xbench.cli.show import show
 from xbench.cli.study import study
 from xbench.cli.time import time
 from xbench.cli.train import train
+from xbench.runtimes._plugins import LeftOut
 
 INTERRUPTED = 130
 EPILOG = "Start with:  xbench doctor;  xbench convert && xbench time;  xbench show"
@@ -54,8 +57,20 @@ app.add_typer(plugin_app, name="plugin")
 app.add_typer(env_app, name="env")
 
 
+PLAIN = warnings.showwarning
+
+
+def _warned(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """A row that is left out is told as everything is that a user can mend: in a line of its own."""
+    if issubclass(category, LeftOut):
+        typer.echo(f"xbench: warning: {message}", err=True)
+    else:
+        PLAIN(message, category, *where, **more)
+
+
 def main() -> None:
     """The console script."""
+    warnings.showwarning = _warned
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ± shows a question mark
     try:

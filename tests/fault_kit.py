@@ -23,15 +23,18 @@ def install_faults(folder: Path) -> None:
     """Writes the third-party distribution `xbench-faults`, as pip would leave it in a site folder."""
     from cheats import CHEATS
     from fault_runtimes import FAKES
+    from strange_runtimes import EVERY, HONEST
 
     shutil.copy(TESTS / "fault_runtimes.py", folder / "xbench_faults.py")
     shutil.copy(TESTS / "cheats.py", folder / "xbench_cheats.py")
     shutil.copy(TESTS / "slow_trainer.py", folder / "xbench_slow.py")
+    shutil.copy(TESTS / "strange_runtimes.py", folder / "xbench_strange.py")
     facts = folder / "xbench_faults-0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: xbench-faults\nVersion: 0\n")
     points = "".join(f"{name} = xbench_faults:{name}\n" for name in FAKES)
     points += "".join(f"{name} = xbench_cheats:{name}\n" for name in CHEATS)
+    points += "".join(f"{name} = xbench_strange:{name}\n" for name in (HONEST, *(f"strange_{n}" for n in EVERY)))
     points += "slow_trainer = xbench_faults:slow_trainer\n"
     (facts / "entry_points.txt").write_text(f"[xbench.runtimes]\n{points}")
 
