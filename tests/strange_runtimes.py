@@ -50,7 +50,7 @@ def throws(method, make, calls=0):
     """The method raises from its call of that number on."""
 
     def spoil(ready):
-        plain, count = getattr(ready, method), iter(range(10**9))
+        plain, count = getattr(ready, method, None), iter(range(10**9))
 
         def call(*given, **more):
             if next(count) >= calls:
@@ -63,10 +63,12 @@ def throws(method, make, calls=0):
 
 
 def turned(method, change):
-    """The method returns what it should, changed."""
+    """The method returns what it should, changed; an adapter that has none of the name is left as it is."""
 
     def spoil(ready):
-        plain = getattr(ready, method)
+        plain = getattr(ready, method, None)
+        if plain is None:
+            return
         setattr(ready, method, lambda *given, **more: change(plain(*given, **more)))
 
     return spoil
