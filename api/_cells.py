@@ -11,7 +11,7 @@ from typing import Any
 from xbench import models as zoo
 from xbench.bench import GIVEN, XBenchError, checking, choose, conversion, lineup, live, results, suite, turn
 from xbench.bench.prepare import Exporter
-from xbench.bench.protocol import Protocol
+from xbench.bench.settings import Protocol
 from xbench.bench.source import with_options
 from xbench.bench.worker import WorkerFailure
 from xbench.converters.artifact import Artifact

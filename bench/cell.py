@@ -10,7 +10,7 @@ import numpy as np
 from xbench.bench.clock import now
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate
-from xbench.runtimes import Runtime, Trainer
+from xbench.runtimes import Runtime, Trainer, _checked
 
 
 @dataclass
@@ -37,6 +37,7 @@ class Cell:
     references: list[dict[str, np.ndarray]]
     precision: str = "fp32"
     device: str = "cpu"
+    remote: bool = False  # whether the clock of another process counts
     paths: list[str] = field(default_factory=list)
     plane: str = "resident"
     given: list[Any] = field(default_factory=list)
@@ -86,16 +87,16 @@ def step_of(cell: Cell, reference: Mapping[str, np.ndarray], given: Any = None) 
         cell.last = None
         step()
 
-    if getattr(cell.runtime, "remote", False):
+    if cell.remote:
         return lambda: _told(cell.runtime, alone)
-    return (lambda: cell.runtime.by_events(alone)) if cell.plane == "device" else alone
+    return (lambda: _checked.by_events(cell.runtime, alone)) if cell.plane == "device" else alone
 
 
 def _told(runtime: Runtime, step: Callable[[], object]) -> float:
     """The seconds of a step by the clock of the process that computes it: without the way there and back."""
-    before = runtime.clock()
+    before = _checked.clock(runtime)
     step()
-    return runtime.clock() - before
+    return _checked.clock(runtime) - before
 
 
 def _forward_of_host(cell: Cell, arrays: list[np.ndarray]) -> Callable[[], object]:

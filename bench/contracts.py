@@ -84,8 +84,8 @@ def judge(case: Case, facts: Facts) -> dict[str, Contract]:
 
 
 def broken(contracts: Mapping[str, Contract], fake: bool = False) -> str | None:
-    """What the first broken promise says of those that a time needs. The fakes that tests time at will may compute
-    before the clock, and take no time at all: it is told."""
+    """What the first broken promise says of those that a time needs. The fake of our own that takes the time it is
+    told may compute before the clock, and take no time at all."""
     asked = [name for name in REQUIRED if name in contracts and not (fake and name in FAKED)]
     return next((contracts[name].says for name in asked if contracts[name].held is False), None)
 

@@ -21,7 +21,7 @@ from xbench.bench.tuning import settled
 from xbench.bench.worker import Worker, WorkerFailure, worker_of
 from xbench.converters import UnsupportedOps, operators_of, temporary
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import parse, table, version
+from xbench.runtimes import is_ours, parse, table, version
 
 BROKEN = ("CRASH", "TIMEOUT", "OOM")  # what is no answer
 
@@ -140,7 +140,7 @@ def convert(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[s
 
 def _outcome(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[str, Any]:
     """Whether the runtime takes the model: looked up where the text runs in our own table, else tried in a worker."""
-    if own := table()[parse(runtime)[0]].operators:
+    if is_ours(runtime) and (own := table()[parse(runtime)[0]].operators):
         known = operators_of(own)
         missing = UnsupportedOps({name: n for name, n in artifact.operators.items() if name not in known})
         module = own == "torch" and artifact.info["origin"] == "zoo"  # PyTorch runs the module itself

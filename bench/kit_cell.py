@@ -126,7 +126,8 @@ def _fault(bench: Bench, case: Case, artifact: Artifact, record: Record, random:
     """The name of a wrong result, and what is to be said of it beside the record's message."""
     parity = record["parity"]
     if not parity:
-        return "missing_output" if "outputs" in str(record["message"]) else "failed", ""
+        faults = {"outputs": "missing_output", "where the graph says": "wrong_type", "not an array": "wrong_type"}
+        return next((fault for words, fault in faults.items() if words in str(record["message"])), "failed"), ""
     if parity["class"] == "fp32":  # it broke down behind its proof
         return "failed", ""
     if parity["ratio"] is None:

@@ -21,10 +21,10 @@ import numpy as np
 from xbench.bench import MODES, Case, digest, samples
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome
-from xbench.bench.protocol import Protocol
 from xbench.bench.record import Record, base, key
 from xbench.bench.rounds import Open, block, judged
 from xbench.bench.session import warmed
+from xbench.bench.settings import Protocol
 from xbench.bench.timed import Judge
 from xbench.bench.worker import WorkerFailure
 from xbench.converters.artifact import Artifact

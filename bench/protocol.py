@@ -1,38 +1,93 @@
-"""How long and how exactly a comparison times."""
+"""The lines between a worker and its parent, one JSON object each way, read without trust.
 
-from dataclasses import dataclass
+A request has a number that nobody can guess, and its answer has the same. An adapter runs in the worker's process and
+can write to every file that is open there; what it writes is then taken for no answer, and its cell alone is lost. That
+is no defence against one that looks for the number in the worker's memory: it could replace the worker's clock, too.
+"""
+
+import json
+import secrets
+import time
+from typing import Any
+
+from xbench.bench import marks
+from xbench.bench.answers import ANSWERS, OPERATORS, problem, too_deep
+from xbench.converters.printable import one_line
+
+MOST = 2**27  # bytes of an answer
+STATUSES = ("FAIL", "UNSUPPORTED", "OOM", "CRASH", "ERROR")
+FOREIGN = "what its worker sent is no answer of ours: something else wrote to its pipe"
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """How long and how exactly to time: `budget` is the seconds of sampling a cell, over all its `processes`, and at
-    most as many of warming up; `target` is the half width of the interval over the median."""
+class WorkerFailure(Exception):
+    """What became of a job that gave no result: a status of the store and one line."""
 
-    budget: float = 2.0
-    target: float = 0.02
-    timeout: float = 600.0
-    processes: int = 1
-    blocks: int = 6
-    max_samples: int = 200
-    memory: int = 3 * 2**30
+    def __init__(self, status: str, message: str, operators: dict[str, int] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.operators = status, message, operators
 
-    @property
-    def block(self) -> float:
-        return self.budget / 15
 
-    @property
-    def audit(self) -> float:
-        return self.budget / 15
+class Reply:
+    """The request of a job, and what arrives in answer to it: `marks` are when its marks came, by this process's
+    clock."""
 
-    @property
-    def words(self) -> str:
-        """The options of `xbench time` that say the same, those that are usual left out."""
-        told = {"--budget": self.budget, "--target-ci": self.target, "--processes": self.processes}
-        usual = Protocol()
-        kept = zip(told.items(), (usual.budget, usual.target, usual.processes), strict=True)
-        return "".join(f" {name} {value:g}" for (name, value), same in kept if value != same)
+    def __init__(self, job: str, arguments: dict[str, Any], before: bytes = b"") -> None:
+        self.job, self.number, self._bytes = job, secrets.token_hex(8), bytearray(before)
+        self.marks: list[float] = []
+        self.request = json.dumps({"job": job, "number": self.number, "arguments": arguments}).encode() + b"\n"
 
-    @property
-    def min_blocks(self) -> int:
-        """The blocks that a process gives at least."""
-        return max(3, -(-self.blocks // self.processes))
+    def add(self, data: bytes) -> bool:
+        """Takes what has arrived; returns whether that is the whole line.
+
+        Raises:
+            WorkerFailure: no answer is so long.
+        """
+        self._bytes += data
+        while self._bytes.startswith(marks.LINE):
+            del self._bytes[: len(marks.LINE)]
+            self.marks.append(time.monotonic())
+        if len(self._bytes) > MOST:
+            raise WorkerFailure("CRASH", f"the answer to {self.job} is longer than {MOST >> 20} MiB")
+        return b"\n" in self._bytes
+
+    def result(self) -> Any:
+        """What the job gave.
+
+        Raises:
+            WorkerFailure: it failed, or what arrived is no answer to this request, and to no other either.
+        """
+        line, _, rest = self._bytes.partition(b"\n")
+        answer = _parsed(bytes(line))
+        if rest or answer.get("number") != self.number:
+            raise WorkerFailure("CRASH", FOREIGN)
+        if "error" in answer:
+            raise _failure(answer)
+        found = answer.get("result")
+        wrong = problem(ANSWERS[self.job], found) if self.job in ANSWERS else None
+        if wrong:
+            raise WorkerFailure("CRASH", one_line(f"the answer to {self.job} is none: {wrong}"))
+        return found
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        answer = None
+    return answer if isinstance(answer, dict) and not too_deep(answer) else {}
+
+
+def _failure(answer: dict[str, Any]) -> WorkerFailure:
+    """The failure that an answer tells of."""
+    status, operators = answer.get("status"), answer.get("operators")
+    kept = operators if problem(OPERATORS, operators) is None else None
+    return WorkerFailure(status if status in STATUSES else "CRASH", one_line(answer["error"]), kept)
+
+
+def encoded(number: str, answer: dict[str, Any]) -> bytes:
+    """The line of an answer; of one that is no JSON, a line that says so."""
+    try:
+        line = json.dumps({"number": number, **answer})
+    except (TypeError, ValueError, RecursionError) as error:
+        line = json.dumps({"number": number, "status": "CRASH", "error": f"no answer: {one_line(error)}"})
+    return line.encode() + b"\n"

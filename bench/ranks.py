@@ -6,7 +6,6 @@ job is asked of all at once, because they meet in it. The first that dies, fails
 """
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -19,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from xbench.bench import death, machine, worker
+from xbench.bench.protocol import Reply, WorkerFailure
 from xbench.bench.variables import environment
-from xbench.bench.worker import WorkerFailure
 from xbench.converters import temporary
 from xbench.runtimes import distributed
 
@@ -39,7 +38,7 @@ class Group:
             WorkerFailure: one ended or kept silent instead.
         """
         self.count, self.log, self._stopped, self._oom_kills = count, log, False, death.oom_kills()
-        self._buffers = dict.fromkeys(range(count), b"")
+        self._replies: dict[int, Reply] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
         self._ports = distributed.reserved(count)
         self._stack = contextlib.ExitStack()
@@ -91,21 +90,22 @@ class Group:
         """The same with arguments of their own."""
         try:
             for rank, told in enumerate(arguments):
-                self._send(rank, {"job": job, "arguments": told})
+                self._send(rank, Reply(job, told))
             return self._answers(job, timeout)
         except BaseException:
             self.stop()
             raise
 
-    def _send(self, rank: int, request: dict[str, Any]) -> None:
+    def _send(self, rank: int, reply: Reply) -> None:
+        self._replies[rank] = reply
         try:
-            self._links[rank].sendall(json.dumps(request).encode() + b"\n")
+            self._links[rank].sendall(reply.request)
         except OSError:
             raise self._death(rank) from None
 
     def _answers(self, job: str, timeout: float) -> list[Any]:
         end = time.monotonic() + timeout
-        found: dict[int, dict[str, Any]] = {}
+        found: dict[int, Any] = {}
         failure: WorkerFailure | None = None
         while len(found) < self.count:
             waiting = {link: rank for rank, link in self._links.items() if rank not in found}
@@ -116,33 +116,32 @@ class Group:
                 raise failure or WorkerFailure("TIMEOUT", words)
             for link in ready:
                 rank = waiting[link]
-                answer = self._read(rank)
-                if answer is None:
+                if not self._read(rank):
                     continue
-                found[rank] = answer
-                if "error" in answer and failure is None:
-                    told = answer["error"] if self.count == 1 else f"worker {rank} of {self.count}: {answer['error']}"
-                    failure = WorkerFailure(answer["status"], told, answer.get("operators"))
+                try:
+                    found[rank] = self._replies[rank].result()
+                except WorkerFailure as raised:
+                    found[rank] = None
+                    failure = failure or self._of(rank, raised)
                     end = min(end, time.monotonic() + GRACE)
         if failure:
             raise failure
-        return [found[rank]["result"] for rank in range(self.count)]
+        return [found[rank] for rank in range(self.count)]
 
-    def _read(self, rank: int) -> dict[str, Any] | None:
-        """The answer of a worker, None where the line has not ended."""
+    def _of(self, rank: int, failure: WorkerFailure) -> WorkerFailure:
+        """A failure that says which worker's it is."""
+        words = failure.message if self.count == 1 else f"worker {rank} of {self.count}: {failure.message}"
+        return WorkerFailure(failure.status, words, failure.operators)
+
+    def _read(self, rank: int) -> bool:
+        """Reads of a worker's answer what has arrived; whether that is all of it."""
         try:
             data = self._links[rank].recv(1 << 20)
         except OSError:
             data = b""
         if not data:
             raise self._death(rank)
-        self._buffers[rank] += data
-        line, newline, rest = self._buffers[rank].partition(b"\n")
-        if not newline:
-            return None
-        self._buffers[rank] = rest
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return self._replies[rank].add(data)
 
     def _death(self, rank: int) -> WorkerFailure:
         words = death.last_words(log_of(self.log, rank))

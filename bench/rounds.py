@@ -9,8 +9,8 @@ import numpy as np
 
 from xbench.bench import Case, contracts, cost, health
 from xbench.bench.proof import outcome
-from xbench.bench.protocol import Protocol
 from xbench.bench.record import Record
+from xbench.bench.settings import Protocol
 from xbench.bench.statistics import median_interval, relative_half_width
 from xbench.bench.timed import Judge, Looks, State, contracts_of
 from xbench.bench.watch import Watch

@@ -9,9 +9,9 @@ from typing import Any
 from xbench.bench import Case, session
 from xbench.bench.choose import batch_of
 from xbench.bench.prepare import Exporter
-from xbench.bench.protocol import Protocol
 from xbench.bench.record import Record, expected, key
 from xbench.bench.results import Store, latest
+from xbench.bench.settings import Protocol
 from xbench.converters.artifact import Artifact
 
 FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")

@@ -17,14 +17,17 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, death, group, marks
+from xbench.bench import Case, XBenchError, death, group, marks, protocol
+from xbench.bench.protocol import WorkerFailure
 from xbench.bench.variables import environment
+from xbench.converters.printable import one_line
 
 JOB_FILES = (
     *("cell", "block", "pace", "audit", "load", "cost", "phases", "layers", "scaling"),
@@ -33,12 +36,7 @@ JOB_FILES = (
 PR_SET_PDEATHSIG = 1
 
 
-class WorkerFailure(Exception):
-    """What became of a job that gave no result: a status of the store and one line."""
-
-    def __init__(self, status: str, message: str, operators: dict[str, int] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.operators = status, message, operators
+__all__ = ["Worker", "WorkerFailure", "worker_of"]
 
 
 # ***** the parent's half *****
@@ -68,7 +66,7 @@ class Worker:
     ) -> None:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
-        self.log, self._buffer, self._stopped = log, b"", False
+        self.log, self._stopped = log, False
         self._mark, self.marks, self.late_s = uuid.uuid4().hex, list[float](), 0.0
         numbers = map(str, (requests, answers, threads, os.getpid()))
         command = [python, "-P", "-m", "xbench.bench.worker", *numbers]
@@ -101,12 +99,13 @@ class Worker:
         Raises:
             WorkerFailure: the job raised, or the worker died, or `timeout` seconds passed.
         """
-        line = json.dumps({"job": job, "arguments": arguments}).encode() + b"\n"
-        self.marks, waited = [], group.kept_waiting()
+        reply, waited = protocol.Reply(job, arguments), group.kept_waiting()
         try:
-            _write_all(self._requests, line)
-            answer = self._read(timeout)
-            self.late_s = group.kept_waiting() - waited
+            _write_all(self._requests, reply.request)
+            self._read(reply, timeout)
+            self.marks, self.late_s = reply.marks, group.kept_waiting() - waited
+            self._oom_kills = death.oom_kills()
+            return reply.result()
         except (BrokenPipeError, EOFError):
             raise self._death() from None
         except TimeoutError:
@@ -115,17 +114,11 @@ class Worker:
         except BaseException:
             self.stop()
             raise
-        if "error" in answer:
-            self.stop()
-            raise WorkerFailure(answer["status"], answer["error"], answer.get("operators"))
-        self._oom_kills = death.oom_kills()
-        return answer["result"]
 
-    def _read(self, timeout: float) -> dict[str, Any]:
-        end = time.monotonic() + timeout
-        while self._is_mark() or b"\n" not in self._buffer:
-            if b"\n" in self._buffer:
-                continue
+    def _read(self, reply: protocol.Reply, timeout: float) -> None:
+        """Waits for a whole line."""
+        end, whole = time.monotonic() + timeout, False
+        while not whole:
             ready, _, _ = select.select([self._answers, *self._ended], [], [], max(end - time.monotonic(), 0))
             if not ready:
                 raise TimeoutError
@@ -134,24 +127,7 @@ class Worker:
             data = os.read(self._answers, 1 << 20) if ready else b""
             if not data:
                 raise EOFError
-            self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        try:
-            answer = json.loads(line)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict) or not ({"result", "error"} & set(answer)):
-            self.stop()
-            raise WorkerFailure("CRASH", "the worker's answer is not JSON of ours")
-        return answer
-
-    def _is_mark(self) -> bool:
-        """Notes a mark that has come, which is no answer."""
-        if not self._buffer.startswith(marks.LINE):
-            return False
-        self._buffer = self._buffer.removeprefix(marks.LINE)
-        self.marks.append(time.monotonic())
-        return True
+            whole = reply.add(data)
 
     @property
     def passed(self) -> dict[str, float]:
@@ -163,7 +139,8 @@ class Worker:
         try:
             code = self.process.wait(10)
         except subprocess.TimeoutExpired:
-            code = 0
+            self.stop()
+            return WorkerFailure("CRASH", "the worker closed its pipe, and goes on")
         words = death.last_words(self.log)
         self.stop()
         return WorkerFailure(*death.cause(code, words, self._oom_kills))
@@ -233,11 +210,14 @@ def main(requests: int, answers: int, threads: int, parent: int) -> None:
     die_with(parent)
     group.adopt()
     _limit(threads)
+    own = os.getpid()
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
             request, oom_kills = json.loads(line), death.oom_kills()
-            answer = _answer(_job(request["job"]), request["arguments"], oom_kills)
-            _write_all(answers, json.dumps(answer).encode() + b"\n")
+            answer = _answer(request["job"], request["arguments"], oom_kills)
+            if os.getpid() != own:  # an adapter has forked: one process answers
+                os._exit(0)
+            _write_all(answers, protocol.encoded(request["number"], answer))
 
 
 def _job(name: str) -> Any:
@@ -251,36 +231,38 @@ def _job(name: str) -> Any:
     raise KeyError(name)
 
 
-def _answer(job: Any, arguments: dict[str, Any], oom_kills: int | None) -> dict[str, Any]:
+def _answer(name: str, arguments: dict[str, Any], oom_kills: int | None) -> dict[str, Any]:
+    """What a job gave, or why it gave nothing: whatever is raised in a worker is of what it does, and no more than a
+    line. What ends a process on purpose ends it here, too."""
     from xbench.converters import UnsupportedOps
     from xbench.parity.verdict import Changed
     from xbench.runtimes import Killed, Unavailable
+    from xbench.runtimes._checked import BadAnswer, NoAnswer
 
     try:
-        return {"result": job(**arguments)}
+        return {"result": _job(name)(**arguments)}
     except UnsupportedOps as error:
-        return {"status": "UNSUPPORTED", "error": f"operators missing: {error}", "operators": error.operators}
+        return {"status": "UNSUPPORTED", "error": f"operators missing: {one_line(error)}", "operators": error.operators}
     except (NotImplementedError, Unavailable) as error:
-        return {"status": "UNSUPPORTED", "error": _line(error)}
-    except Changed as error:
-        return {"status": "FAIL", "error": _line(error)}
+        return {"status": "UNSUPPORTED", "error": one_line(error)}
+    except (Changed, NoAnswer) as error:
+        return {"status": "FAIL", "error": one_line(error)}
+    except BadAnswer as error:
+        return {"status": "CRASH", "error": one_line(error)}
     except Killed as error:
-        return dict(zip(("status", "error"), death.killed(_line(error), oom_kills), strict=True))
+        return dict(zip(("status", "error"), death.killed(one_line(error), oom_kills), strict=True))
     except MemoryError as error:
-        return {"status": "OOM", "error": f"out of memory: {_line(error)}"}
+        return {"status": "OOM", "error": f"out of memory: {one_line(error)}"}
     except XBenchError as error:
-        return {"status": "ERROR", "error": _line(error)}
-    except Exception as error:
-        import traceback
-
-        traceback.print_exc()
-        message = f"{type(error).__name__}: {_line(error)}"
+        return {"status": "ERROR", "error": one_line(error)}
+    except SystemExit:
+        raise
+    except BaseException as error:
+        with contextlib.suppress(BaseException):  # it asks the error for its text
+            traceback.print_exc()
+        name, text = one_line(type(error).__name__), one_line(error)
+        message = text if text == name else f"{name}: {text}"
         return {"status": "OOM" if any(sign in message for sign in death.OUT_OF_MEMORY) else "CRASH", "error": message}
-
-
-def _line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
 
 
 def die_with(parent: int) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from xbench.runtimes import Row, Runtime, load
-from xbench.runtimes.null import Null
 
 
 class Slowed:
@@ -37,19 +36,22 @@ class Slowed:
         return result
 
 
-class Drifting(Null):
+class Drifting(Slowed):
     """`drifting:seconds=0.002,share=0.2,begin=T,length=S`: takes the time it is told, which grows by the share within S
-    seconds from the moment T of the system's clock on."""
+    seconds from the moment T of the system's clock on. ONNX Runtime computes meanwhile."""
 
     def __init__(self, artifact: Any, options: Any) -> None:
-        super().__init__(artifact, options)
-        self.told = self.seconds
-        self.share, self.begin, self.length = (float(options.extra[name]) for name in ("share", "begin", "length"))
+        extra = {"of": "onnxruntime", "share": options.extra["share"]}
+        super().__init__(artifact, dataclasses.replace(options, extra=extra))
+        self.seconds, self.begin, self.length = (float(options.extra[name]) for name in ("seconds", "begin", "length"))
 
     def forward(self, *inputs: Any) -> Any:
-        grown = min(max((time.time() - self.begin) / self.length, 0.0), 1.0)
-        self.seconds = self.told * (1 + self.share * grown)
-        return super().forward(*inputs)
+        start, grown = time.perf_counter(), min(max((time.time() - self.begin) / self.length, 0.0), 1.0)
+        result = self.inner.forward(*inputs)
+        end = start + self.seconds * (1 + self.share * grown)
+        while time.perf_counter() < end:
+            pass
+        return result
 
 
 slowed = Row("xbench_plants:Slowed", ("onnx",), "torch")

@@ -6,15 +6,27 @@ command or wrong input; 130 interrupted, 143 ended by SIGTERM, 129 by the end of
 """
 
 import sys
+import warnings
 from typing import Any
 
 from xbench.bench import XBenchError
 from xbench.cli._ending import INTERRUPTED, Ending
 
+PLAIN = warnings.showwarning
+
+
+def _warned(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """A row that is left out is told as everything is that a user can mend: in a line of its own."""
+    if category.__name__ == "LeftOut":  # of runtimes/_plugins.py, which nobody need import to be told
+        print(f"xbench: warning: {message}", file=sys.stderr)
+    else:
+        PLAIN(message, category, *where, **more)
+
 
 def main() -> None:
     """The console script. Commands are imported when they can be interrupted in one line."""
     ending = Ending()
+    warnings.showwarning = _warned
     try:
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ± shows a question mark

@@ -45,8 +45,8 @@ def phases(
     """
     from xbench.bench import Case, XBenchError
     from xbench.bench.phases import FILE
-    from xbench.bench.protocol import Protocol
     from xbench.bench.results import encode, open_store
+    from xbench.bench.settings import Protocol
 
     names = choose.choose_models([model], (), shape, inputs, optimizer)
     if len(names) > 1:

@@ -23,13 +23,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects
 @app.command("list")
 def list_plugins(as_json: Json = False) -> None:
     """The runtimes that installed packages add through the entry-point group xbench.runtimes."""
-    from importlib import metadata
+    from xbench.converters.printable import one_line
+    from xbench.runtimes._plugins import points
 
-    found = [
+    words = (
         {"runtime": point.name, "package": point.dist.name, "version": point.dist.version, "entry": point.value}
-        for point in metadata.entry_points(group=GROUP)
+        for point in points()
         if point.dist
-    ]
+    )
+    found = [{name: one_line(word) for name, word in each.items()} for each in words]
     if as_json:
         typer.echo(json.dumps(found, indent=1))
     elif not found:

@@ -106,7 +106,7 @@ def _setting(
     Raises:
         XBenchError: a word that means nothing.
     """
-    from xbench.bench.protocol import Protocol
+    from xbench.bench.settings import Protocol
     from xbench.bench.study import Setting
 
     _known("--scale", scale, SCALES)

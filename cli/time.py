@@ -85,7 +85,7 @@ def time(
     blocks. A cell that is recorded already is not timed again. Exit code 1 when a cell failed.
     """
     from xbench import models
-    from xbench.bench.protocol import Protocol
+    from xbench.bench.settings import Protocol
     from xbench.bench.suite import FAILED, cells
 
     form = choose_format(format_, {"json": as_json}, FORMATS[:-1])

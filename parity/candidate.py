@@ -6,8 +6,9 @@ import numpy as np
 
 from xbench import models
 from xbench.converters.artifact import Artifact
-from xbench.parity.verdict import OPTIMIZER, Changed, loss_by_step, steps_of
-from xbench.runtimes import Runtime, Trainer
+from xbench.parity import element_types
+from xbench.parity.verdict import OPTIMIZER, Changed, Verdict, judge, loss_by_step, steps_of
+from xbench.runtimes import Runtime, Trainer, _checked
 
 
 def inputs_of(reference: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -34,6 +35,16 @@ def named(artifact: Artifact, values: Sequence[np.ndarray]) -> dict[str, np.ndar
     return {f"output/{name}": value for name, value in zip(names, values, strict=True)}
 
 
+def judged(given: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray], asked: str = "fp32") -> Verdict:
+    """The verdict on what a runtime gave.
+
+    Raises:
+        Changed: a tensor is of another type than the graph says.
+    """
+    element_types.refuse_others(given, reference, asked)
+    return judge(given, reference, asked)
+
+
 def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Outputs, or loss and gradients, or the losses of as many steps as the reference has, and weights and optimizer
     state behind them; leaves the runtime as it was."""
@@ -41,20 +52,20 @@ def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str,
     if mode == "forward":
         result = runtime.forward(*inputs)
         runtime.wait(result)
-        return named(artifact, runtime.get(result))
+        return named(artifact, _checked.outputs(runtime, result))
     assert isinstance(runtime, Trainer)
     (labels,) = runtime.put([reference["labels"]])
     if mode == "gradient":
         result = runtime.gradients(inputs, labels)
         runtime.wait(result)
-        loss, grads = runtime.fetch(result)
+        loss, grads = _checked.fetched(runtime, result)
         return {"loss": np.array([loss]), **{f"gradient/{name}": g for name, g in grads.items()}}
     runtime.reset()
     losses = []
     for _ in range(steps_of(reference)):
         result = runtime.step(inputs, labels)
         runtime.wait(result)
-        losses.append(float(np.asarray(runtime.get(result[:1])[0])))
+        losses.append(_checked.loss(runtime, result))
     found = trained(runtime, losses)
     runtime.reset()
     return found
@@ -62,6 +73,6 @@ def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str,
 
 def trained(runtime: Trainer, losses: Iterable[float]) -> dict[str, np.ndarray]:
     """The loss of every step, and the weights and the optimizer's arrays of the moment."""
-    weights, kept = runtime.weights(), runtime.optimizer_state() or {}
+    weights, kept = _checked.weights(runtime), _checked.optimizer_state(runtime) or {}
     named = {f"weight/{name}": value for name, value in weights.items()}
     return {**loss_by_step(losses), **named, **{f"{OPTIMIZER}{name}": value for name, value in kept.items()}}

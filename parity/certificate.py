@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from xbench.converters.artifact import Artifact
+from xbench.parity.element_types import NARROWER
 
 
-def certify(artifact: Artifact, held: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+def certify(artifact: Artifact, held: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a runtime holds of a converted model; `held` are its parameters by ONNX name, in ONNX's layout.
 
     `equal` is None where the runtime does not tell what it holds.
@@ -38,5 +39,10 @@ def _digest(array: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
 
 
-def _same(held: np.ndarray | None, array: np.ndarray) -> bool:
-    return held is not None and held.shape == array.shape and bool((held == array).all())
+def _same(held: Any, array: np.ndarray) -> bool:
+    """Whether it is that array: of its type, or of the narrower one that a runtime without it has."""
+    name = array.dtype.name
+    if not isinstance(held, np.ndarray | np.generic) or held.dtype.name not in (name, NARROWER.get(name)):
+        return False
+    held = np.asarray(held)  # of a subclass, which may be equal to anything, the plain array
+    return held.shape == array.shape and bool((held == array).all())

@@ -102,7 +102,7 @@ def compared(port: Artifact, reference: Artifact, batch: int) -> tuple[Verdict, 
     """The verdict on the port's outputs under the reference's weights, and where it is not PASS, which mistakes give
     them."""
     inputs, labels = sample(reference, batch, 0)
-    expected, floors = oracle.measured(reference, "forward", [(inputs, labels)])
+    expected, floors, _ = oracle.measured(reference, "forward", [(inputs, labels)])
     known = {**expected, **{f"floor/{name}": np.array(value) for name, value in floors.items()}}
     tried = [dict(zip(expected, _computed(ProgramModule(p), inputs), strict=True)) for p in filled(port, reference)]
     for found in tried:

@@ -32,7 +32,7 @@ from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
 from xbench.converters.loss import loss_of
 from xbench.converters.torch_dropout import dropping
-from xbench.parity.verdict import BLIND, LOSS, LOWER, blind, distance, join, judge, loss_by_step, size_of
+from xbench.parity.verdict import BLIND, LOSS, LOWER, TYPE, blind, distance, join, judge, loss_by_step, size_of
 from xbench.runtimes.torch import (
     MODULES,
     ProgramModule,
@@ -78,8 +78,8 @@ def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch], p
     inputs, labels = batches[0]
     given = {**{f"input/{index}": array for index, array in enumerate(inputs)}, "labels": labels}
     while True:
-        oracle, floors = measured(artifact, mode, batches)
-        reference = {**oracle, **{f"floor/{name}": np.array(value) for name, value in _grown(floors).items()}}
+        oracle, floors, types = measured(artifact, mode, batches)
+        reference = {**oracle, **types, **{f"floor/{name}": np.array(value) for name, value in _grown(floors).items()}}
         if len(batches) == 1 or not blind(reference, list(oracle)):
             break
         batches = batches[: len(batches) // 2]
@@ -113,22 +113,29 @@ def _compare_export(artifact: Artifact, mode: str, batches: Sequence[Batch], ref
     raise NotExported(f"its graph computes something else in PyTorch, too: {found.message}, first {found.first_wrong}")
 
 
-def measured(artifact: Artifact, mode: str, batches: Sequence[Batch]) -> tuple[Tensors, dict[str, tuple[float, float]]]:
-    """Every tensor to compare in float64, and its floors."""
+def measured(
+    artifact: Artifact, mode: str, batches: Sequence[Batch]
+) -> tuple[Tensors, dict[str, tuple[float, float]], Tensors]:
+    """Every tensor to compare in float64, its floors, and its type where it has 64 bits in float32 PyTorch, too."""
     oracle = _run(artifact, mode, batches, torch.float64)
-    floors = {name: (0.0, 0.0) for name in oracle}
+    floors, types = {name: (0.0, 0.0) for name in oracle}, dict[str, np.ndarray]()
     given = artifact.info["inputs"]
     batched = bool(given) and all(item["shape"][:1] == ["batch"] for item in given)
     for flip, onednn, subnormal, moved in RUNS[: 3 if mode == "forward" else None]:
         flipped = flip and batched  # elsewhere the first axis may be anything
         with torch.backends.mkldnn.flags(enabled=onednn), _subnormal(subnormal):
             made = _run(artifact, mode, [_flipped(b) for b in batches] if flipped else batches, torch.float32, moved)
+        types |= {f"{TYPE}{name}": np.array("float64") for name in oracle if _is_double(name, made)}
         for name, expected in oracle.items():
             turned = flipped and name.startswith("output/")
             found = distance(_turned_back(made[name], expected, len(batches[0][1])) if turned else made[name], expected)
             l2, peak = (each / (1 if moved is None else MOVED_SHARE) for each in found)
             floors[name] = (max(floors[name][0], l2), max(floors[name][1], peak))
-    return oracle, floors
+    return oracle, floors, types
+
+
+def _is_double(name: str, made: Tensors) -> bool:
+    return made[name].dtype == np.float64 and not name.startswith("loss")  # which are numbers of Python's
 
 
 def _turned_back(made: np.ndarray, expected: np.ndarray, batch: int) -> np.ndarray:

@@ -26,6 +26,7 @@ LOWER = "lower/"  # the floors of the precision that was asked for, in a referen
 # Of those it may be off so many, whatever the float32 noise, as it rounds more than weights; but never by a quarter.
 ROUNDINGS, QUARTER = 8, 0.25
 OPTIMIZER = "optimizer/"
+TYPE = "type/"  # of a tensor in a reference, where the graph says neither float32 nor what the tensor there has
 LOSS = "loss/"  # of one training step: each is a tensor of its own, because floors grow from step to step
 HALF_ULP = 2.0**-24
 REFERENCE = "reference.npz"  # beside the artifact of a part of a model (`bench/jobs/bisect.py`)
@@ -189,7 +190,7 @@ def _undefined(name: str) -> str:
 def compared(reference: Iterable[str], candidate: Iterable[str] = ()) -> list[str]:
     """The tensors of a reference that a candidate is compared on, in their order: those of the optimizer where it tells
     them, which a runtime need not."""
-    names = [name for name in reference if not name.startswith(("input/", "floor/", LOWER)) and name != "labels"]
+    names = [name for name in reference if not name.startswith(("input/", "floor/", TYPE, LOWER)) and name != "labels"]
     told = any(name.startswith(OPTIMIZER) for name in candidate)
     return [name for name in names if told or not name.startswith(OPTIMIZER)]
 

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import importlib
 import sys
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,9 +20,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xbench.converters.artifact import Artifact
-from xbench.runtimes._rows import LAYOUTS, RUNTIMES, Lower, Row
+from xbench.runtimes import _plugins
+from xbench.runtimes._rows import LAYOUTS, RUNTIMES, UNCLOCKED, Lower, Row
 
-__all__ = ["LAYOUTS", "RUNTIMES", "Killed", "Layer", "Lower", "Options", "Row", "Runtime", "Trainer", "Unavailable"]
+__all__ = [
+    "LAYOUTS",
+    "RUNTIMES",
+    "UNCLOCKED",
+    "Killed",
+    "Layer",
+    "Lower",
+    "Options",
+    "Row",
+    "Runtime",
+    "Trainer",
+    "Unavailable",
+]
 
 
 class Unavailable(Exception):
@@ -104,7 +116,8 @@ class Runtime(ABC):
     def get(self, outputs: Any) -> list[np.ndarray]:
         """Copies the outputs of `forward` to the host, in the order of the ONNX graph."""
 
-    remote: bool = False  # computes in another process, whose clock tells what steps take: `clock`
+    # Computes in another process, whose clock tells what steps take: `clock`. Heeded of a runtime of xbench alone.
+    remote: bool = False
 
     def clock(self) -> float:
         """Seconds that the other process has worked so far, by its own clock, where there is one."""
@@ -210,13 +223,12 @@ def table() -> dict[str, Row]:
 @functools.cache
 def _others(_: tuple[str, ...]) -> dict[str, Row]:
     """The rows of packages on a path; to look at all that are installed takes 10 ms."""
-    others = {}
-    for point in metadata.entry_points(group="xbench.runtimes"):
-        try:
-            others[point.name] = point.load()
-        except Exception as error:  # whatever a stranger's module raises must not stop the others
-            warnings.warn(f"runtime {point.name} of a plug-in cannot be imported: {error}", stacklevel=3)
-    return others
+    return _plugins.rows(RUNTIMES)
+
+
+def is_ours(word: str) -> bool:
+    """Whether a word names a runtime of xbench itself, which may be taken at its row's word."""
+    return parse(word)[0] in RUNTIMES
 
 
 def parse(word: str) -> tuple[str, dict[str, str]]:
@@ -256,4 +268,9 @@ def load(word: str, artifact: Artifact, options: Options) -> Runtime:
     name, extra = parse(word)
     module, _, attribute = table()[name].entry.partition(":")
     make = getattr(importlib.import_module(module), attribute)
-    return make(artifact, dataclasses.replace(options, extra=extra))
+    ready = make(artifact, dataclasses.replace(options, extra=extra))
+    lacks = [each for each in sorted(Runtime.__abstractmethods__) if not callable(getattr(ready, each, None))]
+    if lacks or (options.trains and not isinstance(ready, Trainer)):
+        words = f"it has no `{lacks[0]}`" if lacks else "it is no Trainer"
+        raise TypeError(f"what {name} makes is a {type(ready).__name__}, which cannot do {options.mode}: {words}")
+    return ready

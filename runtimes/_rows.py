@@ -32,7 +32,7 @@ class Row:
 
     `operators` names the operator table (a file of `converters/`) that the runtime runs our text in, if any; `layouts`
     are the orders of an image's axes that it can be told to compute in. Arrays go in and out in ONNX's order, nchw, in
-    all of them. A `hidden` row is a fake for tests: it is not listed, and may compute before the clock. Modes
+    all of them. A `hidden` row is a fake for tests: it is not listed. Modes
     `on_request` take minutes to prepare, and are left out where no mode is asked for. `lower` are the precisions below
     float32 that it can be told. `effort` says what is added to its name for `--tune off`, and what is tried for `--tune
     max`; `{seconds}` is what a search may take. `events` are the devices whose own clock it can read around a step.
@@ -63,6 +63,9 @@ class Row:
     named: bool = False
 
 
+# The runtime that takes the time it is told, to test xbench itself, has its result before the clock starts. That is no
+# field of a row, because plug-ins write rows.
+UNCLOCKED = ("null",)
 LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
 CPU, CUDA, FORWARD = ("cpu",), ("cuda",), ("forward",)
 # In float16 a gradient needs its loss scaled, which every framework does in another way.

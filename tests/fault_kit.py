@@ -24,6 +24,7 @@ def install_faults(folder: Path) -> None:
     import cheats_training
     from cheats import CHEATS
     from fault_runtimes import FAKES
+    from strange_runtimes import EVERY, HONEST
     from time_cheats import CHEATS as TIME_CHEATS
 
     shutil.copy(TESTS / "fault_runtimes.py", folder / "xbench_faults.py")
@@ -31,6 +32,7 @@ def install_faults(folder: Path) -> None:
     shutil.copy(TESTS / "cheats_training.py", folder / "xbench_cheats_training.py")
     shutil.copy(TESTS / "time_cheats.py", folder / "xbench_time_cheats.py")
     shutil.copy(TESTS / "slow_trainer.py", folder / "xbench_slow.py")
+    shutil.copy(TESTS / "strange_runtimes.py", folder / "xbench_strange.py")
     facts = folder / "xbench_faults-0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: xbench-faults\nVersion: 0\n")
@@ -38,6 +40,7 @@ def install_faults(folder: Path) -> None:
     points += "".join(f"{name} = xbench_cheats:{name}\n" for name in CHEATS)
     points += "".join(f"{name} = xbench_cheats_training:{name}\n" for name in cheats_training.CHEATS)
     points += "".join(f"{name} = xbench_time_cheats:{name}\n" for name in TIME_CHEATS)
+    points += "".join(f"{name} = xbench_strange:{name}\n" for name in (HONEST, *(f"strange_{n}" for n in EVERY)))
     points += "slow_trainer = xbench_faults:slow_trainer\n"
     (facts / "entry_points.txt").write_text(f"[xbench.runtimes]\n{points}")
 

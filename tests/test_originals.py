@@ -180,7 +180,7 @@ class Elsewhere:
 
 def test_a_step_elsewhere_has_the_time_of_the_clock_there():
     runtime, reference = Elsewhere(), {"input/0": np.zeros(1, np.float32)}
-    step = step_of(Cell(None, runtime, "forward", [reference]), reference)
+    step = step_of(Cell(None, runtime, "forward", [reference], remote=True), reference)
     assert [step(), step()] == [0.25, 0.25]
 
 

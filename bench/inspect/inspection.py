@@ -18,7 +18,7 @@ from xbench.bench.source import Source, parse
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters import operators_of, temporary
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import Row, table, version
+from xbench.runtimes import Row, is_ours, table, version
 from xbench.runtimes import parse as parse_runtime
 
 LOOKED_UP, ASKED, NOT_ASKED = "looked up", "asked", "not asked"
@@ -168,7 +168,7 @@ def _row(runtime: str, lowered: Facts) -> Facts:
     row = table()[parse_runtime(runtime)[0]]
     now = version(row, runtime)
     known: Facts = {"runtime": runtime, "version": now, "takes": None, "how": NOT_ASKED, "lacks": {}, "message": None}
-    if row.operators:
+    if row.operators and is_ours(runtime):
         lacks = {name: n for name, n in lowered["program"].items() if name not in operators_of(row.operators)}
         lacks = {} if row.operators == "torch" and lowered["module"] else lacks  # PyTorch runs the module itself
         known |= {"takes": not lacks, "how": LOOKED_UP, "lacks": lacks}

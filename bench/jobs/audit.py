@@ -19,7 +19,7 @@ from xbench.bench.cell import CELL, Cell, proving, step_of
 from xbench.bench.clock import now
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, verdict
-from xbench.runtimes import Options, Trainer, load
+from xbench.runtimes import Options, Trainer, _checked, load
 
 TIMES = ("put_s", "repeated_s", "fresh_s", "copied_s", "fetch_s", "refetch_s")
 SEEDS = itertools.count(1000)  # of inputs that were not there before
@@ -42,7 +42,7 @@ def audit(rounds: int, patience: float, seconds: float, cpus: list[int]) -> dict
     _idle(looks=1)  # what computes our own sums has threads, too
     limit = 1 + int(4 * seconds / whole)  # of what it may have begun when the time is over
     facts |= _cpu_use(cell, seconds, limit, cpus) | {"idle_cpus": _idle()}
-    facts |= {"placed": cell.runtime.placed(), "gpu_open": _gpu_is_open()}
+    facts |= {"placed": _checked.placed(cell.runtime), "gpu_open": _gpu_is_open()}
     return facts | {"proof_s": cell.proof}
 
 
@@ -90,9 +90,11 @@ def _drawn(cell: Cell) -> dict[str, np.ndarray]:
 def _fetched(cell: Cell) -> list[np.ndarray]:
     """All that a step has computed, on the host."""
     if cell.mode == "forward":
-        return cell.runtime.get(cell.last)
+        return _checked.outputs(cell.runtime, cell.last)
     assert isinstance(cell.runtime, Trainer)
-    return [*(cell.runtime.fetch(cell.last)[1] if cell.mode == "gradient" else cell.runtime.weights()).values()]
+    trained = cell.mode == "step"
+    found = _checked.weights(cell.runtime) if trained else _checked.fetched(cell.runtime, cell.last)[1]
+    return [*found.values()]
 
 
 def _repeats(cell: Cell) -> float | None:
@@ -140,7 +142,7 @@ def _outputs(cell: Cell, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     with proving(cell):
         result = cell.runtime.forward(*cell.runtime.put(arrays))
         cell.runtime.wait(result)
-        return [np.array(value) for value in cell.runtime.get(result)]
+        return [np.array(value) for value in _checked.outputs(cell.runtime, result)]
 
 
 def _apart(some: Iterable[np.ndarray], others: Iterable[np.ndarray]) -> float:
@@ -230,7 +232,9 @@ def respond(artifact: str, runtime: str, device: str, threads: int, inputs: str,
 
     step()  # some compile now
     times = timing.sample([step], 1.0, 10)
-    verdict.join(Path(path), {str(index): np.asarray(value) for index, value in enumerate(ready.get(made[0]))})
+    verdict.join(
+        Path(path), {str(index): np.asarray(value) for index, value in enumerate(_checked.outputs(ready, made[0]))}
+    )
     return {"forward_s": min(times)}
 
 

@@ -18,7 +18,7 @@ from xbench.bench.cell import CELL, Cell, Training, step_of
 from xbench.bench.clock import now
 from xbench.bench.jobs.cell import expected_of
 from xbench.parity import candidate, verdict
-from xbench.runtimes import Trainer
+from xbench.runtimes import Trainer, _checked
 
 LEAD = 4  # steps at most, of which a block does not count the times
 SHARE = 0.05  # of a block's time that looks may take
@@ -119,7 +119,7 @@ def _segments(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int, l
 
         def after(_: int, losses: list[float] = training.losses) -> None:
             start = now()
-            losses.append(float(np.asarray(runtime.get(cell.last[:1])[0]).reshape(())))
+            losses.append(_checked.loss(runtime, cell.last))
             looks.fetch_s.append(now() - start)
             looks.aside += looks.fetch_s[-1]
 
@@ -149,7 +149,7 @@ def look(cell: Cell, looks: Looks) -> None:
         expected = cell.references[cell.index]
         if cell.mode == "gradient":
             expected = expected_of(cell.paths[cell.index])
-        found = verdict.judge(fetched, expected, cell.precision)
+        found = candidate.judged(fetched, expected, cell.precision)
         if found.status == "FAIL":
             raise verdict.Changed(f"while it was timed {found.message}")
         cell.known[cell.index] = content
@@ -167,9 +167,9 @@ def _content(arrays: Iterable[np.ndarray]) -> str:
 
 def _fetched(cell: Cell) -> dict[str, np.ndarray]:
     if cell.mode == "forward":
-        return candidate.named(cell.artifact, cell.runtime.get(cell.last))
+        return candidate.named(cell.artifact, _checked.outputs(cell.runtime, cell.last))
     assert isinstance(cell.runtime, Trainer)
-    loss, grads = cell.runtime.fetch(cell.last)
+    loss, grads = _checked.fetched(cell.runtime, cell.last)
     return {"loss": np.array([loss]), **{f"gradient/{name}": grad for name, grad in grads.items()}}
 
 
@@ -188,7 +188,8 @@ def verify(cell: Cell, looks: Looks | None = None, draw: random.Random | None = 
     if cell.mode == "gradient" and draw and cell.looked <= SHARE * cell.stepped and draw.random() < 0.5:
         look(cell, looks)
         cell.looked += looks.spent
-    losses = cell.training.losses if cell.training else [float(np.asarray(cell.runtime.get(cell.last[:1])[0]))]
+    assert isinstance(cell.runtime, Trainer)
+    losses = cell.training.losses if cell.training else [_checked.loss(cell.runtime, cell.last)]
     if not np.isfinite(losses).all():
         raise verdict.Changed("the loss became infinite while it was timed")
 

@@ -18,7 +18,7 @@ from xbench.bench.clock import now
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
-from xbench.runtimes import Options, load, parse, table
+from xbench.runtimes import Options, _checked, is_ours, load, parse, table
 
 GIVEN = ("input/", "labels")  # of a reference: what steps read
 
@@ -31,8 +31,9 @@ def answer(
     ready = load(runtime, model, Options(mode, device, threads, layout=layout))
     ready.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
     given = candidate.run(ready, model, mode, expected)
+    found = candidate.judged(given, expected)
     verdict.join(Path(path), given)
-    return verdict.judge(given, expected).first_wrong
+    return found.first_wrong
 
 
 def convertible(artifact: str, runtime: str, device: str) -> dict[str, Any]:
@@ -60,9 +61,11 @@ def open_cell(
     cell, times = made_ready(Artifact.read(artifact), runtime, options, given)
     cell.paths = references
     CELL[:] = [cell]
-    known = versions((*packages, "numpy")) | dict(cell.runtime.versions())
-    found = {"versions": known, "tuned": cell.runtime.tuned()}
-    return {"times": times, "recalled": cell.runtime.recalled(), **found}
+    known, said = versions((*packages, "numpy")), _checked.versions(cell.runtime)
+    known = known | said if cell.remote else said | known  # what is installed here is not an adapter's to say
+    found = {"versions": known, "tuned": _checked.tuned(cell.runtime)}
+    _checked.device_memory(cell.runtime)  # which is told when it is timed: too late to find that it tells nonsense
+    return {"times": times, "recalled": _checked.recalled(cell.runtime), **found}
 
 
 def made_ready(
@@ -74,9 +77,10 @@ def made_ready(
     start = now()
     ready = load(runtime, model, options)
     loaded = now()
-    compiled = ready.prepare(candidate.inputs_of(arrays[0]), arrays[0]["labels"], dropout=False)
+    compiled = _checked.prepared(ready, candidate.inputs_of(arrays[0]), arrays[0]["labels"], dropout=False)
     prepared = now()
-    cell = Cell(model, ready, options.mode, arrays, options.precision, options.device)
+    remote = is_ours(runtime) and ready.remote
+    cell = Cell(model, ready, options.mode, arrays, options.precision, options.device, remote=remote)
     cell.steps = steps_of(cell, "resident")
     before = now()
     cell.steps[0]()
@@ -89,7 +93,7 @@ def made_ready(
 def certify() -> dict[str, Any]:
     """What the runtime holds of the model."""
     (cell,) = CELL
-    return certificate.certify(cell.artifact, cell.runtime.held())
+    return certificate.certify(cell.artifact, _checked.held(cell.runtime))
 
 
 def save(artifact: str, runtime: str, device: str, layout: str, batch: int, folder: str, name: str) -> dict[str, Any]:
@@ -98,9 +102,11 @@ def save(artifact: str, runtime: str, device: str, layout: str, batch: int, fold
     ready = load(runtime, model, Options("forward", device, 1, layout=layout))
     inputs, labels = candidate.sample(model, batch, 0)
     ready.prepare(inputs, labels, dropout=False)
-    files = ready.save(Path(folder), name)
+    files = _checked.saved(ready, Path(folder), name)
     if files:
-        (Path(folder) / "certificate.json").write_text(json.dumps(certificate.certify(model, ready.held()), indent=1))
+        (Path(folder) / "certificate.json").write_text(
+            json.dumps(certificate.certify(model, _checked.held(ready)), indent=1)
+        )
     return {
         "files": [*files, "certificate.json"] if files else [],
         "versions": versions(table()[parse(runtime)[0]].packages),
@@ -134,7 +140,7 @@ def check_more(path: str) -> dict[str, Any]:
         if [a.shape for a in inputs] != [a.shape for a in candidate.inputs_of(cell.references[0])]:
             cell.runtime.prepare(inputs, expected["labels"], dropout=False)  # another batch size
         given = candidate.run(cell.runtime, cell.artifact, cell.mode, expected)
-    return verdict.judge(given, expected, cell.precision).as_dict()
+    return candidate.judged(given, expected, cell.precision).as_dict()
 
 
 def arm(plane: str) -> None:

@@ -10,6 +10,7 @@ from xbench.bench.cell import CELL, Cell
 from xbench.converters.artifact import WEIGHTS, Artifact, read_weights
 from xbench.converters.optimizer import slots
 from xbench.parity import candidate
+from xbench.runtimes import _checked
 
 SIZES = (512, 1024, 2048, 4096, 8192)  # of square matrices, as long as a product is quick
 QUICK = 0.3  # seconds
@@ -29,7 +30,7 @@ def cost(batch: int) -> dict[str, Any]:
     return found | {
         "peak_memory_bytes": peak if peak > 0 else None,
         "references_bytes": held,
-        "device_memory_bytes": cell.runtime.device_memory(),
+        "device_memory_bytes": _checked.device_memory(cell.runtime),
         "artifact_bytes": _inference_bytes(cell.artifact, sum(sizes.values())),
         "parameter_bytes": sum(sizes.values()),
         "convert_s": info.get("convert_s"),

@@ -6,6 +6,7 @@ from typing import Any
 from xbench.bench.cell import CELL
 from xbench.bench.clock import now
 from xbench.parity import candidate
+from xbench.runtimes import _checked
 
 LEAD = 3  # passes that do not count
 
@@ -22,7 +23,7 @@ def timed_layers(count: int) -> dict[str, Any]:
         whole.append(now() - begun)
     told = [
         {"name": layer.name, "operator": layer.operator, "median_s": statistics.median(layer.seconds)}
-        for layer in cell.runtime.layers(inputs, count)
+        for layer in _checked.layers(cell.runtime, inputs, count)
     ]
     return {"layers": told, "whole_s": statistics.median(whole[LEAD:]), "passes": count}
 

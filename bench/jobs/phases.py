@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench.cell import CELL
+from xbench.bench.cell import CELL, Cell
 from xbench.bench.clock import now
 from xbench.data import DataSet
-from xbench.runtimes import Trainer
+from xbench.runtimes import Trainer, _checked
 
 
 def iterate(folder: str, batch: int, seconds: float, limit: int) -> dict[str, list[float]]:
@@ -27,8 +27,8 @@ def iterate(folder: str, batch: int, seconds: float, limit: int) -> dict[str, li
     for step in range(limit + 1):
         inputs, labels = data.training_batch(batch, 0, step)
         read_s = now() - before
-        (given, target), put_s, put_wall = _timed(runtime, lambda: _put(runtime, inputs, labels))  # noqa: B023
-        result, step_s, step_wall = _timed(runtime, lambda: _step(runtime, given, target))  # noqa: B023
+        (given, target), put_s, put_wall = _timed(cell, lambda: _put(runtime, inputs, labels))  # noqa: B023
+        result, step_s, step_wall = _timed(cell, lambda: _step(runtime, given, target))  # noqa: B023
         after = now()
         way = put_wall - put_s + step_wall - step_s  # to another process and back, of a runtime that has its own
         for name, value in zip(found, (read_s, put_s, step_s, after - before - way), strict=True):
@@ -36,7 +36,7 @@ def iterate(folder: str, batch: int, seconds: float, limit: int) -> dict[str, li
         before = after
         if after - begun > seconds and step:
             break
-    loss = float(np.asarray(runtime.get(result[:1])[0]).reshape(()))
+    loss = _checked.loss(runtime, result)
     if not np.isfinite(loss):
         raise ValueError(f"the loss became {loss} behind {step + 1} iterations")
     return {name: values[1:] for name, values in found.items()}
@@ -54,12 +54,12 @@ def _step(runtime: Trainer, given: Any, target: Any) -> Any:
     return result
 
 
-def _timed(runtime: Trainer, call: Callable[[], Any]) -> tuple[Any, float, float]:
+def _timed(cell: Cell, call: Callable[[], Any]) -> tuple[Any, float, float]:
     """What a call gives, its seconds by the clock of the process that computes, and those that passed here."""
-    clock, start = runtime.clock() if runtime.remote else 0.0, now()
+    clock, start = _checked.clock(cell.runtime) if cell.remote else 0.0, now()
     result = call()
     wall = now() - start
-    return result, runtime.clock() - clock if runtime.remote else wall, wall
+    return result, _checked.clock(cell.runtime) - clock if cell.remote else wall, wall
 
 
 def read(folder: Path) -> DataSet:

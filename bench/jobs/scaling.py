@@ -11,8 +11,8 @@ import numpy as np
 from xbench.bench.clock import now
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
-from xbench.parity import candidate, verdict
-from xbench.runtimes import Options, distributed, parse, table
+from xbench.parity import candidate, element_types, verdict
+from xbench.runtimes import Options, _checked, distributed, parse, table
 
 GIVEN = ("input/", "labels")  # of a reference: what steps read
 POOL = 4  # batches that iterations take theirs from
@@ -61,6 +61,7 @@ def work_together(reference: str, cut: bool, mode: str, path: str) -> dict[str, 
     own.engine.prepare(candidate.inputs_of(given), given["labels"], dropout=False)
     own.engine.apart(False)
     found = candidate.run(own.engine, own.artifact, mode, given)
+    element_types.refuse_others(found, given)
     verdict.join(Path(path), found)
     return {"losses": [float(found[name][0]) for name in found if name.startswith("loss")]}
 
@@ -153,15 +154,13 @@ def time_act(kind: str, count: int) -> dict[str, Any]:
         begins.append(now())
         act()
         ends.append(now())
-    if kind in ("apart", "together"):
-        loss = float(np.asarray(own.engine.get([own.loss])[0]))
-        if not np.isfinite(loss):
-            raise verdict.Changed("the loss became infinite while it was timed")
+    if kind in ("apart", "together") and not np.isfinite(_checked.loss(own.engine, [own.loss])):
+        raise verdict.Changed("the loss became infinite while it was timed")
     return {"begins": begins, "ends": ends, "digest": _digest(own) if kind == "together" else None}
 
 
 def _digest(own: Member) -> str:
-    weights, total = own.engine.weights(), hashlib.sha256()
+    weights, total = _checked.weights(own.engine), hashlib.sha256()
     for name in own.artifact.parameters:
         total.update(np.ascontiguousarray(weights[name]).tobytes())
     return total.hexdigest()[:16]

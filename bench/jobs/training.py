@@ -16,7 +16,7 @@ from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.data import DataSet
 from xbench.parity import candidate, verdict
-from xbench.runtimes import Options, Trainer, load, parse, table
+from xbench.runtimes import Options, Trainer, _checked, load, parse, table
 
 
 @dataclass
@@ -55,7 +55,7 @@ def train(last: int, seconds: float) -> dict[str, Any]:
         inputs, labels = own.data.training_batch(own.batch, own.seed, len(own.losses))
         result = runtime.step(runtime.put(inputs), runtime.put([labels])[0])
         runtime.wait(result)
-        own.losses.append(float(np.asarray(runtime.get(result[:1])[0])))
+        own.losses.append(_checked.loss(runtime, result))
         if not np.isfinite(own.losses[-1]):
             break
     seconds = now() - start
@@ -66,7 +66,7 @@ def train(last: int, seconds: float) -> dict[str, Any]:
 def judge_training(reference: str) -> dict[str, Any]:
     """The verdict on all losses so far, each by itself, and on the weights and the optimizer's arrays of the moment."""
     (own,) = _TRAINING
-    return verdict.judge(candidate.trained(own.runtime, own.losses), verdict.read(Path(reference))).as_dict()
+    return candidate.judged(candidate.trained(own.runtime, own.losses), verdict.read(Path(reference))).as_dict()
 
 
 def begin_again() -> None:
@@ -88,7 +88,7 @@ def count_right(part: str, first: int, seconds: float) -> dict[str, int]:
         inputs, labels = own.data.batch(part, np.resize(places, own.batch))  # a shape that is compiled already
         result = runtime.forward(*runtime.put(inputs))
         runtime.wait(result)
-        found = runtime.get(result)[0].argmax(-1) == labels
+        found = np.asarray(_checked.outputs(runtime, result)[0]).argmax(-1) == labels
         right, seen = right + int(found[: len(places)].sum()), seen + found[: len(places)].size
         first += len(places)
     return {"right": right, "seen": seen, "next": first % len(chosen)}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from xbench.bench import Case, XBenchError, choose, load, suite
 from xbench.bench.prepare import Exporter
-from xbench.bench.protocol import Protocol
 from xbench.bench.recommend import chance
 from xbench.bench.recommend.limits import samples_of
 from xbench.bench.recommend.question import Question
 from xbench.bench.recommend.recommendation import Answer, Wanted
 from xbench.bench.results import Store
+from xbench.bench.settings import Protocol
 from xbench.bench.suite import Progress
 from xbench.runtimes import parse, table
 

@@ -1,0 +1,36 @@
+"""The types of what a runtime gives: numbers that are right in another type are another answer than the graph's."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from xbench.converters.printable import one_line
+from xbench.parity.verdict import TYPE, Changed, compared
+
+NARROWER = {"float64": "float32", "int64": "int32", "uint64": "uint32"}  # which JAX has instead
+HALVES = ("float16", "bfloat16")
+
+
+def refuse_others(candidate: Mapping[str, object], reference: Mapping[str, np.ndarray], asked: str = "fp32") -> None:
+    """Whether what a runtime gave is of the types that the graph says; a loss may be any number.
+
+    What has 64 bits in the graph may have 32 of the same kind: JAX has no other, and the same values. A float may be
+    of half as many bits only where less than float32 was asked for.
+
+    Raises:
+        Changed: one is not; the message names it.
+    """
+    for name in compared(reference, candidate):
+        if name in candidate and not name.startswith("loss"):
+            given, expected = candidate[name], _type_in_graph(name, reference)
+            if not isinstance(given, np.ndarray | np.generic):
+                raise Changed(f"{name} is a {one_line(type(given).__name__)}, not an array")
+            allowed = {expected, NARROWER.get(expected)} | (set(HALVES) if asked != "fp32" else set())
+            if given.dtype.name not in allowed:
+                raise Changed(f"{name} is {one_line(given.dtype.name)} where the graph says {expected}")
+
+
+def _type_in_graph(name: str, reference: Mapping[str, np.ndarray]) -> str:
+    """References hold what is computed in floating point in float64."""
+    found = str(reference.get(TYPE + name, reference[name].dtype.name))
+    return "float32" if found == "float64" and TYPE + name not in reference else found

@@ -1,0 +1,189 @@
+"""What a runtime says of itself and of what it computed, checked where it leaves the adapter, in the worker.
+
+The contract (`__init__.py`) says what each method gives. An adapter that gives something else has a fault of its own,
+which is named; nothing of it goes any further. Arrays are not looked at here: they are judged as what they are.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.converters.printable import one_line
+from xbench.runtimes import Layer, Runtime, Trainer
+
+MOST, LONGEST = 2**63, 1e9  # of whole numbers; seconds
+
+
+class BadAnswer(Exception):
+    """A method of an adapter gives what the contract does not know."""
+
+    def __init__(self, method: str, found: object, asked: str) -> None:
+        super().__init__(f"its `{method}` gives {kind(found)} where the contract asks for {asked}")
+
+
+class NoAnswer(BadAnswer):
+    """The same of what it has computed: it is wrong, not broken."""
+
+
+def kind(value: object) -> str:
+    """The type of a value, in words."""
+    return one_line(f"a value of type {type(value).__name__}", 80)
+
+
+def versions(runtime: Runtime) -> dict[str, str]:
+    found = runtime.versions()
+    pairs = _pairs("versions", found, "versions by name")
+    if not all(isinstance(value, str) for value in pairs.values()):
+        raise BadAnswer("versions", found, "versions by name")
+    return {name: one_line(value, 100) for name, value in pairs.items()}
+
+
+def placed(runtime: Runtime) -> dict[str, int] | None:
+    if (found := runtime.placed()) is None:
+        return None
+    return {name: _count("placed", value) for name, value in _pairs("placed", found, "counts by device").items()}
+
+
+def device_memory(runtime: Runtime) -> int | None:
+    found = runtime.device_memory()
+    return None if found is None else _count("device_memory", found)
+
+
+def tuned(runtime: Runtime) -> str | None:
+    found = runtime.tuned()
+    if not (found is None or isinstance(found, str)):
+        raise BadAnswer("tuned", found, "words or None")
+    return None if found is None else one_line(found)
+
+
+def recalled(runtime: Runtime) -> bool:
+    return _flag("recalled", runtime.recalled())
+
+
+def prepared(runtime: Runtime, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
+    """Whether anything was compiled. None is nothing, as Python has it of a function that returns nothing."""
+    found = runtime.prepare(inputs, labels, dropout)
+    return found is not None and _flag("prepare", found)
+
+
+def clock(runtime: Runtime) -> float:
+    return _seconds("clock", runtime.clock())
+
+
+def by_events(runtime: Runtime, step: Callable[[], object]) -> float:
+    return _seconds("by_events", runtime.by_events(step))
+
+
+def held(runtime: Runtime) -> dict[str, Any] | None:
+    found = runtime.held()
+    return None if found is None else _pairs("held", found, "arrays by name")
+
+
+def weights(runtime: Trainer) -> dict[str, Any]:
+    return _pairs("weights", runtime.weights(), "arrays by name", NoAnswer)
+
+
+def optimizer_state(runtime: Trainer) -> dict[str, Any] | None:
+    found = runtime.optimizer_state()
+    return None if found is None else _pairs("optimizer_state", found, "arrays by name", NoAnswer)
+
+
+def outputs(runtime: Runtime, result: Any) -> list[Any]:
+    """The arrays of a result, as many as it has."""
+    found = runtime.get(result)
+    if not isinstance(found, list | tuple):
+        raise NoAnswer("get", found, "a list of arrays")
+    return list(found)
+
+
+def loss(runtime: Trainer, result: Any) -> float:
+    """The loss of a step."""
+    found = outputs(runtime, result[:1])
+    if len(found) != 1:
+        raise NoAnswer("get", found, "the loss of a step")
+    return number("get", found[0], "the loss of a step")
+
+
+def fetched(runtime: Trainer, result: Any) -> tuple[float, dict[str, Any]]:
+    found = runtime.fetch(result)
+    if not isinstance(found, tuple | list) or len(found) != 2:
+        raise NoAnswer("fetch", found, "a loss and gradients by name")
+    value = number("fetch", found[0], "a loss and gradients by name")
+    return value, _pairs("fetch", found[1], "a loss and gradients by name", NoAnswer)
+
+
+def number(method: str, value: Any, asked: str) -> float:
+    """A number, alone or in an array of floating point; it need not be finite."""
+    if isinstance(value, np.ndarray):
+        if value.size == 1 and value.dtype.kind == "f":
+            return float(np.asarray(value).reshape(()))
+    elif isinstance(value, Real) and not isinstance(value, bool | np.bool_):
+        with contextlib.suppress(OverflowError):
+            return float(value)
+    raise NoAnswer(method, value, asked)
+
+
+def layers(runtime: Runtime, inputs: Sequence[Any], count: int) -> list[Layer]:
+    found = runtime.layers(inputs, count)
+    if not isinstance(found, list | tuple) or not all(_is_layer(each) for each in found):
+        raise BadAnswer("layers", found, "layers with their names, operators and seconds")
+    return [Layer(one_line(a), one_line(b), [float(each) for each in times]) for a, b, times in found]
+
+
+def _is_layer(value: Any) -> bool:
+    if not isinstance(value, tuple) or len(value) != 3 or not isinstance(value[2], list | tuple) or not value[2]:
+        return False
+    return all(isinstance(text, str) for text in value[:2]) and all(map(_is_time, value[2]))
+
+
+def saved(runtime: Runtime, folder: Path, name: str) -> list[str]:
+    """The names of the files that it wrote: they lie in the folder, and nowhere else."""
+    found = runtime.save(folder, name)
+    if not isinstance(found, list | tuple) or not all(_is_file(folder, each) for each in found):
+        raise BadAnswer("save", found, "the names of the files that it wrote into the folder")
+    return [str.__str__(each) for each in found]
+
+
+def _is_file(folder: Path, name: Any) -> bool:
+    if not isinstance(name, str) or not name.isprintable() or name in ("", ".", ".."):
+        return False
+    place = folder / name
+    return place.exists() and place.resolve().is_relative_to(folder.resolve())
+
+
+def _pairs(method: str, found: Any, asked: str, error: type[BadAnswer] = BadAnswer) -> dict[str, Any]:
+    """A plain dictionary of a mapping whose names are text."""
+    if not isinstance(found, Mapping):
+        raise error(method, found, asked)
+    pairs = dict(found)
+    names: Iterable[Any] = pairs
+    if not all(isinstance(name, str) for name in names):
+        raise error(method, found, asked)
+    return {one_line(name, 1000) if method in ("versions", "placed") else name: each for name, each in pairs.items()}
+
+
+def _flag(method: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise BadAnswer(method, value, "True or False")
+    return bool(value)
+
+
+def _count(method: str, value: Any) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or not 0 <= int(value) < MOST:
+        raise BadAnswer(method, value, "whole numbers of 0 or more")
+    return int(value)
+
+
+def _seconds(method: str, value: Any) -> float:
+    if not _is_time(value):
+        raise BadAnswer(method, value, "seconds")
+    return float(value)
+
+
+def _is_time(value: Any) -> bool:
+    number = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
+    return number and bool(0 <= value < LONGEST)

@@ -1,0 +1,144 @@
+"""Rows that other distributions add through the entry-point group `xbench.runtimes`, each judged at this one door.
+
+A row says what an audit is made of, so what would weaken one is no stranger's to say: that a device's own clock counts
+(`events`), that modules are imported before the clock starts (`ours`), that another process computes (`environment`).
+A row that says so, or is no row, or has a name that is taken, is left out with one line, and the others stay.
+"""
+
+import contextlib
+import re
+import sys
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from importlib import metadata
+from typing import Any
+
+from xbench.converters.printable import one_line
+from xbench.runtimes._rows import LAYOUTS, EngineRow, Lower, Row
+
+GROUP = "xbench.runtimes"
+NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)  # what follows a colon are options, a comma separates names
+ENTRY = re.compile(r"[\w.]+:[\w.]+")
+MODES, DEVICES = ("forward", "gradient", "step"), ("cpu", "cuda")
+PRECISIONS = ("tf32", "bf16", "fp16", "int8")
+TABLES = ("torch", "tensorflow", "jax")
+OURS_ALONE = ("events", "ours", "environment")
+
+
+class LeftOut(UserWarning):
+    """A row of a plug-in is not taken; one line that says why."""
+
+
+def points() -> list[metadata.EntryPoint]:
+    """The entry points of the group; of an environment in which the facts of one package are damaged, of the others."""
+    try:
+        return list(metadata.entry_points(group=GROUP))
+    except Exception:
+        found = []
+        for package in metadata.distributions():
+            with contextlib.suppress(Exception):  # pip itself does not know what it has installed there
+                found += [point for point in package.entry_points if point.group == GROUP]
+        return found
+
+
+def rows(taken: Collection[str]) -> dict[str, Row]:
+    """The rows of plug-ins by name; a name that is taken is not theirs."""
+    found: dict[str, Row] = {}
+    for point in points():
+        name = one_line(point.name, 100)
+        try:
+            if name in taken or name in found:
+                raise ValueError(f"{'xbench' if name in taken else 'another plug-in'} has a runtime of this name")
+            if not NAME.fullmatch(point.name):
+                raise ValueError("a name has letters, digits, dots, hyphens and underscores")
+            with contextlib.redirect_stdout(sys.stderr):  # what a module prints is no part of our output
+                loaded = point.load()
+            found[name] = admitted(loaded)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever a stranger's module raises must not stop the others
+            warnings.warn(f"runtime {name} of a plug-in is left out: {one_line(error)}", LeftOut, stacklevel=2)
+    return found
+
+
+def admitted(loaded: Any) -> Row:
+    """The row again, of plain values.
+
+    Raises:
+        ValueError: it is none, or one that only xbench itself may have.
+    """
+    if type(loaded) is not Row:  # a subclass may answer otherwise every time
+        raise ValueError(f"it is a {type(loaded).__name__}, not a Row")
+    given: dict[str, Any] = {name: getattr(loaded, name, None) for name in Row.__dataclass_fields__}
+    for name in OURS_ALONE:
+        if given[name]:
+            raise ValueError(f"`{name}` is for runtimes of xbench alone: it would excuse them from a part of the audit")
+        del given[name]
+    for name, value in given.items():
+        if not FIELDS[name](value):
+            raise ValueError(f"its `{name}` is {one_line(ascii(value), 60)}")
+    given |= {name: dict(given[name]) for name in ("lower", "effort")}
+    return Row(**given)
+
+
+def _text(value: Any) -> bool:
+    return type(value) is str and value.isprintable() and len(value) <= 200
+
+
+def _flag(value: Any) -> bool:
+    return type(value) is bool
+
+
+def _texts(value: Any) -> bool:
+    return type(value) is tuple and all(map(_text, value))
+
+
+def _maybe(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or test(value)
+
+
+def _some(known: Collection[str]) -> Callable[[Any], bool]:
+    """Names, each one that is known."""
+    return lambda value: _texts(value) and set(value) <= set(known)
+
+
+def _entry(value: Any) -> bool:
+    return _text(value) and bool(ENTRY.fullmatch(value))
+
+
+def _engine(value: Any) -> bool:
+    from xbench.runtimes.distributed import LAUNCHERS
+
+    known = type(value) is EngineRow and _entry(value.entry) and _text(value.words) and _text(value.launcher)
+    return known and value.launcher in LAUNCHERS
+
+
+def _named(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(map(_text, value))
+
+
+def _lower(value: Any) -> bool:
+    return _named(value) and set(value) <= set(PRECISIONS) and all(map(_is_lower, value.values()))
+
+
+def _is_lower(value: Any) -> bool:
+    return type(value) is Lower and _text(value.switch) and _some(DEVICES)(value.devices) and _some(MODES)(value.modes)
+
+
+FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "entry": _entry,
+    "packages": lambda value: _texts(value) and all(value),
+    "extra": _text,
+    "autodiff": lambda value: value in (None, "native", "graph"),
+    "note": _maybe(_text),
+    "operators": lambda value: value is None or (_text(value) and value in TABLES),
+    "layouts": lambda value: _some(LAYOUTS)(value) and "nchw" in value,
+    "hidden": _flag,
+    "on_request": _some(MODES),
+    "lower": _lower,
+    "effort": lambda value: _named(value) and all(map(_texts, value.values())),
+    "keeps": _flag,
+    "layers": _maybe(_text),
+    "engine": _maybe(_engine),
+    "named": _flag,
+}
