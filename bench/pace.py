@@ -19,7 +19,7 @@ def way(cell: Cell, plane: str) -> float:
     """Seconds of a step that the clock it is told by need not see: the way to another process, what launching costs."""
     if plane == "device":
         return LAUNCH
-    if not cell.runtime.remote:
+    if not cell.remote:
         return 0.0
     trip = statistics.median(cell.runtime.round_trip() for _ in range(TRIPS))
     sent = sum(array.nbytes for array in cell.references[0].values()) if plane == "host" else 0

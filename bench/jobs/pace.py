@@ -37,12 +37,12 @@ def _singly(cell: Cell, count: int) -> dict[str, Any]:
             times += timing.sample(cell.steps, 0, 1, index)
             end, (waited, spent, own) = now(), (b - a for a, b in zip(before, _counters(), strict=True))
             step = abs(times[-1]) + cell.way
-            missing.append(1 - (times[-1] + cell.way + (waited if cell.runtime.remote else 0.0)) / (end - start))
+            missing.append(1 - (times[-1] + cell.way + (waited if cell.remote else 0.0)) / (end - start))
             short.append(1 - step * cpus / max(spent, 1e-9))
-            here.append((own - cell.way) / step if cell.runtime.remote else 0.0)
+            here.append((own - cell.way) / step if cell.remote else 0.0)
             looking += start - begun + now() - end
     told = watch.told(cell, found, times)
-    most = sorted(missing)[int((0.9 if cell.runtime.remote else 0.5) * (count - 1))]
+    most = sorted(missing)[int((0.9 if cell.remote else 0.5) * (count - 1))]
     found = {"missing": max(most, statistics.median(short)), "here": statistics.median(here)}
     return told | {"unseen_s": told["unseen_s"] + looking} | found
 
