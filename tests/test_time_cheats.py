@@ -171,8 +171,11 @@ def opened(kind, lenet, exporter, folder):
     return worker
 
 
-def busy(processes):
-    return [state(process) for process in processes]
+def until(true, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+    return true()
 
 
 def state(process):
@@ -187,7 +190,7 @@ def test_a_process_that_left_the_group_is_stopped_resumed_and_ended_with_its_wor
         found = [each for each in group.members(worker.process.pid) if is_alive(each)]
         assert any(os.getsid(each) != worker.process.pid for each in found)
         worker.pause()
-        assert set(busy(found)) <= {"T", "Z"}
+        assert until(lambda: {state(process) for process in found} <= {"T", "Z"})  # each when it has a CPU again
         worker.resume()
         assert worker.call("check", 60, index=0)["status"] == "PASS"
     finally:
@@ -201,7 +204,4 @@ def test_what_a_worker_left_behind_that_ended_by_itself_is_ended_too(faults, len
     worker.process.kill()
     worker.process.wait()
     worker.stop()
-    end = time.monotonic() + 10
-    while any(map(is_alive, found)) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not any(map(is_alive, found))
+    assert until(lambda: not any(map(is_alive, found)))
