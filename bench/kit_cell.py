@@ -75,7 +75,7 @@ def cell(bench: Bench, mode: str, say: Callable[[str], None], model: str = "work
         worker.call("arm", bench.timeout, plane=case.plane)
         facts, kept = contracts.audited(worker, case, bench.timeout, AUDIT, PATIENCE)
         if kept["clock"].held is not False:
-            kept |= _timed(bench, case, artifact, worker, facts, say)
+            kept |= _timed_or_wrong(bench, case, artifact, worker, facts, say)
     except WorkerFailure as failure:
         record |= outcome(failure)
     finally:
@@ -85,6 +85,18 @@ def cell(bench: Bench, mode: str, say: Callable[[str], None], model: str = "work
     yield _result(bench, case, artifact, record, kept)
     for name, contract in kept.items():
         yield Finding(name, mode, contract.held, None if contract.held is not False else name, contract.says)
+
+
+def _timed_or_wrong(
+    bench: Bench, case: Case, artifact: Artifact, worker: Worker, facts: contracts.Facts, say: Callable[[str], None]
+) -> dict[str, contracts.Contract]:
+    """As `_timed`; a result that the worker itself finds wrong breaks the promise, too."""
+    try:
+        return _timed(bench, case, artifact, worker, facts, say)
+    except WorkerFailure as failure:
+        if failure.status != "FAIL":
+            raise
+        return {"timed": contracts.Contract(False, failure.message)}
 
 
 def _timed(

@@ -4,6 +4,7 @@
 it is called, is in `EXPECTED`; docs/method.md has the table that tests/test_kit.py makes of it.
 """
 
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -216,6 +217,77 @@ class DropoutOn(Honest):
     file = "model.onnx"
 
 
+def is_timed():
+    """Whether this call comes from a block: after the proof, the audit and the warm-up."""
+    frame = sys._getframe()
+    while frame.f_back:
+        frame = frame.f_back
+        if frame.f_code.co_name == "block":
+            return True
+    return False
+
+
+class TwoOfThree(ByValue):
+    """Answers two of three calls from memory."""
+
+    def forward(self, *inputs):
+        self.calls += 1
+        return super().forward(*inputs) if self.calls % 3 else self.run(inputs)
+
+
+class LateByValue(ByValue):
+    """Remembers the answer to each value, once it is timed."""
+
+    def forward(self, *inputs):
+        return super().forward(*inputs) if is_timed() else self.run(inputs)
+
+
+class LateLazy(Honest):
+    """Computes when the result is fetched, once it is timed."""
+
+    def forward(self, *inputs):
+        return ("later", inputs) if is_timed() else self.run(inputs)
+
+    def get(self, outputs):
+        return self.run(outputs[1]) if isinstance(outputs, tuple) else list(outputs)
+
+
+class LateEarly(Early):
+    """Answers before it is done, once it is timed."""
+
+    def forward(self, *inputs):
+        made = super().forward(*inputs)
+        if not is_timed():
+            made.result()
+        return made
+
+
+class LateBfloat16(Bfloat16):
+    """Keeps the upper half of every number it is given, once it is timed."""
+
+    def forward(self, *inputs):
+        return super().forward(*inputs) if is_timed() else self.run(inputs)
+
+
+class WrongNow(Honest):
+    """Is wrong once in fifty calls, when it is timed."""
+
+    def forward(self, *inputs):
+        self.calls += is_timed()
+        made = self.run(inputs)
+        return [array + 1 for array in made] if self.calls % 50 == 49 else made
+
+
+class LastInputs(Honest):
+    """Repeats the last answer at every other call, when it is timed."""
+
+    def forward(self, *inputs):
+        self.calls += 1
+        if not is_timed() or self.calls % 2:
+            self.last = self.run(inputs)
+        return self.last
+
+
 # What catches each: the check of `xbench plugin test` and the name it gives the fault.
 EXPECTED = {
     Early: ("complete", "complete"),
@@ -237,6 +309,13 @@ EXPECTED = {
     LastBit: ("deterministic", "deterministic"),
     Swapped: ("result", "image_transposed"),
     DropoutOn: ("result", "dropout_on"),
+    TwoOfThree: ("fresh", "fresh"),
+    LateByValue: ("fresh", "fresh"),
+    LateLazy: ("complete", "complete"),
+    LateEarly: ("complete", "complete"),
+    LateBfloat16: ("timed", "timed"),
+    WrongNow: ("timed", "timed"),
+    LastInputs: ("timed", "timed"),
 }
 CHEATS = {f"cheat_{kind.__name__.lower()}": kind for kind in (Honest, *EXPECTED)}
 for _name, _class in CHEATS.items():

@@ -44,11 +44,13 @@ def is_timed():
 class HalfClock(Honest):
     """Makes the clock of its process run at half its pace"""
 
-    start = TRUE_CLOCK()
+    start, count = TRUE_CLOCK(), 0
 
-    def __init__(self, artifact, options):
-        super().__init__(artifact, options)
-        spoil(self.now)
+    def forward(self, *inputs):
+        self.count += 1
+        if self.count == 2:  # its loading and its first call have been timed
+            spoil(self.now)
+        return super().forward(*inputs)
 
     def now(self):
         return self.start + (TRUE_CLOCK() - self.start) / 2
@@ -404,7 +406,6 @@ EXPECTED = {
     OwnHalf: ("clock", "forward", "resident"),
     OwnSlow: ("clock", "forward", "resident"),
     OwnStill: ("clock", "forward", "resident"),
-    OwnBackward: ("clock", "forward", "resident"),
     HostedSlow: ("clock", "forward", "resident"),
     HalfEvents: ("clock", "forward", "device"),
     Resting: ("physical", "forward", "resident"),
