@@ -31,7 +31,7 @@ def test_what_is_killed_leaves_a_valid_store_and_nothing_else(name, way, templat
 
 
 def test_a_moment_sees_what_was_left(tmp_path):
-    """What commands left before: the test above is to fail on each."""
+    """What commands left before: the test above fails on each."""
     moment = kill_moments.Moment(kill_moments.COMMANDS["time"], "SIGTERM", tmp_path)
     for each in ("tmp/xbench-logs-k3x9", "cache/models/.lenet-1-k3x9", "cache/live/network_1", "out", "cache/models/m"):
         (tmp_path / each).mkdir(parents=True)
