@@ -5,8 +5,8 @@
 The runtimes' is what they load, compile and step, to be timed or to be proved and audited, by the records of the run.
 The rest is xbench's own: starting Python, reading references, comparing, sleeping, looking at counters. Of that the
 table says in which job of a worker it was spent. What it takes to judge the steps that were timed is counted by itself:
-looks and resets within blocks (`block`), fetching what a block has left (`state`), PyTorch's own steps (`trajectory`). Exit
-code 1 where these are more than a tenth, or the rest is.
+looks and resets within blocks (`block`), fetching what a block has left (`state`), PyTorch's own steps (`trajectory`).
+Exit code 1 where these are more than a tenth, or the rest is.
 """
 
 import contextlib

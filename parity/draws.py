@@ -17,30 +17,57 @@ NOISE, HALF = 0.3, 0.5  # a tensor whose draws differ by more tells nothing; one
 LEAST = 0.7  # of the usual distance of a draw from others, and from a training without dropout
 
 
-def judged(
-    artifact: Artifact, mode: str, batches: Sequence[Batch], states: Sequence[tuple[int, Arrays]]
-) -> list[Outcome]:
-    """As `judged`, of a network with dropout; in mode gradient each state is of one batch alone."""
-    draws = [Training(artifact, torch.float32, dropout=seed) for seed in range(1, DRAWS + 1)]
-    plain = Training(artifact, torch.float32)
-    start = {name: value.clone() for name, value in plain.state(mode).items()} if mode == "step" else {}
+def judged(artifact: Artifact, batches: Sequence[Batch], states: Sequence[tuple[int, Arrays]]) -> list[Outcome]:
+    """As `trajectory.judged`, of a network with dropout."""
+    plain, draws = _trainings(artifact)
+    start = {name: value.clone() for name, value in plain.state("step").items()}
     found: dict[int, Outcome] = {}
     losses: list[list[float]] = [[] for _ in (plain, *draws)]
     marks = {steps for steps, _ in states}
     for count, batch in enumerate(batches[: max(marks)], 1):
         for each, kept in zip((plain, *draws), losses, strict=True):
-            kept.append(each.step(batch) if mode == "step" else each.gradient(batch))
+            kept.append(each.step(batch))
+        if count in marks:
+            made = [_changes(each.state("step"), start) for each in (plain, *draws)]
         for index, (steps, state) in enumerate(states):
             if steps == count:
-                made = [_changes(each.state(mode), start) for each in (plain, *draws)]
-                known = {name: np.asarray(state[name], np.float32) for name in made[0] if name in state}
-                if missing := [name for name in made[0] if name not in known and not name.startswith("optimizer/")]:
-                    found[index] = Outcome(False, f"{missing[0]} is missing", 0)
-                    continue
-                given = _changes({n: torch.from_numpy(v) for n, v in known.items()}, start)
-                numbers = [state[f"loss/{step}"].item() for step in range(1, count + 1)]
-                found[index] = _among(given, made, numbers, losses, artifact.info["statistics"])
+                found[index] = _outcome(artifact, state, start, made, losses)
     return [Outcome(found[i].passed, found[i].says, max(marks)) for i in range(len(states))]
+
+
+Made = tuple[list[dict[str, torch.Tensor]], list[list[float]]]
+
+
+def gradients(artifact: Artifact, batch: Batch) -> Made:
+    """The gradients of one batch and their losses, without dropout first and then of every draw."""
+    plain, draws = _trainings(artifact)
+    losses = [[each.gradient(batch)] for each in (plain, *draws)]
+    return [_changes(each.state("gradient"), {}) for each in (plain, *draws)], losses
+
+
+def judged_gradient(artifact: Artifact, made: Made, state: Arrays) -> Outcome:
+    """Whether a gradient is one of those that dropout may draw."""
+    return _outcome(artifact, state, {}, *made)
+
+
+def _trainings(artifact: Artifact) -> tuple[Training, list[Training]]:
+    draws = [Training(artifact, torch.float32, dropout=seed) for seed in range(1, DRAWS + 1)]
+    return Training(artifact, torch.float32), draws
+
+
+def _outcome(
+    artifact: Artifact,
+    state: Arrays,
+    start: Mapping[str, torch.Tensor],
+    made: Sequence[Mapping[str, torch.Tensor]],
+    losses: Sequence[Sequence[float]],
+) -> Outcome:
+    known = {name: np.asarray(state[name], np.float32) for name in made[0] if name in state}
+    if missing := [name for name in made[0] if name not in known and not name.startswith("optimizer/")]:
+        return Outcome(False, f"{missing[0]} is missing", 0)
+    given = _changes({n: torch.from_numpy(v) for n, v in known.items()}, start)
+    numbers = [state[f"loss/{step}"].item() for step in range(1, len(losses[0]) + 1)]
+    return _among(given, made, numbers, losses, artifact.info["statistics"])
 
 
 def _changes(tensors: Mapping[str, torch.Tensor], start: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -130,8 +130,8 @@ def judged(
     start = {name: value.double().clone() for name, value in Training(artifact, torch.float32).state("step").items()}
     best = Training(artifact, torch.float64 if exact else torch.float32)
     flip = is_batched(artifact.info)
-    others = [(Training(artifact, torch.float32, moved=0), 1 / MOVED_SHARE)]
-    others += [(Training(artifact, torch.float32, flip=flip, onednn=False), 1.0)]
+    others = [(Training(artifact, torch.float32, flip=flip, onednn=False), 1.0)]
+    others += [(Training(artifact, torch.float32, moved=0), 1 / MOVED_SHARE)] if exact else []
     losses: list[tuple[float, float]] = []
     found: dict[int, Outcome] = {}
     reach, marks = 0, {steps for steps, _ in states}

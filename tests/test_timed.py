@@ -196,12 +196,12 @@ def drawn(artifact, steps, seed):
 def test_of_thirty_other_draws_all_pass(dropping):
     artifact, steps = dropping
     states = [(4, drawn(artifact, steps, seed)) for seed in range(100, 130)]
-    assert [each.says for each in draws.judged(artifact, "step", steps, states)] == [None] * 30
+    assert [each.says for each in draws.judged(artifact, steps, states)] == [None] * 30
 
 
 def test_a_training_without_dropout_is_told(dropping):
     artifact, steps = dropping
-    (found,) = draws.judged(artifact, "step", steps, [(4, state(artifact, steps))])
+    (found,) = draws.judged(artifact, steps, [(4, state(artifact, steps))])
     assert found.passed is False and "those without dropout" in found.says
 
 

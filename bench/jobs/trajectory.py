@@ -6,11 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xbench.bench import batches, machine
 from xbench.converters.artifact import Artifact
 from xbench.converters.optimizer import slots
 from xbench.parity import candidate, verdict
 
+_MADE: dict[str, Any] = {}  # gradients with dropout, by what they are of
+LARGE = 2**23  # parameters of which two sets of gradients are not kept
 SPARE = 2**30  # bytes that other processes may need meanwhile
 
 
@@ -26,24 +30,30 @@ def trajectory(
 ) -> list[dict[str, Any]]:
     """The outcome of each state: `path` is the file of what a runtime held, `steps` how many of the segment it had made
     (in mode gradient `steps` is None and `index` says which of the references was the last)."""
-    from xbench.parity import draws
-
     model = Artifact.read(artifact)
-    given = [verdict.read(Path(path), ("input/", "labels")) for path in references]
-    inputs = [candidate.inputs_of(each) for each in given]
     arrays = [verdict.read(Path(each["path"])) for each in states]
     if mode == "gradient":
-        found: dict[int, dict[str, Any]] = {}
-        for index, batch in enumerate(zip(inputs, (each["labels"] for each in given), strict=True)):
-            own = [place for place, each in enumerate(states) if each["index"] == index]
-            outcomes = draws.judged(model, mode, [batch], [(1, arrays[place]) for place in own]) if own else []
-            found |= {place: asdict(outcome) for place, outcome in zip(own, outcomes, strict=True)}
-        return [found[place] for place in range(len(states))]
+        return [asdict(_gradient(model, references[each["index"]], a)) for each, a in zip(states, arrays, strict=True)]
+    given = [verdict.read(Path(path), ("input/", "labels")) for path in references]
+    inputs = [candidate.inputs_of(each) for each in given]
     made = batches.training(model.info, [each["labels"] for each in given], seed)
     taken = [(int(each["steps"]), state) for each, state in zip(states, arrays, strict=True)]
     order = batches.order(seed, segment, max(steps for steps, _ in taken))
     steps = [(inputs[made[place][0]], made[place][1]) for place in order]
     return [asdict(each) for each in _judged(model, steps, taken, exact, precision)]
+
+
+def _gradient(model: Artifact, reference: str, state: dict[str, np.ndarray]) -> Any:
+    """The outcome of one gradient. Those that it is compared with are kept: all cells of a comparison ask for them."""
+    from xbench.parity import draws
+
+    key = f"{model.digest} {reference}"
+    if key not in _MADE:
+        if len(_MADE) > 1 or model.info["parameter_count"] > LARGE:
+            _MADE.clear()
+        given = verdict.read(Path(reference), ("input/", "labels"))
+        _MADE[key] = draws.gradients(model, (candidate.inputs_of(given), given["labels"]))
+    return draws.judged_gradient(model, _MADE[key], state)
 
 
 def _judged(model: Artifact, steps: Any, states: Any, exact: bool, precision: str) -> list[Any]:
@@ -57,7 +67,7 @@ def _judged(model: Artifact, steps: Any, states: Any, exact: bool, precision: st
         words = f"needs {need / 2**30:.1f} GiB of memory beside the runtimes"
         return [trajectory.Outcome(None, words, max(n for n, _ in states)) for _ in states]
     if model.has_dropout:
-        return draws.judged(model, "step", steps, states)
+        return draws.judged(model, steps, states)
     return trajectory.judged(model, steps, states, exact, narrow=precision != "fp32")
 
 
