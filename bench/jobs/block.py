@@ -76,9 +76,11 @@ def _repeated(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int) -
     places: list[int | None] = [(first + number) % len(cell.steps) for number in range(CYCLE)]
     steps = [cell.steps[place or 0] for place in places]
     reference = cell.references[0]
+    start = now()
     arrays = batches.unseen(candidate.inputs_of(reference), seed)
     given = {f"input/{i}": array for i, array in enumerate(arrays or ())} | {"labels": reference["labels"]}
     other = step_of(cell, given) if arrays else None
+    looks.aside += now() - start
 
     def after(index: int) -> None:
         cell.index = places[index % CYCLE]
@@ -105,9 +107,9 @@ def _segments(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int, l
     infinity or to numbers below float32's normal ones."""
     runtime = cell.runtime
     assert isinstance(runtime, Trainer)
+    start = now()
     labels = [reference["labels"] for reference in cell.references]
     made = batches.training(cell.artifact.info, labels, seed)
-    start = now()
     every = [step_of(cell, {**cell.references[i], "labels": new}, cell.given[i]) for i, new in made]
     found: dict[str, Any] = {"samples": [], "lead": [], "unseen": None, "steps": 0}
     segment, end = 0, now() + seconds
