@@ -129,7 +129,7 @@ def block(cell: Open, number: int, protocol: Protocol, judge: Judge) -> None:
     """One block. One that was disturbed is kept aside, to be run again, until as many were as a process must give or
     half of the budget went there: who measures beside others has to live with them, and is told so."""
     cell.worker.resume()
-    told = {"seed": judge.seed(number), "segment": judge.reach, "seconds": protocol.block}
+    told = {"seed": judge.seed(number), "segment": judge.segment(cell.case), "seconds": protocol.block}
     limit = judge.limit(cell.case, number, protocol.max_samples)
     result = cell.worker.call("block", protocol.timeout, limit=limit, **told)
     passed = cell.worker.passed

@@ -63,6 +63,10 @@ class Judge:
         """Of the batches of a round; the same for all cells."""
         return random.Random(f"{self.session} {number}").getrandbits(31)
 
+    def segment(self, case: Case) -> int:
+        """The training steps between two resets at most; fewer where rounding is coarser."""
+        return self.reach if case.precision == "fp32" else min(self.reach, SHORT)
+
     def limit(self, case: Case, number: int, most: int) -> int:
         """The timed steps of a block: in the early round every second one is short."""
         draw = random.Random(f"{self.session} {number} {case}")

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from xbench.bench import death
-from xbench.bench.worker import Worker, WorkerFailure, _answer
+from xbench.bench import worker as worker_file
+from xbench.bench.worker import Worker, WorkerFailure
 from xbench.runtimes import Killed
 from xbench.runtimes._remote import Host
 
@@ -135,7 +136,8 @@ def test_the_killed_process_of_a_framework_is_named_as_a_worker_is(tmp_path, mon
     def job():
         host.ask("recalled")
 
-    answer = _answer(job, {}, before)
+    monkeypatch.setattr(worker_file, "_job", lambda name: job)
+    answer = worker_file._answer("any", {}, before)
     assert (answer["status"], answer["error"]) == expected
     with pytest.raises(Killed):
         host.ask("recalled")
