@@ -42,7 +42,7 @@ def audited(
     measured again, for longer: on a machine that others use a few steps may all meet them. `patience` is what its steps
     may take, `seconds` unless told: what needs more than one of a step that is longer is not asked."""
     paced = _paced(worker, timeout, LOOK)
-    if clock(paced).held is False:
+    if not clock(paced).held:
         paced = _paced(worker, timeout, min(20 * LOOK, PATIENCE))
     if clock(paced).held is False:  # what it measures besides is worth nothing
         return {"pace": paced}, {"clock": clock(paced)}
