@@ -71,10 +71,13 @@ def test_an_honest_trainer_passes(mode, model, bench, faults):
 def test_a_cheat_gets_no_time_and_the_others_get_theirs(factory, mode, kinds, shell):
     (shell.folder / "nets.py").write_text(SOURCE)
     kinds = [kind for kind in kinds if cheats_training.EXPECTED[kind][0] == mode or factory == "drop"]
-    kinds = [kind for kind in kinds if kind is not cheats_training.TenSteps]  # a block may have no more than ten
+    # On a busy machine a block may have a step or two, in which these are honest.
+    few = (cheats_training.ThreeSteps, cheats_training.TenSteps, cheats_training.EveryOther, cheats_training.NoMomentum)
+    kinds = [kind for kind in kinds if kind not in few]
     runtimes = ["torch", "trains_honest", *(f"trains_{kind.__name__.lower()}" for kind in kinds)]
     words = [word for each in runtimes for word in ("--runtime", each)]
-    answer = shell.run("time", f"nets:{factory}", *WORDS, *words, "--mode", mode, "--budget", "0.6", "--json")
+    settings = ("--mode", mode, "--budget", 0.6, "--threads", 1, "--json")
+    answer = shell.run("time", f"nets:{factory}", *WORDS, *words, *settings)
     rows = {row["runtime"]: row for row in json.loads(answer.stdout)}
     assert answer.returncode == 1
     assert [rows.pop(name)["status"] for name in runtimes[:2]] == ["PASS", "PASS"]
