@@ -22,7 +22,7 @@ from xbench.runtimes import _configuration
 DROPOUT = "dropout_on"  # of parity/explain: told by its zeros
 AUDIT = 0.2  # seconds
 PATIENCE = 3.0  # seconds: no time waits for the kit, which asks everything of adapters as slow as NumPy, too
-TURNS, STEPS = 8, 12  # blocks that are judged, and the steps that each counts
+TURNS, STEPS = 12, 8  # blocks that are judged, and the steps that each counts
 OPTIMIZER = "sgd,lr=0.01,momentum=0.9"  # what it carries from step to step is judged, too
 
 
@@ -107,7 +107,7 @@ def _timed(
     judge, looks, watch = Judge(artifact, bench.exporter, uuid.uuid4().hex, bench.logs), Looks(), Watch()
     samples, kept = list[float](), dict[str, contracts.Contract]()
     for number in range(TURNS):
-        found = worker.call("block", bench.timeout, seconds=PATIENCE, limit=STEPS, seed=judge.seed(number))
+        found = worker.call("block", bench.timeout, seconds=PATIENCE, limit=STEPS, seed=judge.seed(number), share=1.0)
         passed = worker.passed
         looks.add(found)
         samples += found["samples"]

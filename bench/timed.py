@@ -21,7 +21,7 @@ from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
 
 EARLY = 3  # rounds, of which one is judged against float64
-SLOW, RARE = 0.3, 1e-3
+SLOW, RARE = 0.25, 1e-3  # of steps on a busy machine; what no chance excuses
 SHORT = 8  # steps of a block that is short on purpose, so that float64 tells more of it
 
 
@@ -170,7 +170,7 @@ def _complete(case: Case, facts: Facts, looks: Looks, step: float) -> Contract |
 
 def _fresh(looks: Looks) -> Contract | None:
     """Inputs that were not there before cost what others do, in the timed blocks too. One step may be slow by chance,
-    three of ten on a busy machine; most are not."""
+    one of four on a busy machine; most are not."""
     slower = sum(new > 1.5 * usual + CLEAR for new, usual in looks.unseen_s)
     if not slower or chance(len(looks.unseen_s), slower) > RARE:
         return None
@@ -183,5 +183,5 @@ def _fresh(looks: Looks) -> Contract | None:
 
 
 def chance(count: int, found: int) -> float:
-    """The probability of so many slow steps, or more, of a machine on which three of ten are slow."""
+    """The probability of so many slow steps, or more, of a machine on which one of four is slow."""
     return sum(math.comb(count, k) * SLOW**k * (1 - SLOW) ** (count - k) for k in range(found, count + 1))

@@ -32,16 +32,19 @@ class Looks:
     """The looks of one block: seconds of fetching a result, of all looks, and of all that is done between steps."""
 
     begin: float
+    share: float = SHARE
     aside: float = 0.0
     fetch_s: list[float] = field(default_factory=list)
     spent: float = 0.0
     judged: int = 0
 
 
-def block(seconds: float, limit: int, seed: int, segment: int = batches.SEGMENT) -> dict[str, Any]:
+def block(
+    seconds: float, limit: int, seed: int, segment: int = batches.SEGMENT, share: float = SHARE
+) -> dict[str, Any]:
     """A few steps that do not count, as the caches are cold, then timed ones, `limit` at most, on batches that follow
     from the seed; then looks at what the last one computed. `segment` are the training steps between two resets at
-    most.
+    most; `share` is how much of the time looks may take, 1.0 for one after every step.
 
     Behind a single one the first that is timed is still slower than the others, most where a step takes some
     milliseconds. Of long steps there is no time for four in half a block.
@@ -49,7 +52,7 @@ def block(seconds: float, limit: int, seed: int, segment: int = batches.SEGMENT)
     (cell,) = CELL
     begun, cpus = usage.begin(cell.device), machine.allowed()
     before = health.look(cpus, group.cpu_seconds())
-    looks = Looks(now())
+    looks = Looks(now(), share)
     with pace.watched(cell) as watched:
         if cell.mode == "step":
             found = _segments(cell, looks, seconds, limit, seed, segment)
@@ -85,7 +88,7 @@ def _repeated(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int) -
     def after(index: int) -> None:
         cell.index = places[index % CYCLE]
         start = now()
-        if looking and looks.spent <= SHARE * (now() - looks.begin) and draw.random() < 0.5:
+        if looking and looks.spent <= looks.share * (now() - looks.begin) and draw.random() < max(0.5, looks.share):
             look(cell, looks)
         looks.aside += now() - start
 
