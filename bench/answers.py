@@ -1,7 +1,7 @@
 """What the answer to each job of a worker must be (`jobs/`), checked where it arrives: in the parent.
 
 A worker runs code of others, so an answer may be anything. What is not as it is written here is no answer, and costs
-the cell that asked for it; nobody behind this door meets a time that is negative or a text that a terminal would obey.
+the cell that asked for it; nothing further on meets a time that is negative or a text that a terminal would obey.
 More than is named may be in an object. Jobs that are not named compute nothing of a runtime.
 """
 
@@ -110,7 +110,7 @@ def problem(shape: Shape, value: Any, place: str = "it") -> str | None:
 
 
 def too_deep(value: Any, left: int = DEEPEST) -> bool:
-    """Whether objects and lists are within one another deeper than any code behind this door goes down."""
+    """Whether objects and lists are within one another deeper than any code further on goes down."""
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return left == 0 or any(too_deep(item, left - 1) for item in items if isinstance(item, dict | list))
 

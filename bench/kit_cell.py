@@ -140,7 +140,7 @@ def _fault(bench: Bench, case: Case, artifact: Artifact, record: Record, random:
     if not parity:
         faults = {"outputs": "missing_output", "where the graph says": "wrong_type", "not an array": "wrong_type"}
         return next((fault for words, fault in faults.items() if words in str(record["message"])), "failed"), ""
-    if parity["class"] == "fp32":  # it broke down behind its proof
+    if parity["class"] == "fp32":  # it broke down after its proof
         return "failed", ""
     if parity["ratio"] is None:
         return "not_finite", ""

@@ -19,7 +19,7 @@ from xbench.bench.worker import Worker, WorkerFailure
 
 @dataclass
 class Open:
-    """A cell whose worker is alive and proved equal, and what it and its earlier processes gave."""
+    """A cell whose worker is alive and verified, and what it and its earlier processes gave."""
 
     case: Case
     record: Record

@@ -20,7 +20,7 @@ class Watch:
     def look(
         self, case: Case, worker: Worker, result: Mapping[str, Any], passed: Mapping[str, float]
     ) -> dict[str, Contract]:
-        """The promises that can be judged behind a block of a worker, which is paused; `passed` is what this
+        """The promises that can be judged after a block of a worker, which is paused; `passed` is what this
         process's clock says of its steps."""
         paced = dict(result["pace"])
         self.blocks, self.shortest_s = self.blocks + 1, min(self.shortest_s, paced.pop("shortest_s"))

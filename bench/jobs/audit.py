@@ -102,14 +102,20 @@ def _repeats(cell: Cell) -> float | None:
     where they need not be, as dropout is on, or nothing tells but the weights."""
     if cell.mode == "step" or (cell.mode != "forward" and cell.artifact.has_dropout):
         return None
+    runs = _two_runs(cell)
+    pairs = [(a, b) for a, b in zip(*runs, strict=True) if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f")]
+    far = [verdict.distance(a, b)[0] / (verdict.size_of(b)[0] or 1.0) for a, b in pairs]
+    return max(far, default=0.0)
+
+
+def _two_runs(cell: Cell) -> list[list[np.ndarray]]:
+    """What two runs of one input give."""
     runs = []
     for _ in range(2):
         with proving(cell):
             cell.steps[0]()
         runs.append([np.array(value) for value in _fetched(cell)])
-    pairs = [(a, b) for a, b in zip(*runs, strict=True) if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f")]
-    far = [verdict.distance(a, b)[0] / (verdict.size_of(b)[0] or 1.0) for a, b in pairs]
-    return max(far, default=0.0)
+    return runs
 
 
 def _varies(cell: Cell) -> bool | None:
@@ -117,11 +123,7 @@ def _varies(cell: Cell) -> bool | None:
     the weights."""
     if cell.mode != "gradient" or not cell.artifact.has_dropout:
         return None
-    runs = []
-    for _ in range(2):
-        with proving(cell):
-            cell.steps[0]()
-        runs.append([np.array(value) for value in _fetched(cell)])
+    runs = _two_runs(cell)
     return not all(map(np.array_equal, *runs))
 
 

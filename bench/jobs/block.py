@@ -46,7 +46,7 @@ def block(
     from the seed; then looks at what the last one computed. `segment` are the training steps between two resets at
     most; `share` is how much of the time looks may take, 1.0 for one after every step.
 
-    Behind a single one the first that is timed is still slower than the others, most where a step takes some
+    After a single one the first that is timed is still slower than the others, most where a step takes some
     milliseconds. Of long steps there is no time for four in half a block.
     """
     (cell,) = CELL
