@@ -153,7 +153,7 @@ ANSWERS: Mapping[str, Shape] = {
     "warm": Each(seconds),
     "pace": PACE | {"missing": Maybe(amount), "here": Maybe(amount)},
     "block": BLOCK,
-    "state": {"steps": Maybe(count), "segment": Maybe(count), "index": Maybe(count), "path": Maybe(string)},
+    "state": {"steps": Maybe(count), "segment": Maybe(count), "index": Maybe(count)},
     "audit": AUDIT,
     "respond": {"forward_s": seconds},
     "load": {"latencies": SAMPLES, "done_s": seconds, "cpus": amount, "flooded": flag},

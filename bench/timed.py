@@ -20,6 +20,8 @@ from xbench.bench.proof import SEEDS, references
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
 
+AT = ("steps", "index")  # where a state was taken
+LEAST = 2  # steps between two resets at least: the first one does not count
 EARLY = 3  # rounds, of which one is judged against float64
 SLOW, RARE = 0.25, 1e-3  # of steps on a busy machine; what no chance excuses
 SHORT = 8  # steps of a block that is short on purpose, so that float64 tells more of it
@@ -84,10 +86,10 @@ class Judge:
         """
         found = []
         for index in range(len(SEEDS[:2])) if case.mode == "gradient" else (None,):
-            name = digest(case.runtime, case.layout, case.mode, case.tune, index)
-            told = worker.call("state", timeout, path=str(self.folder / f"state-{name}.npz"), index=index)
+            path = self.folder / f"state-{digest(case.runtime, case.layout, case.mode, case.tune, index)}.npz"
+            told = worker.call("state", timeout, path=str(path), index=index)
             looks.judged += told["steps"] is None
-            found += [State(case, told)] if told["steps"] is not None else []
+            found += [State(case, path, told)] if told["steps"] is not None else []
         return found
 
     def judge(self, number: int, states: Sequence["State"]) -> None:
@@ -103,9 +105,9 @@ class Judge:
             for state, outcome in zip(own, outcomes, strict=True):
                 state.outcome = outcome
                 if outcome["passed"] is None:
-                    self.reach = max(1, min(self.reach, outcome["reach"]))
+                    self.reach = max(LEAST, min(self.reach, outcome["reach"]))
         for state in states:
-            Path(state.told["path"]).unlink(missing_ok=True)
+            state.path.unlink(missing_ok=True)
 
     def _trained(self, number: int, segment: int, states: Sequence["State"]) -> list[dict[str, Any]]:
         case = states[0].case
@@ -116,7 +118,7 @@ class Judge:
             references=references(case, self.artifact, self.exporter, [case.batch, case.batch]),
             seed=self.seed(number),
             segment=segment,
-            states=[{name: each.told[name] for name in ("path", "steps", "index")} for each in states],
+            states=[{"path": str(each.path), **{name: each.told[name] for name in AT}} for each in states],
             exact=number == self.early,
             precision=case.precision,
         )
@@ -125,9 +127,11 @@ class Judge:
 
 @dataclass
 class State:
-    """What a training block has left: what the worker tells of it (`jobs/block.py:state`), and the outcome."""
+    """What a training block has left: the file that holds it, what the worker tells of it (`jobs/block.py:state`), and
+    the outcome."""
 
     case: Case
+    path: Path
     told: dict[str, Any]
     outcome: dict[str, Any] = field(default_factory=dict)
 

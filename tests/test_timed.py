@@ -180,7 +180,7 @@ def test_inputs_that_were_not_there_before_must_not_take_longer(pairs, held):
 def test_what_was_not_judged_is_not_said_to_hold():
     case = timed.Case("lenet", "torch", "step")
     assert timed._timed(case, timed.Looks()).held is None
-    state = timed.State(case, {}, {"passed": None, "says": "too many steps", "reach": 4})
+    state = timed.State(case, Path("state.npz"), {}, {"passed": None, "says": "too many steps", "reach": 4})
     assert timed._timed(case, timed.Looks(states=[state])) == Contract(None, "too many steps")
 
 
@@ -194,6 +194,30 @@ def drawn(artifact, steps, seed):
     own = Training(artifact, torch.float32, dropout=seed)
     losses = {f"loss/{count}": np.array([own.step(batch)]) for count, batch in enumerate(steps, 1)}
     return losses | {name: value.numpy().copy() for name, value in own.state("step").items()}
+
+
+def test_a_worker_cannot_say_which_file_is_removed(tmp_path):
+    """What it answers is not believed: the parent knows where the state of a block is."""
+    kept = tmp_path / "kept"
+    kept.write_text("mine")
+
+    class Answering:
+        def call(self, job, timeout, path, index):
+            return {
+                "steps": 1,
+                "segment": 0,
+                "index": index,
+                "path": str(kept),
+                "fetch_s": 0.0,
+                "bytes": 0,
+                "arrays": 0,
+            }
+
+    judge = timed.Judge(None, None, "session", tmp_path)
+    judge._trained = lambda number, segment, states: [{"passed": True, "says": None, "reach": 1}] * len(states)
+    states = judge.take(timed.Case("lenet", "torch", "step"), Answering(), 1.0, timed.Looks())
+    judge.judge(0, states)
+    assert states[0].passed and kept.exists()
 
 
 def test_of_thirty_other_draws_all_pass(dropping):

@@ -223,7 +223,7 @@ def state(path: str, index: int | None = None) -> dict[str, Any]:
         told = {"steps": len(cell.training.losses), "segment": cell.training.segment}
     told |= {"fetch_s": now() - start, "bytes": sum(a.nbytes for a in found.values())}
     verdict.join(Path(path), found)
-    return told | {"arrays": len(found), "index": index, "path": path}
+    return told | {"arrays": len(found), "index": index}
 
 
 JOBS = (block, state)

@@ -65,7 +65,7 @@ def _judged(model: Artifact, steps: Any, states: Any, exact: bool, precision: st
     need = SPARE + one * (2 + 2 * draws.DRAWS if several else 4 if exact else 3)
     if need > machine.available_memory():
         words = f"needs {need / 2**30:.1f} GiB of memory beside the runtimes"
-        return [trajectory.Outcome(None, words, max(n for n, _ in states)) for _ in states]
+        return [trajectory.Outcome(None, words, batches.SEGMENT) for _ in states]
     if model.has_dropout:
         return draws.judged(model, steps, states)
     return trajectory.judged(model, steps, states, exact, narrow=precision != "fp32")
