@@ -93,8 +93,8 @@ class Judge:
         return found
 
     def judge(self, number: int, states: Sequence["State"]) -> None:
-        """Gives every state of a round its outcome; all are of one group. What PyTorch cannot make is told, and no
-        fault of theirs."""
+        """Gives every state of a round its outcome; all are of one group. Where PyTorch cannot make the steps,
+        the outcome says so, and no cell is blamed."""
         for segment in sorted({each.told["segment"] for each in states}):
             own = [each for each in states if each.told["segment"] == segment]
             try:

@@ -121,16 +121,16 @@ def _differs(
         return None
     along, away, apart = (own[:, i, clear] for i in range(3))
     if np.median(apart) > 0 and (share := _low(apart, found[2, clear])) is not None:
-        return f"are {share:.0%} as far from those without dropout as dropout takes them"
+        return f"differ from training without dropout by {share:.0%} of what is usual"
     mean, gone = along.mean(axis=1), found[0, clear].mean()
     if abs(gone - mean.mean()) > max(WIDE * mean.std(ddof=1), ROOM):
-        return f"have gone {gone:.0%} of the way that dropout lets them go"
+        return f"have changed by {gone:.0%} of what training with dropout changes"
     late = np.abs(found[0] - own[:, 0].mean(axis=0)) > HALF
     if (late & (spread < HALF / 10) & clear).any():
-        return f"have not gone as far as dropout lets them: {names[int(np.argmax(late & (spread < HALF / 10)))]}"
+        return f"have not changed as training with dropout does: {names[int(np.argmax(late & (spread < HALF / 10)))]}"
     middle, scatter = np.median(away, axis=1), float(np.median(found[1, clear]))
     if _low(away, found[1, clear]) is not None or scatter > 2 * (middle.mean() + WIDE * middle.std(ddof=1)) + 1e-6:
-        return f"scatter {scatter / middle.mean():.2g} times as widely as dropout makes them"
+        return f"vary {scatter / middle.mean():.2g} times as much as dropout makes them vary"
     return None
 
 

@@ -229,7 +229,7 @@ def test_of_thirty_other_draws_all_pass(dropping):
 def test_a_training_without_dropout_is_told(dropping):
     artifact, steps = dropping
     (found,) = draws.judged(artifact, steps, [(4, state(artifact, steps))])
-    assert found.passed is False and "those without dropout" in found.says
+    assert found.passed is False and "differ from training without dropout" in found.says
 
 
 def test_the_sources_of_the_cheats_are_complete():
