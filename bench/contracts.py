@@ -3,6 +3,7 @@
 A promise that is broken is named with its evidence. Those of `REQUIRED` are needed for a time; the others are told.
 """
 
+import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ CLOSE = 1.25  # two clocks that run by the same time differ by less
 LOOK, MOST = 0.1, 1 << 17  # seconds of steps that tell how fast a clock runs, and how many of them at most
 PATIENCE = 30.0  # seconds that these may take: steps so long that fewer fit meet the others all alike
 SPARE = 0.25  # of a thread, and of those that were told: so many more may be at work while one hands over to another
+SLOW, RARE = 0.25, 1e-3  # of steps, on any machine; what no chance excuses
+ENOUGH = 5  # steps of which all are slow no more often by chance
 COUNTED = 1.05  # of what a process used of its CPUs, as two counters read one after the other may tell it
 
 
@@ -142,7 +145,27 @@ def _fresh(facts: Facts) -> Contract:
     seen, fresh, copied = (late(facts[name]) for name in ("repeated_s", "fresh_s", "copied_s"))
     way = "by value" if copied < (seen + fresh) / 2 else "by identity"
     says = f"remembers answers {way}: {ms(seen)} for inputs it has seen, {ms(fresh)} for others"
-    return _within(fresh, 1.5 * seen, CLEAR, says)
+    found = _within(fresh, 1.5 * seen, CLEAR, says)
+    latest, usual = (facts[name][len(facts[name]) // 2 :] for name in ("fresh_s", "repeated_s"))
+    if found.held is False and len(latest) >= ENOUGH and chance(slow(latest, seen), slow_share(usual, seen)) > RARE:
+        return Contract(None, "other processes used its CPUs: steps on one input differ as much")
+    return found
+
+
+def slow(steps: Sequence[float], usual: float) -> list[bool]:
+    """Which steps took clearly longer than a usual one."""
+    return [each > 1.5 * usual + CLEAR for each in steps]
+
+
+def slow_share(steps: Sequence[float], usual: float) -> float:
+    """How probable it is that a step is slow by chance, as others of its kind were; one of four on any machine."""
+    return max(SLOW, (1 + sum(slow(steps, usual))) / (1 + len(steps)))
+
+
+def chance(found: Sequence[bool], share: float) -> float:
+    """The probability of so many slow steps, or more, where each is slow with this probability."""
+    count = len(found)
+    return sum(math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(sum(found), count + 1))
 
 
 def _random(facts: Facts) -> Contract:

@@ -29,19 +29,27 @@ def way(cell: Cell, plane: str) -> float:
 @contextlib.contextmanager
 def watched(cell: Cell) -> Iterator[dict[str, float]]:
     """Marks where steps begin and where they end. What is found has the seconds that they waited for a CPU, if another
-    clock than the worker's tells them: that clock does not see it."""
+    clock than the worker's tells them: that clock does not see it. Otherwise only what each mark waited: it wakes the
+    parent, which may take the CPU that the worker is on before the first step begins, or after the last."""
     found: dict[str, float] = {}
     before = waited() if cell.way else 0.0
-    marks.mark()
+    kept = _marked()
     yield found
-    marks.mark()
-    found["waited_s"] = (waited() if cell.way else 0.0) - before
+    kept += _marked()
+    found["waited_s"] = waited() - before if cell.way else kept
 
 
 def told(cell: Cell, found: dict[str, float], times: Sequence[float]) -> dict[str, Any]:
     """What the parent sets against its own clock."""
     unseen = cell.way * len(times) + max(found["waited_s"], 0.0)
     return {"steps": len(times), "told_s": sum(times), "shortest_s": min(times), "unseen_s": unseen}
+
+
+def _marked() -> float:
+    """Seconds that this thread waited for a CPU while it made a mark."""
+    before = group.kept_waiting()
+    marks.mark()
+    return group.kept_waiting() - before
 
 
 def waited() -> float:

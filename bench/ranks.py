@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,8 +25,16 @@ from xbench.converters import temporary
 from xbench.runtimes import distributed
 
 PROGRAM = "xbench.bench.ranks"
+LONGEST = 70  # bytes; a socket's name has 104 at most (macOS; 108 on Linux), of which the folder of ours takes 33
 GRACE = 1.0  # seconds in which the death of a worker is told that made another one fail
 ENDING = 10.0  # seconds in which all must be gone when their launcher is
+
+
+def _short_place() -> Path:
+    """Where to make a folder for a socket: the system's place for temporary files, or `/tmp` if its path is too long
+    for a socket's name."""
+    place = Path(tempfile.gettempdir())
+    return place if len(os.fsencode(place)) <= LONGEST else Path("/tmp")
 
 
 class Group:
@@ -42,7 +51,7 @@ class Group:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._ports = distributed.reserved(count)
         self._stack = contextlib.ExitStack()
-        self._folder = self._stack.enter_context(temporary.folder())  # the name of a socket must be short
+        self._folder = self._stack.enter_context(temporary.folder(_short_place()))
         self._links: dict[int, socket.socket] = {}
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

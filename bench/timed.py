@@ -5,7 +5,6 @@ over, in one round at random of the first three and when a cell ends, so that no
 judged. PyTorch then makes the same steps (`jobs/trajectory.py`), once for all cells of a round.
 """
 
-import math
 import random
 import statistics
 from collections.abc import Mapping, Sequence
@@ -23,17 +22,16 @@ from xbench.converters.artifact import Artifact
 AT = ("steps", "index")  # where a state was taken
 LEAST = 2  # steps between two resets at least: the first one does not count
 EARLY = 3  # rounds, of which one is judged against float64
-SLOW, RARE = 0.25, 1e-3  # of steps on a busy machine; what no chance excuses
 SHORT = 8  # steps of a block that is short on purpose, so that float64 tells more of it
 
 
 @dataclass
 class Looks:
     """What the timed blocks of one process have shown: seconds of fetching results, and of steps on inputs that were
-    not there before, each with the median of the others of its block."""
+    not there before, each with the median of the others of its block and the share of them that were slow."""
 
     fetch_s: list[float] = field(default_factory=list)
-    unseen_s: list[tuple[float, float]] = field(default_factory=list)
+    unseen_s: list[tuple[float, float, float]] = field(default_factory=list)
     judged: int = 0
     states: list["State"] = field(default_factory=list)
 
@@ -45,7 +43,8 @@ class Looks:
             [*block["lead"], *samples] if place is None else [*samples[:place], *samples[place + 1 :], *block["lead"]]
         )
         if place is not None and others:
-            self.unseen_s.append((samples[place], statistics.median(others)))
+            usual = statistics.median(others)
+            self.unseen_s.append((samples[place], usual, contracts.slow_share(others, usual)))
 
 
 @dataclass
@@ -173,19 +172,16 @@ def _complete(case: Case, facts: Facts, looks: Looks, step: float) -> Contract |
 
 
 def _fresh(looks: Looks) -> Contract | None:
-    """Inputs that were not there before cost what others do, in the timed blocks too. One step may be slow by chance,
-    one of four on a busy machine; most are not."""
-    slower = sum(new > 1.5 * usual + CLEAR for new, usual in looks.unseen_s)
-    if not slower or chance(len(looks.unseen_s), slower) > RARE:
+    """Inputs that were not there before cost what others do, in the timed blocks too. A step may be slow by chance, as
+    often as the others of its block are."""
+    found = [contracts.slow([new], usual)[0] for new, usual, _ in looks.unseen_s]
+    if not any(found):
         return None
-    new, usual = (statistics.median(each) for each in zip(*looks.unseen_s, strict=True))
+    if contracts.chance(found, statistics.fmean(share for *_, share in looks.unseen_s)) > contracts.RARE:
+        return None
+    new, usual, _ = (statistics.median(each) for each in zip(*looks.unseen_s, strict=True))
     return Contract(
         False,
         f"remembers answers while it is timed: {contracts.ms(usual)} for inputs it has seen, "
         f"{contracts.ms(new)} for others",
     )
-
-
-def chance(count: int, found: int) -> float:
-    """The probability of so many slow steps, or more, of a machine on which one of four is slow."""
-    return sum(math.comb(count, k) * SLOW**k * (1 - SLOW) ** (count - k) for k in range(found, count + 1))

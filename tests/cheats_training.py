@@ -289,4 +289,6 @@ EXPECTED = {
 }
 CHEATS = {f"trains_{kind.__name__.lower()}": kind for kind in (Honest, *EXPECTED)}
 for _name, _class in CHEATS.items():
-    globals()[_name] = Row(f"xbench_cheats_training:{_class.__name__}", ("xbench-faults",), "faults", "native")
+    globals()[_name] = Row(
+        f"xbench_cheats_training:{_class.__name__}", ("xbench-faults",), "faults", "native", hidden=True
+    )

@@ -239,7 +239,7 @@ STRANGE = {
     "pipe_late_forged": (writes(FORGED, timed=True), CRASH, PIPE),
     "pipe_nested": (writes(b"[" * 10**4 + b"\n"), CRASH, PIPE),
     "pipe_closed": (turned("forward", closes), CRASH, None),
-    "clock_backwards": (backwards, CRASH, "is not a time in seconds"),
+    "clock_backwards": (backwards, "PASS", None),  # ours was taken before it was loaded
     "forks": (turned("forward", forks), "PASS", None),
 }
 HELD = {  # by `check`: it is asked for its parameters

@@ -165,15 +165,22 @@ def test_unseen_inputs_are_others_of_the_same_values():
 @pytest.mark.parametrize(
     ("pairs", "held"),
     [
-        ([(3e-2, 1e-2)] * 6, False),
-        ([(3e-2, 1e-2)] * 4, None),  # too few to tell from a busy machine
-        ([(3e-2, 1e-2)] * 3 + [(1e-2, 1e-2)] * 7, None),
-        ([(5e-5, 1e-6)] * 9, None),  # below what a clock tells
-        ([(1.2e-2, 1e-2)] * 9, None),
+        ([(3e-2, [1e-2] * 9)] * 6, False),
+        ([(3e-2, [1e-2] * 9)] * 4, None),  # too few to tell from a busy machine
+        ([(3e-2, [1e-2] * 9)] * 3 + [(1e-2, [1e-2] * 9)] * 7, None),
+        ([(3e-2, [1e-2] * 5 + [3e-2] * 4)] * 6 + [(1e-2, [1e-2] * 5 + [3e-2] * 4)] * 4, None),  # others interrupt it
+        ([(3e-2, [1e-3] * 6 + [3e-2] * 3)] * 9, False),  # two of three are remembered
+        ([(5e-5, [1e-6] * 9)] * 9, None),  # below what a clock tells
+        ([(1.2e-2, [1e-2] * 9)] * 9, None),
     ],
 )
 def test_inputs_that_were_not_there_before_must_not_take_longer(pairs, held):
-    found = timed._fresh(timed.Looks(unseen_s=pairs))
+    looks = timed.Looks()
+    for new, others in pairs:
+        looks.add(
+            {"fetch_s": [], "judged": 0, "unseen": 1, "lead": others[:1], "samples": [others[1], new, *others[2:]]}
+        )
+    found = timed._fresh(looks)
     assert (found and found.held) == held
 
 

@@ -24,12 +24,14 @@ def pace(count: int) -> dict[str, Any]:
 def _singly(cell: Cell, count: int) -> dict[str, Any]:
     """Each step by itself, where another clock tells its seconds: how much that leaves out (`missing`, a share).
 
-    The clock of another process does not see what the way to it waits for a CPU. So on a busy machine some steps that
-    did not wait must show it. However busy it is, no step takes less than its CPU seconds on as many CPUs as there are
-    (`short`), and what a runtime of another process spends in this one (`here`) cannot be its work.
+    The clock of another process does not see what the way to it waits for a CPU. So the steps are asked that waited
+    least: on a busy machine the others tell of the machine. However busy it is, no step takes less than its CPU seconds
+    on as many CPUs as there are (`short`), and what a runtime of another process spends in this one (`here`) cannot be
+    its work.
     """
     cpus = len(machine.allowed())
-    times, missing, short, here, looking = list[float](), list[float](), list[float](), list[float](), 0.0
+    missing = list[tuple[float, float]]()  # of each step: the share that it waited, the share that is left out
+    times, short, here, looking = list[float](), list[float](), list[float](), 0.0
     with watch.watched(cell) as found:
         for index in range(count):
             begun, before = now(), _counters()
@@ -37,13 +39,13 @@ def _singly(cell: Cell, count: int) -> dict[str, Any]:
             times += timing.sample(cell.steps, 0, 1, index)
             end, (waited, spent, own) = now(), (b - a for a, b in zip(before, _counters(), strict=True))
             step = abs(times[-1]) + cell.way
-            missing.append(1 - (times[-1] + cell.way + (waited if cell.remote else 0.0)) / (end - start))
+            missing.append((waited / (end - start), 1 - (times[-1] + cell.way + waited) / (end - start)))
             short.append(1 - step * cpus / max(spent, 1e-9))
             here.append((own - cell.way) / step if cell.remote else 0.0)
             looking += start - begun + now() - end
     told = watch.told(cell, found, times)
-    most = sorted(missing)[int((0.9 if cell.remote else 0.5) * (count - 1))]
-    found = {"missing": max(most, statistics.median(short)), "here": statistics.median(here)}
+    least = statistics.median(share for _, share in sorted(missing)[: max(count // 4, 1)])
+    found = {"missing": max(least, statistics.median(short)), "here": statistics.median(here)}
     return told | {"unseen_s": told["unseen_s"] + looking} | found
 
 
