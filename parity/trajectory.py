@@ -121,6 +121,11 @@ def is_batched(info: Mapping[str, Any]) -> bool:
     return bool(given) and all(item["shape"][:1] == ["batch"] for item in given)
 
 
+def rounding_otherwise(artifact: Artifact) -> Training:
+    """In float32 by other kernels, the samples in another order: what differs is rounding."""
+    return Training(artifact, torch.float32, flip=is_batched(artifact.info), onednn=False)
+
+
 def judged(
     artifact: Artifact, batches: Sequence[Batch], states: Sequence[tuple[int, Arrays]], exact: bool, narrow: bool
 ) -> list[Outcome]:
@@ -129,8 +134,7 @@ def judged(
     was asked for less than float32: no floor of float32's holds, but half of a change does."""
     start = {name: value.double().clone() for name, value in Training(artifact, torch.float32).state("step").items()}
     best = Training(artifact, torch.float64 if exact else torch.float32)
-    flip = is_batched(artifact.info)
-    others = [(Training(artifact, torch.float32, flip=flip, onednn=False), 1.0)]
+    others = [(rounding_otherwise(artifact), 1.0)]
     others += [(Training(artifact, torch.float32, moved=0), 1 / MOVED_SHARE)] if exact else []
     losses: list[tuple[float, float]] = []
     found: dict[int, Outcome] = {}

@@ -1,6 +1,7 @@
 """What is timed is what was verified: adapters that train less while they are timed are caught, honest ones are not."""
 
 import json
+import os
 from pathlib import Path
 
 import cheats_training
@@ -14,6 +15,7 @@ from xbench.bench.prepare import Exporter
 from xbench.bench.source import with_options
 from xbench.parity import candidate, draws, trajectory
 from xbench.parity.trajectory import Training
+from xbench.runtimes import Options, _checked, load
 
 SOURCE = """
 import torch
@@ -30,6 +32,13 @@ def drop():
     return nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(4), nn.Flatten(), nn.Linear(256, 128), nn.ReLU(),
         nn.Dropout(0.5), nn.Linear(128, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 10)
+    )
+
+def both():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1),
+        nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(4), nn.Flatten(), nn.Dropout(0.2), nn.Linear(256, 10)
     )
 """
 WORDS = ("--input", "x:float32:batch,3,16,16", "--optimizer", "sgd,lr=0.01,momentum=0.9", "--batch", "32")
@@ -231,6 +240,44 @@ def test_of_thirty_other_draws_all_pass(dropping):
     artifact, steps = dropping
     states = [(4, drawn(artifact, steps, seed)) for seed in range(100, 130)]
     assert [each.says for each in draws.judged(artifact, steps, states)] == [None] * 30
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """The biases of its convolutions stand before BatchNorm: their gradients are rounding, other in every runtime."""
+    folder = tmp_path_factory.mktemp("both")
+    (folder / "nets.py").write_text(SOURCE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH")))))
+        own = Exporter(folder)
+        yield own.artifact("nets:both@x:float32:batch,3,16,16;optimizer=sgd,lr=0.01,momentum=0.9")
+        own.close()
+
+
+@pytest.mark.parametrize("name", ["jax", "openvino", "tensorflow"])
+def test_an_honest_runtime_passes_with_dropout_and_batchnorm(name, both):
+    inputs = [candidate.sample(both, 32, seed) for seed in (0, 1)]
+    runtime = load(name, both, Options("step", "cpu", 1))
+    runtime.prepare(*inputs[0], dropout=True)
+    for seed in range(2):
+        made = batches.training(both.info, [labels for _, labels in inputs], seed)
+        steps = [(inputs[made[place][0]][0], made[place][1]) for place in batches.order(seed, 0, 8)]
+        states = [(count, trained(runtime, steps[:count])) for count in (1, 2, 4, 8) * 3]
+        assert [each.says for each in draws.judged(both, steps, states)] == [None] * len(states)
+
+
+def trained(runtime, steps):
+    """The state of a runtime after some steps from the start."""
+    runtime.reset()
+    losses = []
+    for arrays, labels in steps:
+        result = runtime.step(runtime.put(arrays), runtime.put([labels])[0])
+        runtime.wait(result)
+        losses.append(_checked.loss(runtime, result))
+    return {
+        name: np.array(value) for name, value in candidate.trained(runtime, losses).items()
+    }  # JAX lets no one write
 
 
 def test_a_training_without_dropout_is_told(dropping):

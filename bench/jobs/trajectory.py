@@ -62,7 +62,7 @@ def _judged(model: Artifact, steps: Any, states: Any, exact: bool, precision: st
     copies = 3 + len(slots(model.info["optimizer"]))  # of the parameters: they, their gradients, those at the start
     one = 4 * copies * model.info["parameter_count"]
     several = model.has_dropout and precision == "fp32"
-    need = SPARE + one * (2 + 2 * draws.DRAWS if several else 4 if exact else 3)
+    need = SPARE + one * (4 + 2 * draws.DRAWS if several else 4 if exact else 3)
     if need > machine.available_memory():
         words = f"needs {need / 2**30:.1f} GiB of memory beside the runtimes"
         return [trajectory.Outcome(None, words, batches.SEGMENT) for _ in states]
