@@ -97,8 +97,13 @@ def marked(mark: str) -> list[int]:
 
 def cpu_seconds() -> float:
     """CPU seconds that all threads of all of them have run, and those that have ended and were waited for."""
+    return clock.used() + cpu_seconds_below()
+
+
+def cpu_seconds_below() -> float:
+    """The same without this process. To ask costs this one some 0.5 ms."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    total = clock.used() + ended.ru_utime + ended.ru_stime
+    total = ended.ru_utime + ended.ru_stime
     for process in members()[1:]:
         with contextlib.suppress(OSError, ValueError, IndexError):
             total += clock.used_by((~process << 3) | SCHEDULED)

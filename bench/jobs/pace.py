@@ -34,13 +34,14 @@ def _singly(cell: Cell, count: int) -> dict[str, Any]:
     times, short, here, looking = list[float](), list[float](), list[float](), 0.0
     with watch.watched(cell) as found:
         for index in range(count):
-            begun, before = now(), _counters()
-            start = now()
+            begun, (waited, below) = now(), _counters()
+            own, start = used(), now()
             times += timing.sample(cell.steps, 0, 1, index)
-            end, (waited, spent, own) = now(), (b - a for a, b in zip(before, _counters(), strict=True))
+            end, own = now(), used() - own
+            waited, below = (after - before for before, after in zip((waited, below), _counters(), strict=True))
             step = abs(times[-1]) + cell.way
             missing.append((waited / (end - start), 1 - (times[-1] + cell.way + waited) / (end - start)))
-            short.append(1 - step * cpus / max(spent, 1e-9))
+            short.append(1 - step * cpus / max(own + below, 1e-9))
             here.append((own - cell.way) / step if cell.remote else 0.0)
             looking += start - begun + now() - end
     told = watch.told(cell, found, times)
@@ -49,9 +50,9 @@ def _singly(cell: Cell, count: int) -> dict[str, Any]:
     return told | {"unseen_s": told["unseen_s"] + looking} | found
 
 
-def _counters() -> tuple[float, float, float]:
-    """Seconds that all of a worker's processes waited for a CPU, that they ran, and that this one ran."""
-    return watch.waited(), group.cpu_seconds(), used()
+def _counters() -> tuple[float, float]:
+    """Seconds that all of a worker's processes waited for a CPU, and that all but this one ran."""
+    return watch.waited(), group.cpu_seconds_below()
 
 
 JOBS = (pace,)
