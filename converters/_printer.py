@@ -17,6 +17,8 @@ OUTPUTS = {"BatchNormalization": 3, "DynamicQuantizeLinear": 3, "GRU": 2, "LSTM"
 OPTIONAL_OUTPUTS = {"Dropout", "LayerNormalization", "MaxPool", "SoftmaxCrossEntropyLoss"}
 # Operators that return a tuple even of one.
 SEQUENCES = {"If", "Loop", "Scan", "SequenceMap", "Split"}
+# Words that the text uses itself, so that no tensor is called so; `_` is where a result goes that nobody reads.
+OWN_WORDS = ("params", "state", "training", "rng", "apply", "float", "_")
 # The types that Python's numbers stand for.
 NUMBERS = ("float32", "int64", "bool")
 
@@ -58,11 +60,12 @@ class Printer:
         self.updates: dict[str, str] = {}
         self.dropouts = 0
         self._names: dict[ir.Value, str] = {}
-        self._taken = {"params", "state", "training", "rng", "apply"}
+        self._keys: dict[ir.Value, str] = {}
+        self._taken = {*OWN_WORDS}
 
     def function(self, graph: ir.Graph) -> str:
-        given = [value for value in graph.inputs if value.name not in graph.initializers]
-        arguments = "".join(f"{self.name(value)}, " for value in given)
+        self._keys = {value: name for name, value in graph.initializers.items()}
+        arguments = "".join(f"{self.name(value)}, " for value in _given(graph))
         lines = self.block(graph)
         outputs = "".join(f"{self.value(value)}, " for value in graph.outputs)
         updates = ", ".join(f"{name!r}: {new}" for name, new in self.updates.items())
@@ -83,7 +86,7 @@ class Printer:
         return [f"    {line}" for line in lines]
 
     def subgraph(self, function: str, graph: ir.Graph) -> list[str]:
-        arguments = ", ".join(self.name(value) for value in graph.inputs)
+        arguments = ", ".join(self.name(value) for value in _given(graph))
         lines = self.block(graph)
         outputs = "".join(f"{self.value(value)}, " for value in graph.outputs)
         return [f"def {function}({arguments}):", *lines, f"    return ({outputs.rstrip()})"]
@@ -102,11 +105,23 @@ class Printer:
             self._names[value] = self._unused(word)
         return self._names[value]
 
+    def key(self, value: ir.Value) -> str:
+        """The name of an array in the state: the tensor's own, or one like it where another branch has the same."""
+        if value not in self._keys:
+            name, taken = str(value.name), {*self._keys.values()}
+            while name in taken:
+                name += "_"
+            self._keys[value] = name
+        return self._keys[value]
+
+    def is_trained(self, value: ir.Value) -> bool:
+        return value.name in self.trainable and self.key(value) == value.name
+
     def value(self, value: ir.Value | None, static: bool = False, typed: bool = False) -> str:
         """How a tensor is written where it is read; a number tells its type where no array beside it does (`typed`)."""
         if value is None:
             return "None"
-        if value.name in self.trainable:
+        if self.is_trained(value):
             return f"params[{value.name!r}]"
         array = constant(value)
         if array is None:
@@ -117,14 +132,14 @@ class Printer:
             return f"Constant(value_float={_literal(array)})"
         if array.ndim == 1 and array.dtype == np.int64 and array.size <= 64:
             return f"Constant(value_ints={_literal(array)})"
-        self.state[str(value.name)] = array
-        return f"state[{value.name!r}]"
+        self.state[self.key(value)] = array
+        return f"state[{self.key(value)!r}]"
 
     def inputs(self, node: ir.Node) -> list[str]:
         """How a node's inputs are written: plain numbers where an array of their type stands beside them."""
         static = STATIC_INPUTS.get(node.op_type, ())
         arrays = [value for index, value in enumerate(node.inputs) if value is not None and index not in static]
-        types = {v.dtype for v in arrays if v.name in self.trainable or not _is_number(constant(v))}
+        types = {v.dtype for v in arrays if self.is_trained(v) or not _is_number(constant(v))}
         types = set() if node.op_type in SEQUENCES else types
         return [
             self.value(value, index in static, value is not None and bool({value.dtype, None} & types))
@@ -163,14 +178,22 @@ class Printer:
             return [*attributes, "training_mode=1"], outputs
         attributes = [*attributes, "training_mode=training", *["unbiased=1"] * self.unbiased]
         named = [*outputs[1:], "_", "_"]
-        defaults = (f"{outputs[0]}_mean", f"{outputs[0]}_var")
-        outputs = [outputs[0], *(d if name == "_" else name for name, d in zip(named, defaults))]
+        defaults = ("mean", "var")
+        outputs = [
+            outputs[0],
+            *(self._unused(f"{outputs[0]}_{d}") if name == "_" else name for name, d in zip(named, defaults)),
+        ]
         self.updates |= {
-            str(value.name): name
+            self.key(value): name
             for value, name in zip(node.inputs[3:], outputs[1:], strict=True)
             if value is not None and value.is_initializer()
         }
         return attributes, outputs
+
+
+def _given(graph: ir.Graph) -> list[ir.Value]:
+    """The inputs of a graph that are no initializers of it."""
+    return [value for value in graph.inputs if value.name not in graph.initializers]
 
 
 def _is_number(array: np.ndarray | None) -> bool:

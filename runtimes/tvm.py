@@ -92,8 +92,9 @@ class Inference(Runtime):
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         shapes = {name: array.shape for name, array in zip(self.names, inputs, strict=True)}
         model = fixed(self.model, shapes)
-        module = from_onnx(_written(_folded(model, self.parameters), self.parameters), keep_params_in_input=True)
-        names = [variable.name for variable in module["main"].params][len(self.names) :]
+        model, known = _numbered(_written(_folded(model, self.parameters), self.parameters))
+        module = from_onnx(model, keep_params_in_input=True)
+        names = [known[variable.name] for variable in module["main"].params[len(self.names) :]]
         module, params = detach_params(module)
         self.library, self.search = _compiled(module, self.device, self.artifact, self.options, shapes)
         self.vm = relax.VirtualMachine(self.library, self.device)
@@ -233,6 +234,21 @@ def _written(model: onnx.ModelProto, parameters: Set[str]) -> onnx.ModelProto:
         result.graph.initializers.pop(name)
         value.replace_all_uses_with(node.outputs[0], replace_graph_outputs=True)
     return serde.serialize_model(result)
+
+
+def _numbered(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
+    """The model with numbers for the names of its initializers, and the names by these: TVM changes names that are no
+    identifiers, such as the `onnx::MatMul_749` of PyTorch's older exporter."""
+    graph, prefix = model.graph, "parameter_"
+    while any(name.startswith(prefix) for node in graph.node for name in (*node.input, *node.output)):
+        prefix += "_"
+    kept = {value.name for value in graph.output}
+    names = {tensor.name: f"{prefix}{i}" for i, tensor in enumerate(graph.initializer) if tensor.name not in kept}
+    for named in (*graph.initializer, *graph.input):
+        named.name = names.get(named.name, named.name)
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+    return model, {new: name for name, new in names.items()} | {name: name for name in kept}
 
 
 def _by_rows(module: Any) -> Any:
