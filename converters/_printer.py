@@ -101,7 +101,8 @@ class Printer:
         """A Python identifier for a tensor, close to its ONNX name."""
         if value not in self._names:
             word = re.sub(r"\W", "_", str(value.name), flags=re.ASCII) or "value"
-            word = f"v_{word}" if word[0].isdigit() or keyword.iskeyword(word) or word[0].isupper() else word
+            odd = keyword.iskeyword(word) or word.startswith("__")  # `__debug__` is one of Python's own
+            word = f"v_{word}" if odd or word[0].isdigit() or word[0].isupper() else word
             self._names[value] = self._unused(word)
         return self._names[value]
 

@@ -8,7 +8,6 @@ said that the output is small.
 import math
 
 import onnx_ir as ir
-from onnx_ir.passes import common
 
 from xbench.converters._tensors import InvalidModel
 
@@ -33,8 +32,9 @@ def fold(model: ir.Model) -> None:
     """
     from onnxscript.optimizer import fold_constants  # comes with PyTorch's extra
 
-    own = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
-    common.AddInitializersToInputsPass()(model)
+    stored = model.graph.initializers
+    own = [value for value in model.graph.inputs if value.name not in stored]
+    model.graph.inputs[:] = [*own, *stored.values()]  # of this graph alone: a branch of If has no inputs
     try:
         fold_constants(model, onnx_shape_inference=True, should_fold=_is_cheap)
     except Exception as error:  # onnxscript, onnx.reference and NumPy raise many kinds
