@@ -1,9 +1,11 @@
 """Training with dropout, which draws other numbers in every runtime: a state is compared with several of PyTorch's own.
 
-How far it has gone along their mean, how far it is from that mean, and how far from a training without dropout.
+How far it has gone along their mean, how far it is from that mean, and how far from a training without dropout. A few
+draws tell what is usual only roughly. So what looks wrong beside them is compared with more, which are made one by one.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,11 +13,36 @@ import torch
 from xbench.converters.artifact import Artifact
 from xbench.parity.trajectory import BLIND, Arrays, Batch, Outcome, Training, rounding_otherwise, steps_in_words
 
-DRAWS = 6  # trainings with dropout that one is compared with
+DRAWS, MORE = 6, 24  # trainings with dropout that one is compared with, and of what looks wrong beside these
 WIDE, ROOM = 5.0, 0.15  # standard deviations of these, and the share of a number, that another draw may differ by
 NOISE, HALF = 0.3, 0.5  # a tensor whose draws differ by more tells nothing; one that is off by so much is wrong
 FAINT = 1e-3  # of its change: what dropout makes a tensor vary is no more than rounding may
 LEAST = 0.7  # of the usual distance of a draw from others, and from a training without dropout
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What steps lead to, a `step` or a `gradient` of each batch: the changes of two trainings without dropout, which
+    differ in their rounding, and of the draws, and the losses of the draws."""
+
+    artifact: Artifact
+    mode: str
+    batches: Sequence[Batch]
+    start: Tensors
+    plain: Tensors
+    rounded: Tensors
+    draws: Sequence[Tensors]
+    losses: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Usual:
+    """How draws lie among others: by kind of tensor (draws, 3, tensors), see `_placed`; their losses (draws, steps)."""
+
+    placed: Mapping[str, np.ndarray]
+    losses: np.ndarray
 
 
 def judged(artifact: Artifact, batches: Sequence[Batch], states: Sequence[tuple[int, Arrays]]) -> list[Outcome]:
@@ -29,26 +56,25 @@ def judged(artifact: Artifact, batches: Sequence[Batch], states: Sequence[tuple[
         for each, kept in zip(runs, losses, strict=True):
             kept.append(each.step(batch))
         if count in marks:
-            made = [_changes(each.state("step"), start) for each in runs]
+            plain, rounded, *draws = (_changes(each.state("step"), start) for each in runs)
+            made = Made(artifact, "step", batches[:count], start, plain, rounded, draws, losses[2:])
         for index, (steps, state) in enumerate(states):
             if steps == count:
-                found[index] = _outcome(artifact, state, start, made, losses)
+                found[index] = _outcome(made, state)
     return [Outcome(found[i].passed, found[i].says, max(marks)) for i in range(len(states))]
 
 
-Made = tuple[list[dict[str, torch.Tensor]], list[list[float]]]
-
-
 def gradients(artifact: Artifact, batch: Batch) -> Made:
-    """The gradients of one batch and their losses, twice without dropout and then of every draw."""
+    """The gradients of one batch."""
     runs = _trainings(artifact)
     losses = [[each.gradient(batch)] for each in runs]
-    return [_changes(each.state("gradient"), {}) for each in runs], losses
+    plain, rounded, *draws = (_changes(each.state("gradient"), {}) for each in runs)
+    return Made(artifact, "gradient", [batch], {}, plain, rounded, draws, losses[2:])
 
 
-def judged_gradient(artifact: Artifact, made: Made, state: Arrays) -> Outcome:
+def judged_gradient(made: Made, state: Arrays) -> Outcome:
     """Whether a gradient is one of those that dropout may draw."""
-    return _outcome(artifact, state, {}, *made)
+    return _outcome(made, state)
 
 
 def _trainings(artifact: Artifact) -> list[Training]:
@@ -57,45 +83,55 @@ def _trainings(artifact: Artifact) -> list[Training]:
     return plain + [Training(artifact, torch.float32, dropout=seed) for seed in range(1, DRAWS + 1)]
 
 
-def _outcome(
-    artifact: Artifact,
-    state: Arrays,
-    start: Mapping[str, torch.Tensor],
-    made: Sequence[Mapping[str, torch.Tensor]],
-    losses: Sequence[Sequence[float]],
-) -> Outcome:
-    known = {name: np.asarray(state[name], np.float32) for name in made[0] if name in state}
-    if missing := [name for name in made[0] if name not in known and not name.startswith("optimizer/")]:
+def _outcome(made: Made, state: Arrays) -> Outcome:
+    known = {name: np.asarray(state[name], np.float32) for name in made.plain if name in state}
+    if missing := [name for name in made.plain if name not in known and not name.startswith("optimizer/")]:
         return Outcome(False, f"{missing[0]} is missing", 0)
-    given = _changes({n: torch.from_numpy(v) for n, v in known.items()}, start)
-    numbers = [state[f"loss/{step}"].item() for step in range(1, len(losses[0]) + 1)]
-    return _among(given, made, numbers, losses, artifact.info["statistics"])
+    if other := [name for name, value in known.items() if value.shape != made.plain[name].shape]:
+        return Outcome(False, f"{other[0]} has another shape", 0)
+    given = _changes({n: torch.from_numpy(v) for n, v in known.items()}, made.start)
+    seen = [name for name in given if _is_seen(made.plain[name], made.rounded[name])]
+    kinds: dict[str, list[str]] = {}
+    for name in seen:
+        kinds.setdefault(kind_of(name, made.artifact.info["statistics"]), []).append(name)
+    losses = np.array([state[f"loss/{step}"].item() for step in range(1, len(made.batches) + 1)])
+    found = {kind: _placed(names, given, made.draws, made.plain) for kind, names in kinds.items()}
+    says = _differs(kinds, found, losses, _few(made, kinds))
+    says = says and _differs(kinds, found, losses, _many(made, kinds))
+    return Outcome(not says, says, 0)
+
+
+def _few(made: Made, kinds: Mapping[str, Sequence[str]]) -> Usual:
+    """How each draw lies among the others."""
+    draws = made.draws
+    placed = {
+        kind: np.array([_placed(names, each, [o for o in draws if o is not each], made.plain) for each in draws])
+        for kind, names in kinds.items()
+    }
+    return Usual(placed, np.array([loss[: len(made.batches)] for loss in made.losses]))
+
+
+def _many(made: Made, kinds: Mapping[str, Sequence[str]]) -> Usual:
+    """How more draws lie among these, as a runtime's does."""
+    placed: dict[str, list[np.ndarray]] = {kind: [] for kind in kinds}
+    losses = []
+    for changes, loss in _drawn(made):
+        losses.append(loss)
+        for kind, names in kinds.items():
+            placed[kind].append(_placed(names, changes, made.draws, made.plain))
+    return Usual({kind: np.array(each) for kind, each in placed.items()}, np.array(losses))
+
+
+def _drawn(made: Made) -> Iterator[tuple[Tensors, list[float]]]:
+    """More draws, one at a time: they would not fit into memory together."""
+    for seed in range(DRAWS + 1, DRAWS + MORE + 1):
+        own = Training(made.artifact, torch.float32, dropout=seed)
+        losses = [own.step(batch) if made.mode == "step" else own.gradient(batch) for batch in made.batches]
+        yield _changes(own.state(made.mode), made.start), losses
 
 
 def _changes(tensors: Mapping[str, torch.Tensor], start: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {n: value - start[n] if n in start else value.clone() for n, value in tensors.items()}
-
-
-def _among(
-    given: Mapping[str, torch.Tensor],
-    made: Sequence[Mapping[str, torch.Tensor]],
-    numbers: Sequence[float],
-    losses: Sequence[Sequence[float]],
-    statistics: Container[str],
-) -> Outcome:
-    """`made` and `losses` are of the two trainings without dropout, then of the draws."""
-    (plain, rounded, *draws), count = made, len(numbers)
-    seen = [name for name in given if _is_seen(plain[name], rounded[name])]
-    for kind in dict.fromkeys(kind_of(name, statistics) for name in seen):
-        names = [name for name in seen if kind_of(name, statistics) == kind]
-        if says := _differs(names, given, plain, draws):
-            return Outcome(False, f"the {kind} after {steps_in_words(count)} {says}", 0)
-    for step, number in enumerate(numbers):
-        others = np.array([loss[step] for loss in losses[2:]])
-        room = 2 * WIDE * max(float(others.std(ddof=1)), ROOM / 3 * abs(float(others.mean())))
-        if not abs(number - others.mean()) <= room:
-            return Outcome(False, f"the loss of step {step + 1} is {number:.6g}, not {others.mean():.6g}", 0)
-    return Outcome(True, None, 0)
 
 
 def _is_seen(plain: torch.Tensor, rounded: torch.Tensor) -> bool:
@@ -113,15 +149,21 @@ def kind_of(name: str, statistics: Container[str]) -> str:
 
 
 def _differs(
-    names: Sequence[str],
-    given: Mapping[str, torch.Tensor],
-    without: Mapping[str, torch.Tensor],
-    draws: Sequence[Mapping[str, torch.Tensor]],
+    kinds: Mapping[str, Sequence[str]], found: Mapping[str, np.ndarray], losses: np.ndarray, usual: Usual
 ) -> str | None:
-    if any(given[name].shape != without[name].shape for name in names):
-        return "have another shape"
-    own = np.array([_placed(names, each, [other for other in draws if other is not each], without) for each in draws])
-    found = _placed(names, given, draws, without)
+    """What is otherwise than draws usually are, in words; None where nothing is."""
+    count = len(losses)
+    for kind, names in kinds.items():
+        if says := _kind_differs(names, found[kind], usual.placed[kind]):
+            return f"the {kind} after {steps_in_words(count)} {says}"
+    for step, (number, others) in enumerate(zip(losses, usual.losses.T, strict=True), 1):
+        room = 2 * WIDE * max(float(others.std(ddof=1)), ROOM / 3 * abs(float(others.mean())))
+        if not abs(number - others.mean()) <= room:
+            return f"the loss of step {step} is {number:.6g}, not {others.mean():.6g}"
+    return None
+
+
+def _kind_differs(names: Sequence[str], found: np.ndarray, own: np.ndarray) -> str | None:
     if not np.isfinite(found[:, own[0, 0] != 0]).all():
         return "are not finite"
     spread = own[:, 0].std(axis=0, ddof=1)

@@ -280,6 +280,22 @@ def trained(runtime, steps):
     }  # JAX lets no one write
 
 
+def test_what_looks_wrong_beside_a_few_draws_is_compared_with_more(dropping, monkeypatch):
+    """Six draws that lie close together by chance make any other look wrong."""
+    artifact, steps = dropping
+    few, many, looks = draws._few, draws._many, []
+
+    def close(*told):
+        found = few(*told)
+        return draws.Usual({kind: np.ones_like(placed) for kind, placed in found.placed.items()}, found.losses)
+
+    monkeypatch.setattr(draws, "_few", close)
+    monkeypatch.setattr(draws, "_many", lambda *told: looks.append(1) or many(*told))
+    states = [(4, drawn(artifact, steps, seed)) for seed in (100, 101)] + [(4, state(artifact, steps))]
+    assert [each.passed for each in draws.judged(artifact, steps, states)] == [True, True, False]
+    assert len(looks) == 3
+
+
 def test_a_training_without_dropout_is_told(dropping):
     artifact, steps = dropping
     (found,) = draws.judged(artifact, steps, [(4, state(artifact, steps))])

@@ -53,7 +53,7 @@ def _gradient(model: Artifact, reference: str, state: dict[str, np.ndarray]) -> 
             _MADE.clear()
         given = verdict.read(Path(reference), ("input/", "labels"))
         _MADE[key] = draws.gradients(model, (candidate.inputs_of(given), given["labels"]))
-    return draws.judged_gradient(model, _MADE[key], state)
+    return draws.judged_gradient(_MADE[key], state)
 
 
 def _judged(model: Artifact, steps: Any, states: Any, exact: bool, precision: str) -> list[Any]:
