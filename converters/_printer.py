@@ -61,10 +61,12 @@ class Printer:
         self.dropouts = 0
         self._names: dict[ir.Value, str] = {}
         self._keys: dict[ir.Value, str] = {}
+        self._stored: set[str] = set()
         self._taken = {*OWN_WORDS}
 
     def function(self, graph: ir.Graph) -> str:
         self._keys = {value: name for name, value in graph.initializers.items()}
+        self._stored = {*graph.initializers}
         arguments = "".join(f"{self.name(value)}, " for value in _given(graph))
         lines = self.block(graph)
         outputs = "".join(f"{self.value(value)}, " for value in graph.outputs)
@@ -109,10 +111,11 @@ class Printer:
     def key(self, value: ir.Value) -> str:
         """The name of an array in the state: the tensor's own, or one like it where another branch has the same."""
         if value not in self._keys:
-            name, taken = str(value.name), {*self._keys.values()}
-            while name in taken:
+            name = str(value.name)
+            while name in self._stored:
                 name += "_"
             self._keys[value] = name
+            self._stored.add(name)
         return self._keys[value]
 
     def is_trained(self, value: ir.Value) -> bool:

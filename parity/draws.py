@@ -91,6 +91,8 @@ def _outcome(made: Made, state: Arrays) -> Outcome:
         return Outcome(False, f"{other[0]} has another shape", 0)
     given = _changes({n: torch.from_numpy(v) for n, v in known.items()}, made.start)
     seen = [name for name in given if _is_seen(made.plain[name], made.rounded[name])]
+    if not seen:
+        return Outcome(None, "float32 tells nothing of what dropout changes here", 0)
     kinds: dict[str, list[str]] = {}
     for name in seen:
         kinds.setdefault(kind_of(name, made.artifact.info["statistics"]), []).append(name)

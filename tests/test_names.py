@@ -173,3 +173,10 @@ def test_tvm_holds_parameters_by_the_names_of_the_file(names, tmp_path):
     held = runtime.held()
     for name in names:
         np.testing.assert_array_equal(held[name], numpy_helper.to_array(graph.arrays[name]))
+
+
+@pytest.mark.parametrize("word", ["__debug__", "None", "1x", "Add", "λ"])
+def test_every_word_can_be_assigned_to(word):
+    import onnx_ir as ir
+
+    compile(f"{Printer(set(), unbiased=False).name(ir.Value(name=word))} = 1", "a program", "exec")
