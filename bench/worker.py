@@ -7,7 +7,6 @@ is stopped by signal (`pause`), so its threads cannot disturb the one that is. A
 
 import contextlib
 import ctypes
-import functools
 import importlib
 import json
 import os
@@ -19,12 +18,10 @@ import sys
 import time
 import traceback
 import uuid
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, death, group, marks, protocol
+from xbench.bench import Case, XBenchError, death, group, marks, protocol, starter
 from xbench.bench.protocol import WorkerFailure
 from xbench.bench.variables import environment
 from xbench.converters.printable import one_line
@@ -51,13 +48,6 @@ def kill_all() -> None:
         worker.kill()
 
 
-@functools.cache
-def _starter(process: int) -> ThreadPoolExecutor:
-    """The thread of this process that starts all workers: Linux ends a process with the thread that started it
-    (`die_with`), and this one lives as long as the process, where others are a pool's."""
-    return ThreadPoolExecutor(1, thread_name_prefix="xbench-starter")
-
-
 class Worker:
     """One worker process. Any failed call ends it."""
 
@@ -73,9 +63,9 @@ class Worker:
         variables = environment(device, threads, log.parent) | {group.VARIABLE: self._mark}
         variables |= {"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}
         with log.open("wb") as chatter:
-            started = _starter(os.getpid()).submit(
-                subprocess.Popen,
+            self.process = starter.started(
                 command,
+                (requests, answers, self._requests, self._answers),
                 stdin=subprocess.DEVNULL,
                 stdout=chatter,
                 stderr=chatter,
@@ -83,11 +73,6 @@ class Worker:
                 env=variables,
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends the worker
             )
-            try:
-                self.process: subprocess.Popen[bytes] = started.result()
-            except BaseException:  # interrupted, or there is no such interpreter
-                started.add_done_callback(_abandoned(requests, answers, self._requests, self._answers))
-                raise
         os.close(requests)
         os.close(answers)
         self._ended, self._oom_kills = _end_of(self.process.pid), death.oom_kills()
@@ -178,19 +163,6 @@ def _end_of(process: int) -> tuple[int, ...]:
         return ()
 
 
-def _abandoned(*ends: int) -> Callable[["Future[subprocess.Popen[bytes]]"], None]:
-    """What is done with a worker that nobody waits for any more when it is started."""
-
-    def end(started: "Future[subprocess.Popen[bytes]]") -> None:
-        for each in ends:
-            os.close(each)
-        if not started.cancelled() and not started.exception():
-            os.killpg(started.result().pid, signal.SIGKILL)
-            started.result().wait()
-
-    return end
-
-
 def worker_of(case: Case, log: Path) -> Worker:
     """The worker of a cell: on its device, with its threads, of the Python that its runtime means."""
     from xbench.runtimes import _configuration
@@ -266,8 +238,8 @@ def _answer(name: str, arguments: dict[str, Any], oom_kills: int | None) -> dict
 
 
 def die_with(parent: int) -> None:
-    """Asks Linux to kill this process when the thread that started it ends (`_starter`): when the parent dies, even by
-    kill -9 and even while it is stopped."""
+    """Asks Linux to kill this process when the thread that started it ends (`starter.py`): when the parent dies, even
+    by kill -9 and even while it is stopped."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it was gone before we could ask

@@ -47,7 +47,7 @@ def test_after_its_end_a_command_writes_no_traceback(sent):
 INTERRUPTED = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from xbench.bench import worker
+from xbench.bench import starter, worker
 
 class Slow(subprocess.Popen):
     def __init__(self, *words, **settings):
@@ -55,15 +55,14 @@ class Slow(subprocess.Popen):
         super().__init__(*words, **settings)
         time.sleep({after})
 
-subprocess.Popen = worker.subprocess.Popen = Slow
-worker._starter(os.getpid()).submit(int).result()
+subprocess.Popen = Slow
+starter._requests(os.getpid())
 opened = len(os.listdir("/proc/self/fd"))
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 signal.setitimer(signal.ITIMER_REAL, 0.5)
 try:
     worker.Worker(Path(sys.argv[1]))
 except KeyboardInterrupt:
-    worker._starter(os.getpid()).submit(int).result()
     print(len(os.listdir("/proc/self/fd")) - opened)
     print(os.waitpid(-1, os.WNOHANG))
 """
