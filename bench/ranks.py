@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,13 +29,6 @@ GRACE = 1.0  # seconds in which the death of a worker is told that made another 
 ENDING = 10.0  # seconds in which all must be gone when their launcher is
 
 
-def _short_place() -> Path:
-    """Where to make a folder for a socket: the system's place for temporary files, or `/tmp` if its path is too long
-    for a socket's name."""
-    place = Path(tempfile.gettempdir())
-    return place if len(os.fsencode(place)) <= LONGEST else Path("/tmp")
-
-
 class Group:
     """The workers of one runtime. Any failed call ends all of them."""
 
@@ -51,7 +43,7 @@ class Group:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._ports = distributed.reserved(count)
         self._stack = contextlib.ExitStack()
-        self._folder = self._stack.enter_context(temporary.folder(_short_place()))
+        self._folder = self._stack.enter_context(temporary.folder(temporary.place(LONGEST)))
         self._links: dict[int, socket.socket] = {}
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

@@ -31,12 +31,19 @@ OLD = 30 * 24 * 3600.0  # seconds
 ATTEMPTS = 100
 
 
+def place(longest: int | None = None) -> Path:
+    """The system's place for temporary files; `/tmp` where its path has more bytes than `longest`, as the name of a
+    socket cannot be long."""
+    found = Path(tempfile.gettempdir())
+    return found if longest is None or len(os.fsencode(found)) <= longest else Path("/tmp")
+
+
 @contextlib.contextmanager
 def folder(parent: Path | None = None, prefix: str = PREFIX) -> Iterator[Path]:
     """A new folder, in the system's place for them where no parent is given, for as long as it is open."""
-    place = Path(tempfile.gettempdir()) if parent is None else parent
-    sweep(place)
-    made, held = _made(place, prefix)
+    parent = parent or place()
+    sweep(parent)
+    made, held = _made(parent, prefix)
     try:
         yield made
     finally:
@@ -48,9 +55,9 @@ def folder(parent: Path | None = None, prefix: str = PREFIX) -> Iterator[Path]:
 def file(path: Path) -> Iterator[Path]:
     """Where to write what is to be the file `path`: it gets its name when all of it is there. Who reads it sees a whole
     file or none."""
-    with folder(path.parent, HIDDEN) as place:
-        yield place / path.name
-        os.replace(place / path.name, path)
+    with folder(path.parent, HIDDEN) as beside:
+        yield beside / path.name
+        os.replace(beside / path.name, path)
 
 
 def sweep(parent: Path) -> None:

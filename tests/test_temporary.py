@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -152,6 +153,15 @@ def test_a_file_is_seen_whole_or_not_at_all(tmp_path):
         raise ValueError("half way")
     assert path.read_text() == "first"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_for_a_socket_has_a_short_path(monkeypatch, tmp_path):
+    long = tmp_path / ("x" * 90)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert temporary.place() == long
+    assert temporary.place(70) == Path("/tmp")
+    assert temporary.place(len(str(long))) == long
 
 
 def test_nobody_else_makes_temporary_folders():
