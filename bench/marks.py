@@ -5,6 +5,7 @@ import os
 
 LINE = b'{"mark": 1}\n'
 OUT: list[int] = []  # where a worker answers; nothing in a process that is none
+os.register_at_fork(after_in_child=OUT.clear)  # what a runtime forks goes on with the job, and ends it later
 
 
 def mark() -> None:
