@@ -151,7 +151,7 @@ ANSWERS: Mapping[str, Shape] = {
     "save": {"files": Each(text), **VERSIONS},
     "arm": nothing,
     "warm": Each(seconds),
-    "pace": PACE | {"missing": Maybe(amount), "here": Maybe(amount)},
+    "pace": PACE | {"left_s": seconds, "missing": Maybe(amount), "here": Maybe(amount)},
     "block": BLOCK,
     "state": {"steps": Maybe(count), "segment": Maybe(count), "index": Maybe(count)},
     "audit": AUDIT,

@@ -146,3 +146,13 @@ def _trained(cell: Cell, inputs: Any, labels: np.ndarray) -> Callable[[], object
         wait(result)
 
     return resident
+
+
+def fetched_of(cell: Cell) -> list[np.ndarray]:
+    """All that the last step has computed, on the host."""
+    if cell.mode == "forward":
+        return _checked.outputs(cell.runtime, cell.last)
+    assert isinstance(cell.runtime, Trainer)
+    trained = cell.mode == "step"
+    found = _checked.weights(cell.runtime) if trained else _checked.fetched(cell.runtime, cell.last)[1]
+    return [*found.values()]

@@ -66,8 +66,9 @@ def _paced(worker: Worker, timeout: float, seconds: float) -> Facts:
     count, found = 1, dict[str, Any]()
     while count:
         found = worker.call("pace", timeout, count=count) | worker.passed
-        more = min(int(count * 1.2 * seconds / max(found["parent_s"], CLEAR)) + 1, 64 * count, MOST)
-        count = more if found["parent_s"] < seconds and more > count else 0
+        took = found["parent_s"] + found["left_s"]
+        more = min(int(count * 1.2 * seconds / max(took, CLEAR)) + 1, 64 * count, MOST)
+        count = more if took < seconds and more > count else 0
     return found
 
 

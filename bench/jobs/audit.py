@@ -15,11 +15,11 @@ import numpy as np
 
 from xbench import models
 from xbench.bench import group, timing
-from xbench.bench.cell import CELL, Cell, proving, step_of
+from xbench.bench.cell import CELL, Cell, fetched_of, proving, step_of
 from xbench.bench.clock import now
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, verdict
-from xbench.runtimes import Options, Trainer, _checked, load
+from xbench.runtimes import Options, _checked, load
 
 TIMES = ("put_s", "repeated_s", "fresh_s", "copied_s", "fetch_s", "refetch_s")
 SEEDS = itertools.count(1000)  # of inputs that were not there before
@@ -67,7 +67,7 @@ def _answers(cell: Cell, rounds: int, patience: float) -> dict[str, Any]:
             found[name] += timing.sample([step], 0, 1)
         for name in ("fetch_s", "refetch_s"):
             start = now()
-            fetched = _fetched(cell)
+            fetched = fetched_of(cell)
             found[name].append(now() - start)
     found |= {} if new else {"fresh_s": []}
     given = [*candidate.inputs_of(first), first["labels"]]
@@ -87,16 +87,6 @@ def _drawn(cell: Cell) -> dict[str, np.ndarray]:
     return {**named, "labels": cell.references[0]["labels"].copy()}
 
 
-def _fetched(cell: Cell) -> list[np.ndarray]:
-    """All that a step has computed, on the host."""
-    if cell.mode == "forward":
-        return _checked.outputs(cell.runtime, cell.last)
-    assert isinstance(cell.runtime, Trainer)
-    trained = cell.mode == "step"
-    found = _checked.weights(cell.runtime) if trained else _checked.fetched(cell.runtime, cell.last)[1]
-    return [*found.values()]
-
-
 def _repeats(cell: Cell) -> float | None:
     """How far two runs on one input are apart, over the size of the result; 0.0 where they are equal bit by bit, None
     where they need not be, as dropout is on, or nothing tells but the weights."""
@@ -114,7 +104,7 @@ def _two_runs(cell: Cell) -> list[list[np.ndarray]]:
     for _ in range(2):
         with proving(cell):
             cell.steps[0]()
-        runs.append([np.array(value) for value in _fetched(cell)])
+        runs.append([np.array(value) for value in fetched_of(cell)])
     return runs
 
 
