@@ -17,7 +17,7 @@ from xbench.bench.prepare import Exporter, reference_path
 from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
 from xbench.parity import verdict
-from xbench.parity.verdict import LIMITS, REFERENCE, floors_off
+from xbench.parity.verdict import LIMITS, REFERENCE
 
 Arrays = Mapping[str, np.ndarray]
 OUTPUT = "output/"
@@ -53,8 +53,7 @@ def prepare(exporter: Exporter, network: Artifact, file: Artifact, values: Array
         reference = verdict.read(own)
         told = {f"input/{index}": reference[name] for index, name in enumerate(order)} | {"labels": reference["labels"]}
         for ours, theirs in zip(network.info["outputs"], file.info["outputs"]):
-            told[OUTPUT + theirs] = reference[OUTPUT + ours]
-            told[f"floor/{OUTPUT}{theirs}"] = reference[f"floor/{OUTPUT}{ours}"]
+            told |= verdict.about(reference, OUTPUT + ours, OUTPUT + theirs)
         verdict.join(reference_path(file, "forward", wanted, seed, GIVEN), told)
 
 
@@ -140,7 +139,7 @@ def _off(array: np.ndarray, name: str, known: Arrays) -> float:
     expected = known[OUTPUT + name]
     if array.size != expected.size:
         return float("inf")
-    return floors_off(array.reshape(expected.shape), expected, known[f"floor/{OUTPUT}{name}"])
+    return verdict.off(array.reshape(expected.shape), OUTPUT + name, known)
 
 
 def _behind(outputs: Iterable[str], wrong: set[str], makers: Mapping[str, Mapping[str, Any]]) -> set[str]:

@@ -38,8 +38,7 @@ def write(
     _save_graph(artifact, mode, out)
     np.savez(out / "inputs.npz", allow_pickle=False, **_fed(artifact, mode, expected))
     names = verdict.compared(expected)
-    bounds = {name: verdict.bounds(expected[name], expected[f"floor/{name}"]) for name in names}
-    noise = {f"noise/{_plain(name)}": np.array(bound) for name, bound in bounds.items()}
+    noise = {f"noise/{_plain(name)}": verdict.noise(expected, name) for name in names}
     np.savez(out / "expected.npz", allow_pickle=False, **{_plain(name): expected[name] for name in names}, **noise)
     functions = []
     for letter, each in zip("ab", runtimes):

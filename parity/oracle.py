@@ -32,7 +32,21 @@ from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
 from xbench.converters.loss import loss_of
 from xbench.converters.torch_dropout import dropping
-from xbench.parity.verdict import BLIND, LOSS, LOWER, TYPE, blind, distance, join, judge, loss_by_step, size_of
+from xbench.parity import steps
+from xbench.parity.verdict import (
+    BLIND,
+    LIMITS,
+    LOSS,
+    LOWER,
+    TYPE,
+    blind,
+    bounds,
+    distance,
+    join,
+    judge,
+    loss_by_step,
+    size_of,
+)
 from xbench.runtimes.torch import (
     MODULES,
     ProgramModule,
@@ -53,6 +67,7 @@ class NotExported(Exception):
 Tensors = dict[str, np.ndarray]
 Batch = tuple[Sequence[np.ndarray], np.ndarray]  # inputs in the order of the graph, labels
 Loss = Callable[[Sequence[torch.Tensor], torch.Tensor], torch.Tensor]  # of outputs and labels
+NOTHING = contextlib.nullcontext()
 MOVED_ULPS = 256
 MOVED_SHARE = math.sqrt(MOVED_ULPS)
 RUNS = (  # batch reversed, oneDNN, subnormal numbers kept, seed of the moved weights
@@ -78,8 +93,8 @@ def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch], p
     inputs, labels = batches[0]
     given = {**{f"input/{index}": array for index, array in enumerate(inputs)}, "labels": labels}
     while True:
-        oracle, floors, types = measured(artifact, mode, batches)
-        reference = {**oracle, **types, **{f"floor/{name}": np.array(value) for name, value in _grown(floors).items()}}
+        oracle, floors, more = measured(artifact, mode, batches)
+        reference = {**oracle, **more, **{f"floor/{name}": np.array(value) for name, value in _grown(floors).items()}}
         if len(batches) == 1 or not blind(reference, list(oracle)):
             break
         batches = batches[: len(batches) // 2]
@@ -116,8 +131,10 @@ def _compare_export(artifact: Artifact, mode: str, batches: Sequence[Batch], ref
 def measured(
     artifact: Artifact, mode: str, batches: Sequence[Batch]
 ) -> tuple[Tensors, dict[str, tuple[float, float]], Tensors]:
-    """Every tensor to compare in float64, its floors, and its type where it has 64 bits in float32 PyTorch, too."""
-    oracle = _run(artifact, mode, batches, torch.float64)
+    """Every tensor to compare in float64, its floors, and what else a verdict needs: its type where it has 64 bits in
+    float32 PyTorch, too, and what right float32 arithmetic may give where the network has steps (`steps.py`)."""
+    recorded = steps.Recorded()
+    oracle = _run(artifact, mode, batches, torch.float64, watch=recorded if mode == "forward" else NOTHING)
     floors, types = {name: (0.0, 0.0) for name in oracle}, dict[str, np.ndarray]()
     given = artifact.info["inputs"]
     batched = bool(given) and all(item["shape"][:1] == ["batch"] for item in given)
@@ -130,8 +147,41 @@ def measured(
             turned = flipped and name.startswith("output/")
             found = distance(_turned_back(made[name], expected, len(batches[0][1])) if turned else made[name], expected)
             l2, peak = (each / (1 if moved is None else MOVED_SHARE) for each in found)
-            floors[name] = (max(floors[name][0], l2), max(floors[name][1], peak))
-    return oracle, floors, types
+            floors[name] = _larger(floors[name], (l2, peak))
+    between, spread = _stepped(artifact, batches, recorded.steps, oracle) if recorded.steps else ({}, {})
+    return oracle, {**floors, **between}, {**types, **spread}
+
+
+def _stepped(
+    artifact: Artifact, batches: Sequence[Batch], recorded: Sequence[steps.Step], oracle: Tensors
+) -> tuple[dict[str, tuple[float, float]], Tensors]:
+    """Of tensors that float32 may have a step off: the floors of what is between the steps, and their spread."""
+    floors = {name: (0.0, 0.0) for name in oracle}
+    spreads = {name: steps.Spread(expected) for name, expected in oracle.items()}
+
+    def jump() -> list[str]:
+        return [n for n in oracle if spreads[n].far[0] > LIMITS["fp32"] * bounds(oracle[n], floors[n])[0]]
+
+    try:
+        for onednn in (True, False):
+            with torch.backends.mkldnn.flags(enabled=onednn):
+                made = _run(artifact, "forward", batches, torch.float32, watch=steps.Forced(recorded))
+            floors = {name: _larger(floors[name], distance(made[name], oracle[name])) for name in oracle}
+        for pair in range(steps.PAIRS if steps.are_near(recorded) else 0):
+            for sign in (1, -1):
+                run = _run(artifact, "forward", batches, torch.float64, watch=steps.Moved(recorded, pair, sign))
+                for name, spread in spreads.items():
+                    spread.add(run[name], pair)
+            if not jump():  # one of the two has taken the other side of every tie
+                break
+    except steps.Unaligned:
+        return {}, {}
+    names = jump()
+    return {n: floors[n] for n in names}, {key: value for n in names for key, value in spreads[n].arrays(n).items()}
+
+
+def _larger(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    return max(one[0], other[0]), max(one[1], other[1])
 
 
 def _is_double(name: str, made: Tensors) -> bool:
@@ -171,9 +221,11 @@ def _run(
     moved: int | None = None,
     exported: bool = False,
     share: float = MOVED_ULPS * 2.0**-24,
+    watch: contextlib.AbstractContextManager[object] = NOTHING,
 ) -> Tensors:
     """Every tensor to compare, computed in one floating type; `moved` is the seed of a change of all weights by a
-    `share` of them; `exported` takes the graph of a module instead of the module."""
+    `share` of them; `exported` takes the graph of a module instead of the module; `watch` is open while it computes the
+    outputs of mode forward."""
     with default_type(dtype), dropping(False):
         made = ProgramModule(artifact.program()) if exported else module_of(artifact)
         module = made.to(dtype).train(mode != "forward")
@@ -181,7 +233,7 @@ def _run(
         if moved is not None:
             move(module, moved, share)
         if mode == "forward":
-            with torch.no_grad():
+            with torch.no_grad(), watch:
                 outputs = _outputs(module, arrays(batches[0][0], dtype))
             return _named("output", dict(zip(artifact.info["outputs"], outputs, strict=True)))
         given = [(arrays(inputs, dtype), arrays([labels], dtype)[0]) for inputs, labels in batches]

@@ -22,6 +22,9 @@ LIMITS = {"fp32": 64.0, "tf32": 3000.0, "half": 2.0**17}
 # is one of the tensors' range.
 ALLOWED = {"fp32": LIMITS["fp32"], "tf32": LIMITS["tf32"], "fp16": LIMITS["half"], "bf16": LIMITS["half"]}
 INT8 = 0.1
+# What right float32 arithmetic may give where a step is near (`steps.py`): the least and the largest of each element,
+# how far it may be from the oracle, and how far outside of the least and the largest.
+SPREAD = "spread/"
 LOWER = "lower/"  # the floors of the precision that was asked for, in a reference that was made for it
 # Of those it may be off so many, whatever the float32 noise, as it rounds more than weights; but never by a quarter.
 ROUNDINGS, QUARTER = 8, 0.25
@@ -131,12 +134,12 @@ def errors(
     """
     found = {}
     for name in (name for name in compared(reference) if not np.isnan(reference[name]).any()):
-        floor, given = reference[f"floor/{name}"], [each.get(name, np.zeros_like(reference[name])) for each in answers]
-        off = [floors_off(each, reference[name], floor) for each in given]
-        differ = max(off) > LIMITS["fp32"]
-        if differ and len(off) > 1 and min(off) > LIMITS["fp32"]:
-            differ = floors_off(given[0], given[1], floor) > LIMITS["fp32"]
-        found[name] = off, differ
+        given = [each.get(name, np.zeros_like(reference[name])) for each in answers]
+        apart = [off(each, name, reference) for each in given]
+        differ = max(apart) > LIMITS["fp32"]
+        if differ and len(apart) > 1 and min(apart) > LIMITS["fp32"]:
+            differ = floors_off(given[0], given[1], reference[f"floor/{name}"]) > LIMITS["fp32"]
+        found[name] = apart, differ
     return found
 
 
@@ -155,10 +158,7 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
     if missing := [name for name in names if name not in candidate]:
         what = f"{missing[0]} is missing"
         return Verdict("FAIL", "wrong", missing[0], None, len(names), None, what, missing[0], steps)
-    ratios = {}
-    for name in names:
-        expected, floor = reference[name], reference[f"floor/{name}"]
-        ratios[name] = floors_off(candidate[name], expected, floor)
+    ratios = {name: off(candidate[name], name, reference) for name in names}
     far = {name: _share(candidate[name], reference[name]) for name in names} if asked == "int8" else {}
     wrong = [n for n in names if (far[n] or 0.0) > INT8] if far else [n for n in names if ratios[n] > ALLOWED[asked]]
     wrong = [name for name in wrong if not _is_rounded(candidate[name], name, reference)]
@@ -190,7 +190,11 @@ def _undefined(name: str) -> str:
 def compared(reference: Iterable[str], candidate: Iterable[str] = ()) -> list[str]:
     """The tensors of a reference that a candidate is compared on, in their order: those of the optimizer where it tells
     them, which a runtime need not."""
-    names = [name for name in reference if not name.startswith(("input/", "floor/", TYPE, LOWER)) and name != "labels"]
+    names = [
+        name
+        for name in reference
+        if not name.startswith(("input/", "floor/", TYPE, LOWER, SPREAD)) and name != "labels"
+    ]
     told = any(name.startswith(OPTIMIZER) for name in candidate)
     return [name for name in names if told or not name.startswith(OPTIMIZER)]
 
@@ -214,6 +218,31 @@ def _cancels(size: float, names: Iterable[str], reference: Mapping[str, np.ndarr
 def floors_off(candidate: np.ndarray, expected: np.ndarray, floor: Sequence[float] | np.ndarray) -> float:
     """The error of one tensor in units of its noise floor (L2, largest element)."""
     return max(map(_quotient, distance(candidate, expected), bounds(expected, floor)))
+
+
+def noise(reference: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """The L2 norm and the largest element of an error of one noise floor, with steps that right arithmetic may take."""
+    far = reference.get(f"{SPREAD}far/{name}", np.zeros(2))
+    return np.array(bounds(reference[name], reference[f"floor/{name}"])) + far / LIMITS["fp32"]
+
+
+def off(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -> float:
+    """The error of a tensor in noise floors. Where right arithmetic may be a step off, the error is what no such run
+    explains: it is outside of all of them, or farther from the oracle than they are."""
+    expected, floor = reference[name], reference[f"floor/{name}"]
+    if f"{SPREAD}far/{name}" not in reference or np.shape(candidate) != expected.shape:
+        return floors_off(candidate, expected, floor)
+    low, high, outside = (reference[f"{SPREAD}{kind}/{name}"] for kind in ("low", "high", "outside"))
+    beyond = distance(candidate, np.clip(np.asarray(candidate, np.float64), low, high))
+    may = np.array(bounds(expected, floor)) + outside / LIMITS["fp32"]
+    quotients = zip((*beyond, *distance(candidate, expected)), (*may, *noise(reference, name)), strict=True)
+    return max(_quotient(float(error), float(bound)) for error, bound in quotients)
+
+
+def about(reference: Mapping[str, np.ndarray], name: str, other: str) -> dict[str, np.ndarray]:
+    """What a reference has of a tensor, under another name."""
+    kinds = ("", "floor/", TYPE, LOWER, *(f"{SPREAD}{kind}/" for kind in ("low", "high", "far", "outside")))
+    return {kind + other: reference[kind + name] for kind in kinds if kind + name in reference}
 
 
 def _is_rounded(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -> bool:

@@ -40,6 +40,7 @@ BRIDGES = {
     "parity/oracle.py": "torch",
     "parity/trajectory.py": "torch",
     "parity/draws.py": "torch",
+    "parity/steps.py": "torch",
 }
 ALIASES = {"jaxlib": "jax"}
 # Keras and the backends that it computes on; Caffe2 is in the wheel of PyTorch.

@@ -24,7 +24,7 @@ from xbench.bench.tuning import as_opened
 from xbench.bench.variables import MEMORY
 from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
-from xbench.parity.verdict import LIMITS, bounds, read, size_of
+from xbench.parity.verdict import LIMITS, noise, read, size_of
 
 PATIENCE = 900  # seconds that the script may take here
 
@@ -113,7 +113,7 @@ def _expected(case: Case, artifact: Artifact, exporter: Exporter, path: Path) ->
         expected = reference[f"output/{name}"]
         arrays[f"output/{place}"] = expected
         size, _ = size_of(expected)
-        allowed.append(LIMITS["fp32"] * bounds(expected, reference[f"floor/output/{name}"])[0] / (size or 1.0))
+        allowed.append(LIMITS["fp32"] * float(noise(reference, f"output/{name}")[0]) / (size or 1.0))
     np.savez(path, **arrays)  # type: ignore[arg-type]  # NumPy's own option has no such name
     return allowed
 

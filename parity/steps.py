@@ -1,0 +1,203 @@
+"""Operators with steps: rounding, casts to integers, comparisons, places of extremes. Near a tie float32 may take
+another side than float64 does, and the result is then a step off, however small the error before it.
+
+So a network with steps is computed in float32 once more with every step taken from the oracle (`Forced`): its errors
+are those of what is between the steps, and the errors of what goes into a step say how near to a tie float32 cannot
+choose sides. Then the oracle is computed again, with all that is so near to a tie moved to either side (`Moved`): what
+these runs give is what right float32 arithmetic may give.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from xbench.parity.verdict import HALF_ULP, LIMITS, SPREAD, distance
+
+ROUND = ("round", "floor", "ceil", "trunc", "sign", "heaviside", "floor_divide", "remainder", "fmod")
+COMPARE = ("lt", "le", "gt", "ge", "bucketize", "searchsorted")
+PLACE = (
+    "argmax",
+    "argmin",
+    "topk",
+    "sort",
+    "argsort",
+    "max.dim",
+    "min.dim",
+    "median.dim",
+    "kthvalue",
+    "cummax",
+    "cummin",
+)
+FAKE = (
+    "fake_quantize_per_tensor_affine_cachemask",
+    "fake_quantize_per_channel_affine_cachemask",
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+)
+STEPS = frozenset((*ROUND, *COMPARE, *PLACE, *FAKE))
+PAIRS = 12  # of runs of the oracle; what one moves up the other moves down, so that both sides of each tie are seen
+FARTHER, OPEN, OUTSIDE = 1.25, 1.5, 2.0  # than these runs, of which there are a few; more where steps change others
+
+
+class Unaligned(Exception):
+    """Two runs of a network do not call the same operators with steps: what it computes depends on its values."""
+
+
+@dataclass
+class Step:
+    """One call of an operator with steps in the oracle: its floating inputs, what it gave, and how far float32 may be
+    off in each input."""
+
+    name: str
+    inputs: list[torch.Tensor]
+    result: Any
+    near: list[torch.Tensor]
+
+
+class _Watch(TorchDispatchMode):
+    """Sees the calls of operators with steps, in their order."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not _has_steps(func, args, kwargs):
+            return func(*args, **kwargs)
+        if not func._schema.is_mutable:
+            return self.step(func, args, kwargs)
+        name, overload = func.overloadpacket.__name__, func._overloadname
+        pure = getattr(getattr(torch.ops.aten, name.removesuffix("_")), overload)
+        return args[0].copy_(self.step(pure, args, kwargs))
+
+    def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+class Recorded(_Watch):
+    """Keeps every step: of the oracle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[Step] = []
+
+    def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        result, given = func(*args, **kwargs), [each.clone() for each in _floating(args)]
+        self.steps.append(Step(func.__name__, given, _copied(result), [torch.zeros_like(g) for g in given]))
+        return result
+
+
+class Forced(_Watch):
+    """Takes every step from a recording, and notes how far off its own inputs were."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        super().__init__()
+        self.steps = iter(steps)
+
+    def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        step, own = _next(self.steps, func, _floating(args)), func(*args, **kwargs)
+        for index, (found, expected) in enumerate(zip(_floating(args), step.inputs, strict=True)):
+            step.near[index] = torch.maximum(step.near[index], _near(found, expected))
+        return _like(own, step.result)
+
+
+class Moved(_Watch):
+    """Moves what goes into every step by as much as float32 may be off, at random up or down."""
+
+    def __init__(self, steps: Sequence[Step], seed: int, sign: int) -> None:
+        super().__init__()
+        self.steps, self.sign = iter(steps), sign
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        near = iter(_next(self.steps, func, _floating(args)).near)
+        moved = [self._moved(each, next(near)) if _is_floating(each) else each for each in args]
+        return func(*moved, **kwargs)
+
+    def _moved(self, value: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
+        up = torch.randint(0, 2, value.shape, generator=self.generator, dtype=value.dtype) * 2 - 1
+        return value + self.sign * up * near
+
+
+def are_near(steps: Sequence[Step]) -> bool:
+    """Whether float32 is off at all in what goes into any step."""
+    return any(bool(near.any()) for step in steps for near in step.near)
+
+
+class Spread:
+    """What right runs give of one tensor: the least and the largest of each element, the largest distance of a run from
+    the oracle (`far`: L2, element), and how far one may be outside of all these.
+
+    Where nothing but a tie at an element itself changes it, the first pair of runs shows all that it can be, and no
+    later one is outside. Elsewhere a step changes what goes into the next ones, in more ways than there are runs.
+    """
+
+    def __init__(self, expected: np.ndarray) -> None:
+        self.expected, self.low, self.high = expected, expected, expected
+        self.far, self.outside, self.is_closed = np.zeros(2), np.zeros(2), True
+
+    def add(self, value: np.ndarray, pair: int) -> None:
+        """A run that has another shape or other infinities tells nothing of the elements."""
+        away = distance(value, self.expected)
+        if not np.isfinite(away[0]):
+            return
+        beyond = distance(value, np.clip(value, self.low, self.high))
+        self.is_closed = self.is_closed and (not pair or not beyond[0])
+        if pair >= PAIRS // 2:
+            self.outside = np.maximum(self.outside, beyond)
+        self.low, self.high = np.minimum(self.low, value), np.maximum(self.high, value)
+        self.far = np.maximum(self.far, away)
+
+    def arrays(self, name: str) -> dict[str, np.ndarray]:
+        """The entries of a reference. Of many elements that are hardly near a tie, some runtime meets one that no run
+        did: where a step changes others, one of it is allowed."""
+        outside = np.zeros(2) if self.is_closed else np.maximum(OUTSIDE * self.outside, self.far[1])
+        far = self.far * (FARTHER if self.is_closed else OPEN)
+        found = {"low": self.low, "high": self.high, "far": far, "outside": outside}
+        return {f"{SPREAD}{kind}/{name}": value for kind, value in found.items()}
+
+
+def _has_steps(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    name = func.overloadpacket.__name__.removesuffix("_")
+    if not _floating(args):
+        return False
+    if name == "_to_copy":
+        kind = kwargs.get("dtype")
+        return kind is not None and not (kind.is_floating_point or kind.is_complex)
+    if name == "div":
+        return kwargs.get("rounding_mode") is not None
+    return name in STEPS or f"{name}.{func._overloadname}" in STEPS
+
+
+def _copied(result: Any) -> Any:
+    return tree_map(lambda each: each.clone() if isinstance(each, torch.Tensor) else each, result)
+
+
+def _floating(args: Sequence[Any]) -> list[torch.Tensor]:
+    return [each for each in args if _is_floating(each)]
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _next(steps: Iterator[Step], func: Any, given: Sequence[torch.Tensor]) -> Step:
+    step = next(steps, None)
+    if step is None or step.name != func.__name__ or [a.shape for a in step.inputs] != [a.shape for a in given]:
+        raise Unaligned
+    return step
+
+
+def _near(found: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """How far float32 may be off in each element, if it is off at all. One that happens to be right here need not be
+    elsewhere."""
+    off = torch.nan_to_num((found.to(expected.dtype) - expected).abs(), nan=0.0, posinf=0.0)
+    usual = float(off.square().mean().sqrt()) if off.numel() else 0.0
+    least = torch.nan_to_num(expected.abs(), posinf=0.0) * HALF_ULP
+    return LIMITS["fp32"] * torch.clamp(least, min=usual) * (usual > 0)
+
+
+def _like(own: Any, recorded: Any) -> Any:
+    """What was recorded, in the types of what was computed here."""
+    return tree_map(lambda a, b: b.to(a.dtype).clone() if isinstance(a, torch.Tensor) else b, own, recorded)
