@@ -18,7 +18,7 @@ from xbench.converters import Program
 from xbench.converters.artifact import Artifact
 from xbench.converters.torch import TABLE
 from xbench.models._readings import reading
-from xbench.parity import oracle
+from xbench.parity import network, oracle
 from xbench.parity.candidate import sample
 from xbench.parity.mistakes import Mistake
 from xbench.parity.mistakes.operators import of
@@ -125,8 +125,8 @@ def _rejected(says: str) -> Verdict:
 
 
 def _computed(module: torch.nn.Module, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    with oracle.default_type(torch.float64), torch.no_grad():
-        outputs = module.to(torch.float64).eval()(*oracle.arrays(inputs, torch.float64))
+    with network.default_type(torch.float64), torch.no_grad():
+        outputs = module.to(torch.float64).eval()(*network.arrays(inputs, torch.float64))
     return [each.numpy() for each in outputs]
 
 

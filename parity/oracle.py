@@ -17,59 +17,23 @@ What is told to compute in less has a floor of that precision, too (`lower/`): t
 whose weights are moved by as much as rounding them to it may move them.
 """
 
-import contextlib
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
-from xbench.converters import Program
-from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
-from xbench.converters.loss import loss_of
-from xbench.converters.torch_dropout import dropping
 from xbench.parity import steps
-from xbench.parity.verdict import (
-    BLIND,
-    LIMITS,
-    LOSS,
-    LOWER,
-    TYPE,
-    blind,
-    bounds,
-    distance,
-    join,
-    judge,
-    loss_by_step,
-    size_of,
-)
-from xbench.runtimes.torch import (
-    MODULES,
-    ProgramModule,
-    module_of,
-    named_tensors,
-    optimizer_of,
-    optimizer_state,
-    set_dropout,
-    trainable,
-    update,
-)
+from xbench.parity.network import MOVED_SHARE, NOTHING, Batch, Tensors, run, subnormal
+from xbench.parity.verdict import BLIND, LIMITS, LOSS, LOWER, TYPE, blind, bounds, distance, join, judge, size_of
+from xbench.runtimes.torch import MODULES
 
 
 class NotExported(Exception):
     """The graph of a module computes something else than the module: there is no common network to compare."""
 
 
-Tensors = dict[str, np.ndarray]
-Batch = tuple[Sequence[np.ndarray], np.ndarray]  # inputs in the order of the graph, labels
-Loss = Callable[[Sequence[torch.Tensor], torch.Tensor], torch.Tensor]  # of outputs and labels
-NOTHING = contextlib.nullcontext()
-MOVED_ULPS = 256
-MOVED_SHARE = math.sqrt(MOVED_ULPS)
 RUNS = (  # batch reversed, oneDNN, subnormal numbers kept, seed of the moved weights
     (False, True, True, None),
     (True, True, True, None),
@@ -108,7 +72,7 @@ def _lowered(
     artifact: Artifact, mode: str, batches: Sequence[Batch], oracle: Tensors, share: float
 ) -> dict[str, np.ndarray]:
     """The floors of a precision whose rounding moves a weight by this share of it at most."""
-    runs = [_run(artifact, mode, batches, torch.float32, seed, share=share) for seed in range(3)]
+    runs = [run(artifact, mode, batches, torch.float32, seed, share=share) for seed in range(3)]
     errors = {name: [distance(made[name], expected) for made in runs] for name, expected in oracle.items()}
     return {f"{LOWER}{name}": np.max(found, axis=0) for name, found in errors.items()}
 
@@ -120,7 +84,7 @@ def _compare_export(artifact: Artifact, mode: str, batches: Sequence[Batch], ref
     """
     for dtype in (torch.float64, torch.float32):
         try:
-            found = judge(_run(artifact, mode, batches, dtype, exported=True), reference)
+            found = judge(run(artifact, mode, batches, dtype, exported=True), reference)
         except Exception as error:  # what a graph raises that does not fit this batch is up to its operators
             raise NotExported(f"its graph cannot be computed at batch {len(batches[0][1])}: {error}") from error
         if found.status != "FAIL":
@@ -134,17 +98,17 @@ def measured(
     """Every tensor to compare in float64, its floors, and what else a verdict needs: its type where it has 64 bits in
     float32 PyTorch, too, and what right float32 arithmetic may give where the network has steps (`steps.py`)."""
     recorded = steps.Recorded()
-    oracle = _run(artifact, mode, batches, torch.float64, watch=recorded if mode == "forward" else NOTHING)
+    oracle = run(artifact, mode, batches, torch.float64, watch=recorded if mode == "forward" else NOTHING)
     floors, types = {name: (0.0, 0.0) for name in oracle}, dict[str, np.ndarray]()
     given = artifact.info["inputs"]
     batched = bool(given) and all(item["shape"][:1] == ["batch"] for item in given)
-    for flip, onednn, subnormal, moved in RUNS[: 3 if mode == "forward" else None]:
-        flipped = flip and batched  # elsewhere the first axis may be anything
-        with torch.backends.mkldnn.flags(enabled=onednn), _subnormal(subnormal):
-            made = _run(artifact, mode, [_flipped(b) for b in batches] if flipped else batches, torch.float32, moved)
+    for flip, onednn, kept, moved in RUNS[: 3 if mode == "forward" else None]:
+        turns = flip and batched  # elsewhere the first axis may be anything
+        with torch.backends.mkldnn.flags(enabled=onednn), subnormal(kept):
+            made = run(artifact, mode, [flipped(b) for b in batches] if turns else batches, torch.float32, moved)
         types |= {f"{TYPE}{name}": np.array("float64") for name in oracle if _is_double(name, made)}
         for name, expected in oracle.items():
-            turned = flipped and name.startswith("output/")
+            turned = turns and name.startswith("output/")
             found = distance(_turned_back(made[name], expected, len(batches[0][1])) if turned else made[name], expected)
             l2, peak = (each / (1 if moved is None else MOVED_SHARE) for each in found)
             floors[name] = _larger(floors[name], (l2, peak))
@@ -165,13 +129,13 @@ def _stepped(
     try:
         for onednn in (True, False):
             with torch.backends.mkldnn.flags(enabled=onednn):
-                made = _run(artifact, "forward", batches, torch.float32, watch=steps.Forced(recorded))
+                made = run(artifact, "forward", batches, torch.float32, watch=steps.Forced(recorded))
             floors = {name: _larger(floors[name], distance(made[name], oracle[name])) for name in oracle}
         for pair in range(steps.PAIRS if steps.are_near(recorded) else 0):
             for sign in (1, -1):
-                run = _run(artifact, "forward", batches, torch.float64, watch=steps.Moved(recorded, pair, sign))
+                made = run(artifact, "forward", batches, torch.float64, watch=steps.Moved(recorded, pair, sign))
                 for name, spread in spreads.items():
-                    spread.add(run[name], pair)
+                    spread.add(made[name], pair)
             if not jump():  # one of the two has taken the other side of every tie
                 break
     except steps.Unaligned:
@@ -208,121 +172,6 @@ def _grown(floors: dict[str, tuple[float, float]]) -> dict[str, tuple[float, flo
     return {**floors, **{name: (float(l2), float(peak)) for name, (l2, peak) in zip(losses, grown, strict=True)}}
 
 
-def _flipped(batch: Batch) -> Batch:
+def flipped(batch: Batch) -> Batch:
     inputs, labels = batch
     return [array[::-1].copy() for array in inputs], labels[::-1].copy()
-
-
-def _run(
-    artifact: Artifact,
-    mode: str,
-    batches: Sequence[Batch],
-    dtype: torch.dtype,
-    moved: int | None = None,
-    exported: bool = False,
-    share: float = MOVED_ULPS * 2.0**-24,
-    watch: contextlib.AbstractContextManager[object] = NOTHING,
-) -> Tensors:
-    """Every tensor to compare, computed in one floating type; `moved` is the seed of a change of all weights by a
-    `share` of them; `exported` takes the graph of a module instead of the module; `watch` is open while it computes the
-    outputs of mode forward."""
-    with default_type(dtype), dropping(False):
-        made = ProgramModule(artifact.program()) if exported else module_of(artifact)
-        module = made.to(dtype).train(mode != "forward")
-        set_dropout(module, active=False)
-        if moved is not None:
-            move(module, moved, share)
-        if mode == "forward":
-            with torch.no_grad(), watch:
-                outputs = _outputs(module, arrays(batches[0][0], dtype))
-            return _named("output", dict(zip(artifact.info["outputs"], outputs, strict=True)))
-        given = [(arrays(inputs, dtype), arrays([labels], dtype)[0]) for inputs, labels in batches]
-        return trained(artifact.info, module, given, mode)
-
-
-def values(program: Program, inputs: Sequence[np.ndarray], training: bool) -> Tensors:
-    """What a program gives in float64, by the names of its outputs; less what is no tensor."""
-    with default_type(torch.float64), dropping(False), torch.no_grad():
-        module = ProgramModule(program).to(torch.float64).train(training)
-        set_dropout(module, active=False)
-        outputs = dict(zip(program.outputs, _outputs(module, arrays(inputs, torch.float64)), strict=True))
-    found = {n: v.detach().numpy() if isinstance(v, torch.Tensor) else v for n, v in outputs.items()}
-    return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}  # shapes come as NumPy
-
-
-def arrays(inputs: Sequence[np.ndarray], dtype: torch.dtype) -> list[torch.Tensor]:
-    """Inputs as tensors, ONNX's float in the type to compute in."""
-    return [torch.from_numpy(a).to(dtype) if a.dtype == np.float32 else torch.from_numpy(a) for a in inputs]
-
-
-def move(module: nn.Module, seed: int, share: float = MOVED_ULPS * 2.0**-24) -> None:
-    """Changes every weight by a random part of that share of it."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for p in module.parameters():
-            p.mul_(1 + share * (2 * torch.rand(p.shape, generator=generator) - 1))
-
-
-def _outputs(module: nn.Module, given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    outputs = module(*given)
-    return outputs if isinstance(outputs, tuple) else (outputs,)
-
-
-def trained(
-    info: Mapping[str, Any],
-    module: nn.Module,
-    batches: Sequence[tuple[list[torch.Tensor], torch.Tensor]],
-    mode: str,
-    changed: Callable[[Loss], Loss] | None = None,
-    update: Callable[..., None] = update,
-) -> Tensors:
-    """Loss and gradients of the first batch; for mode step the loss of every batch, one step each, and all weights
-    and the optimizer's arrays behind the last. `info` is the artifact's: which loss, update rule, statistics; `changed`
-    makes of the loss another; `update` is that of `runtimes/torch.py`."""
-    rule, loss_function = dict(info["optimizer"]), loss_of(ops, info["loss"])
-    loss_function = changed(loss_function) if changed else loss_function
-    tensors, parameters = named_tensors(module), trainable(module)
-    optimizer = optimizer_of(rule, list(parameters.values()))
-    losses = []
-    for count, (given, labels) in enumerate(batches if mode == "step" else batches[:1], 1):
-        optimizer.zero_grad()
-        loss = loss_function(_outputs(module, given), labels)
-        loss.backward()
-        losses.append(loss.detach())
-        if mode == "step":
-            update(optimizer, rule, count)
-    if mode == "gradient":
-        grads = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in parameters.items()}
-        return {"loss": np.array([float(losses[0])]), **_named("gradient", grads)}
-    weights = {name: tensors[name] for name in (*parameters, *info["statistics"])}
-    kept = optimizer_state(optimizer, parameters)
-    return {**loss_by_step(map(float, losses)), **_named("weight", weights), **_named("optimizer", kept)}
-
-
-def _named(kind: str, tensors: Mapping[str, torch.Tensor]) -> Tensors:
-    return {f"{kind}/{name}": value.detach().numpy().copy() for name, value in tensors.items()}
-
-
-@contextlib.contextmanager
-def _subnormal(kept: bool) -> Iterator[None]:
-    """Whether subnormal numbers are kept or taken for zero, as x86 and ARM can. It is a thread that does either, so
-    that without them there is one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(threads if kept else 1)
-    torch.set_flush_denormal(not kept)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
-        torch.set_num_threads(threads)
-
-
-@contextlib.contextmanager
-def default_type(dtype: torch.dtype) -> Iterator[None]:
-    """The type PyTorch gives to new arrays, which the operator table uses for ONNX's float."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)

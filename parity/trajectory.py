@@ -19,7 +19,8 @@ from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
 from xbench.converters.loss import loss_of
 from xbench.converters.torch_dropout import dropping
-from xbench.parity.oracle import MOVED_SHARE, _flipped, _outputs, arrays, default_type, move
+from xbench.parity.network import MOVED_SHARE, arrays, default_type, move, outputs_of
+from xbench.parity.oracle import flipped
 from xbench.parity.verdict import HALF_ULP, LIMITS
 from xbench.runtimes.torch import (
     module_of,
@@ -80,11 +81,11 @@ class Training:
 
     def gradient(self, batch: Batch) -> float:
         """The loss; the gradients are then those of the parameters."""
-        inputs, labels = _flipped(batch) if self.flip else batch
+        inputs, labels = flipped(batch) if self.flip else batch
         with self._settings(), self._random():
             set_dropout(self.module, active=self.dropout is not None)
             self.optimizer.zero_grad()
-            loss = self.loss_of(_outputs(self.module, arrays(inputs, self.dtype)), arrays([labels], self.dtype)[0])
+            loss = self.loss_of(outputs_of(self.module, arrays(inputs, self.dtype)), arrays([labels], self.dtype)[0])
             loss.backward()
             set_dropout(self.module, active=False)
         return float(loss.detach())

@@ -40,6 +40,7 @@ BRIDGES = {
     "parity/oracle.py": "torch",
     "parity/trajectory.py": "torch",
     "parity/draws.py": "torch",
+    "parity/network.py": "torch",
     "parity/steps.py": "torch",
 }
 ALIASES = {"jaxlib": "jax"}

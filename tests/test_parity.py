@@ -14,7 +14,7 @@ from xbench.bench import convert
 from xbench.bench.proof import cut_short
 from xbench.bench.source import parse
 from xbench.converters.artifact import Artifact
-from xbench.parity import oracle, verdict
+from xbench.parity import network, oracle, verdict
 from xbench.parity.candidate import sample
 from xbench.parity.verdict import LIMITS, classify, distance, judge, relative_error
 from xbench.runtimes.torch import module_of
@@ -212,7 +212,7 @@ def candidate(artifact, reference, mode, change=lambda name, w: w):
         with torch.no_grad():
             return {f"output/{artifact.info['outputs'][0]}": module(*inputs).numpy()}
     batches = [(inputs, torch.from_numpy(reference["labels"]))] * max(1, verdict.steps_of(reference))
-    return oracle.trained(artifact.info, module, batches, mode)
+    return network.trained(artifact.info, module, batches, mode)
 
 
 @pytest.mark.parametrize("mode", ["forward", "gradient", "step"])
@@ -324,6 +324,6 @@ def test_an_onnx_file_has_its_oracle_in_the_operator_table(tmp_path):
 
 def test_the_run_without_subnormal_numbers_has_none_and_leaves_no_trace():
     threads, tiny = torch.get_num_threads(), torch.full((100_000,), 1e-30)
-    with oracle._subnormal(False):
+    with network.subnormal(False):
         assert not (tiny * 1e-10).any()
     assert (tiny * 1e-10).all() and torch.get_num_threads() == threads

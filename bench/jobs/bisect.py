@@ -27,14 +27,14 @@ def _graph(artifact: str) -> ir.Model:
 
 def tensors(artifact: str, reference: str, training: bool, path: str) -> list[dict[str, Any]]:
     """Writes all tensors of a model in float64, its inputs too, for the inputs of a reference; returns its nodes."""
-    from xbench.parity import oracle
+    from xbench.parity import network
 
     model, inputs = _graph(artifact), candidate.inputs_of(verdict.read(Path(reference)))
     every = model.clone()
     every.graph.outputs[:] = subgraph.tensors(every)
     program = convert(every, subgraph.trainable(every))
     given = dict(zip(program.inputs, inputs, strict=True))
-    verdict.join(Path(path), {**given, **oracle.values(program, inputs, training)})
+    verdict.join(Path(path), {**given, **network.values(program, inputs, training)})
     return subgraph.describe(model)
 
 

@@ -11,7 +11,7 @@ import torch
 
 from xbench.converters.artifact import Artifact
 from xbench.converters.torch import TABLE
-from xbench.parity import oracle
+from xbench.parity import network
 from xbench.parity.candidate import inputs_of
 from xbench.parity.explain import CLEAR, Finding, Tensors, enlarged, errors
 from xbench.parity.mistakes import Mistake
@@ -24,7 +24,7 @@ def forward(artifact: Artifact, reference: Tensors, candidate: Tensors, tensor: 
     """Mistakes of the operator that makes `tensor`, the first wrong one. All tensors are outputs of this artifact."""
     name = f"output/{tensor}"
     bench = Bench(reference[name], candidate[name], reference[f"floor/{name}"])
-    with oracle.default_type(torch.float64):
+    with network.default_type(torch.float64):
         _outputs(artifact, reference, {op: bench.watch(op, f) for op, f in TABLE.items()})
         found = [
             Finding(
@@ -152,5 +152,5 @@ def _scope(artifact: Artifact, reference: Tensors, candidate: Tensors, mistake: 
 def _outputs(artifact: Artifact, reference: Tensors, table: Mapping[str, Callable[..., Any]]) -> Tensors:
     module = ProgramModule(artifact.program(), table).to(torch.float64).eval()
     with torch.no_grad():
-        outputs = module(*oracle.arrays(inputs_of(reference), torch.float64))
+        outputs = module(*network.arrays(inputs_of(reference), torch.float64))
     return {f"output/{n}": v.detach().numpy() for n, v in zip(artifact.info["outputs"], outputs, strict=True)}

@@ -11,7 +11,7 @@ import torch
 from xbench.converters.artifact import Artifact
 from xbench.converters.torch import TABLE
 from xbench.converters.torch_dropout import dropping
-from xbench.parity import oracle
+from xbench.parity import network
 from xbench.parity.candidate import inputs_of
 from xbench.parity.explain import CLEAR, Finding, Tensors, errors
 from xbench.parity.mistakes import Mistake, both
@@ -29,7 +29,7 @@ PAIRED = 2  # mistakes that are tried together with every other
 def trained(artifact: Artifact, mode: str, reference: Tensors, candidate: Tensors) -> list[Finding]:
     """Mistakes of a training step that explain its loss, gradients, weights, statistics and the optimizer's arrays."""
     step = Step(artifact, mode, reference, candidate)
-    with oracle.default_type(torch.float64):
+    with network.default_type(torch.float64):
         tried: list[tuple[Mistake, dict[str, float]]] = []
         found: list[tuple[Mistake, float]] = []
         for group in _groups(step):
@@ -75,7 +75,7 @@ class Step:
         weights."""
         module = ProgramModule(self.artifact.program(), mistake.table(TABLE)).to(dtype).train()
         if moved is not None:
-            oracle.move(module, moved)
+            network.move(module, moved)
         module.dropout = seed is not None
         if seed is not None:
             torch.manual_seed(seed)
@@ -89,10 +89,10 @@ class Step:
                 named[name].grad = None
             (mistake.update or update)(*given)
 
-        *inputs, labels = oracle.arrays([*inputs_of(self.reference), self.reference["labels"]], dtype)
-        with dropping(seed is not None), oracle.default_type(dtype):
+        *inputs, labels = network.arrays([*inputs_of(self.reference), self.reference["labels"]], dtype)
+        with dropping(seed is not None), network.default_type(dtype):
             batches = [(inputs, labels)] * max(1, steps_of(self.reference))
-            return oracle.trained(info, module, batches, self.mode, mistake.loss, updated)
+            return network.trained(info, module, batches, self.mode, mistake.loss, updated)
 
     def off(self, mistake: Mistake) -> dict[str, float]:
         """The error of every tensor under a mistake, in noise floors; infinite where it cannot be computed."""
@@ -111,7 +111,7 @@ class Step:
         floors = {name: self.reference[f"floor/{name}"] for name in expected if f"floor/{name}" in self.reference}
         for moved in (None, 0, 1):
             made = self.compute(mistake, dtype=torch.float32, moved=moved)
-            share = 1.0 if moved is None else oracle.MOVED_SHARE
+            share = 1.0 if moved is None else network.MOVED_SHARE
             for name, floor in floors.items():
                 floors[name] = np.maximum(floor, np.array(distance(made[name], expected[name])) / share)
         return {**self.reference, **{f"floor/{name}": floor for name, floor in floors.items()}}
@@ -179,10 +179,10 @@ def _fits(step: Step) -> Iterator[tuple[Mistake, float]]:
             yield found
 
 
-def _unseen(k: float) -> Callable[[oracle.Loss], oracle.Loss]:
+def _unseen(k: float) -> Callable[[network.Loss], network.Loss]:
     """Makes a loss whose gradient is k times its own."""
 
-    def changed(loss: oracle.Loss) -> oracle.Loss:
+    def changed(loss: network.Loss) -> network.Loss:
         def value(outputs: Any, labels: Any) -> Any:
             found = loss(outputs, labels)
             return k * found + (1 - k) * found.detach()

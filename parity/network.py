@@ -1,0 +1,149 @@
+"""A network in PyTorch, computed in any floating type: its outputs, its gradients, its training steps."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from xbench.converters import Program
+from xbench.converters import torch as ops
+from xbench.converters.artifact import Artifact
+from xbench.converters.loss import loss_of
+from xbench.converters.torch_dropout import dropping
+from xbench.parity.verdict import loss_by_step
+from xbench.runtimes.torch import (
+    ProgramModule,
+    module_of,
+    named_tensors,
+    optimizer_of,
+    optimizer_state,
+    set_dropout,
+    trainable,
+    update,
+)
+
+Tensors = dict[str, np.ndarray]
+Batch = tuple[Sequence[np.ndarray], np.ndarray]  # inputs in the order of the graph, labels
+Loss = Callable[[Sequence[torch.Tensor], torch.Tensor], torch.Tensor]  # of outputs and labels
+NOTHING = contextlib.nullcontext()
+MOVED_ULPS = 256
+MOVED_SHARE = math.sqrt(MOVED_ULPS)
+
+
+def run(
+    artifact: Artifact,
+    mode: str,
+    batches: Sequence[Batch],
+    dtype: torch.dtype,
+    moved: int | None = None,
+    exported: bool = False,
+    share: float = MOVED_ULPS * 2.0**-24,
+    watch: contextlib.AbstractContextManager[object] = NOTHING,
+) -> Tensors:
+    """Every tensor to compare, computed in one floating type; `moved` is the seed of a change of all weights by a
+    `share` of them; `exported` takes the graph of a module instead of the module; `watch` is open while it computes the
+    outputs of mode forward."""
+    with default_type(dtype), dropping(False):
+        made = ProgramModule(artifact.program()) if exported else module_of(artifact)
+        module = made.to(dtype).train(mode != "forward")
+        set_dropout(module, active=False)
+        if moved is not None:
+            move(module, moved, share)
+        if mode == "forward":
+            with torch.no_grad(), watch:
+                outputs = outputs_of(module, arrays(batches[0][0], dtype))
+            return named("output", dict(zip(artifact.info["outputs"], outputs, strict=True)))
+        given = [(arrays(inputs, dtype), arrays([labels], dtype)[0]) for inputs, labels in batches]
+        return trained(artifact.info, module, given, mode)
+
+
+def values(program: Program, inputs: Sequence[np.ndarray], training: bool) -> Tensors:
+    """What a program gives in float64, by the names of its outputs; less what is no tensor."""
+    with default_type(torch.float64), dropping(False), torch.no_grad():
+        module = ProgramModule(program).to(torch.float64).train(training)
+        set_dropout(module, active=False)
+        outputs = dict(zip(program.outputs, outputs_of(module, arrays(inputs, torch.float64)), strict=True))
+    found = {n: v.detach().numpy() if isinstance(v, torch.Tensor) else v for n, v in outputs.items()}
+    return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}  # shapes come as NumPy
+
+
+def arrays(inputs: Sequence[np.ndarray], dtype: torch.dtype) -> list[torch.Tensor]:
+    """Inputs as tensors, ONNX's float in the type to compute in."""
+    return [torch.from_numpy(a).to(dtype) if a.dtype == np.float32 else torch.from_numpy(a) for a in inputs]
+
+
+def move(module: nn.Module, seed: int, share: float = MOVED_ULPS * 2.0**-24) -> None:
+    """Changes every weight by a random part of that share of it."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in module.parameters():
+            p.mul_(1 + share * (2 * torch.rand(p.shape, generator=generator) - 1))
+
+
+def outputs_of(module: nn.Module, given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    outputs = module(*given)
+    return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def trained(
+    info: Mapping[str, Any],
+    module: nn.Module,
+    batches: Sequence[tuple[list[torch.Tensor], torch.Tensor]],
+    mode: str,
+    changed: Callable[[Loss], Loss] | None = None,
+    update: Callable[..., None] = update,
+) -> Tensors:
+    """Loss and gradients of the first batch; for mode step the loss of every batch, one step each, and all weights
+    and the optimizer's arrays behind the last. `info` is the artifact's: which loss, update rule, statistics; `changed`
+    makes of the loss another; `update` is that of `runtimes/torch.py`."""
+    rule, loss_function = dict(info["optimizer"]), loss_of(ops, info["loss"])
+    loss_function = changed(loss_function) if changed else loss_function
+    tensors, parameters = named_tensors(module), trainable(module)
+    optimizer = optimizer_of(rule, list(parameters.values()))
+    losses = []
+    for count, (given, labels) in enumerate(batches if mode == "step" else batches[:1], 1):
+        optimizer.zero_grad()
+        loss = loss_function(outputs_of(module, given), labels)
+        loss.backward()
+        losses.append(loss.detach())
+        if mode == "step":
+            update(optimizer, rule, count)
+    if mode == "gradient":
+        grads = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in parameters.items()}
+        return {"loss": np.array([float(losses[0])]), **named("gradient", grads)}
+    weights = {name: tensors[name] for name in (*parameters, *info["statistics"])}
+    kept = optimizer_state(optimizer, parameters)
+    return {**loss_by_step(map(float, losses)), **named("weight", weights), **named("optimizer", kept)}
+
+
+def named(kind: str, tensors: Mapping[str, torch.Tensor]) -> Tensors:
+    return {f"{kind}/{name}": value.detach().numpy().copy() for name, value in tensors.items()}
+
+
+@contextlib.contextmanager
+def subnormal(kept: bool) -> Iterator[None]:
+    """Whether subnormal numbers are kept or taken for zero, as x86 and ARM can. It is a thread that does either, so
+    that without them there is one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads if kept else 1)
+    torch.set_flush_denormal(not kept)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def default_type(dtype: torch.dtype) -> Iterator[None]:
+    """The type PyTorch gives to new arrays, which the operator table uses for ONNX's float."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
