@@ -13,11 +13,12 @@ from xbench.bench import XBenchError
 from xbench.cli._ending import INTERRUPTED, Ending
 
 PLAIN = warnings.showwarning
+OURS = ("LeftOut", "Damaged")  # of runtimes/_plugins.py and converters/seals.py, which nobody need import to be told
 
 
 def _warned(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    """A row that is left out is told as everything is that a user can mend: in a line of its own."""
-    if category.__name__ == "LeftOut":  # of runtimes/_plugins.py, which nobody need import to be told
+    """What a user can mend, or must know, is a line of its own."""
+    if category.__name__ in OURS:
         print(f"xbench: warning: {message}", file=sys.stderr)
     else:
         PLAIN(message, category, *where, **more)
