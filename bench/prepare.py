@@ -25,21 +25,24 @@ FACTS |= {"dead_nodes", "untrainable", "statistics"}
 class Exporter:
     """PyTorch's worker, started when it is first needed and kept: importing PyTorch takes seconds.
 
-    Several threads may ask; what they ask for is made once, one after the other.
+    Several threads may ask; what they ask for is made once, one after the other. What took more than `timeout` seconds,
+    or more memory than there is, is not tried again.
     """
 
     logs: Path
+    timeout: float = EXPORT_TIMEOUT
     _worker: list[Worker] = field(default_factory=list)
     _modules: dict[str, Artifact] = field(default_factory=dict)
     _turn: threading.RLock = field(default_factory=threading.RLock)
+    _refused: dict[Path, WorkerFailure] = field(default_factory=dict)
     sources: dict[Path, Source] = field(default_factory=dict)  # of what was handed out
 
-    def call(self, job: str, timeout: float = EXPORT_TIMEOUT, /, **arguments: Any) -> Any:
+    def call(self, job: str, timeout: float | None = None, /, **arguments: Any) -> Any:
         with self._turn:
             if not self._worker:
                 self._worker.append(Worker(self.logs / "torch-exporter.log", threads=cpus()))
             try:
-                return self._worker[0].call(job, timeout, **arguments)
+                return self._worker[0].call(job, timeout or self.timeout, **arguments)
             except WorkerFailure:
                 self.close()
                 raise
@@ -87,7 +90,7 @@ class Exporter:
             if source.kind == "tensorflow":
                 file = str(folder / "imported.onnx")
                 self._import(source, file)
-            limit = EXPORT_TIMEOUT if source.kind in ("zoo", "module") else FILE_TIMEOUT
+            limit = self.timeout if source.kind in ("zoo", "module") else min(FILE_TIMEOUT, self.timeout)
             self.call("export", limit, word=source.word, file=file, folder=str(folder))
             if (folder / WEIGHTS).stat().st_size > LARGE:  # a process does not give all of its memory back
                 self.close()
@@ -96,7 +99,7 @@ class Exporter:
         """A TensorFlow model as ONNX, by tf2onnx, in a worker of TensorFlow's."""
         worker = Worker(self.logs / "tensorflow-importer.log", threads=cpus())
         try:
-            worker.call("import_tensorflow", FILE_TIMEOUT, path=source.place, file=file)
+            worker.call("import_tensorflow", min(FILE_TIMEOUT, self.timeout), path=source.place, file=file)
         finally:
             worker.stop()
 
@@ -128,13 +131,24 @@ class Exporter:
             return path
         with self._turn, _clear(what):
             if reason := damage.of_added(artifact, path):
+                if failure := self._refused.get(path):
+                    raise failure
                 damage.say(path, reason)
                 self.renewed(artifact)
-                with damage.added(artifact, path) as made:
+                with damage.added(artifact, path) as made, self._remembered(path):
                     self.call(job, artifact=str(artifact.folder), path=str(made), **told)
                 if path.stat().st_size > LARGE:
                     self.close()
         return path
+
+    @contextlib.contextmanager
+    def _remembered(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except WorkerFailure as failure:
+            if failure.status in ("TIMEOUT", "OOM"):  # other cells, and other modes, would wait as long again
+                self._refused[path] = failure
+            raise
 
     def renewed(self, artifact: Artifact) -> str | None:
         """Looks through a converted model in the cache, and makes again what is damaged of it; returns what that was.

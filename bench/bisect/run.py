@@ -24,7 +24,7 @@ def bisect(
     Raises:
         XBenchError: the model cannot be read, was damaged in the cache or has no such mode; `out` cannot be written.
     """
-    exporter, rivals = Exporter(place), Rivals(cases, timeout, place)
+    exporter, rivals = Exporter(place, timeout), Rivals(cases, timeout, place)
     try:
         artifact = exporter.artifact(cases[0].model)
         for case in cases:
