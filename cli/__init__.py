@@ -2,7 +2,8 @@
 and an exit code.
 
 Exit codes: 0 all well; 1 a cell failed (FAIL, UNVERIFIED, OOM, TIMEOUT, CRASH) or two runtimes differ; 2 a wrong
-command or wrong input; 130 interrupted, 143 ended by SIGTERM, 129 by the end of its terminal.
+command or wrong input, or nothing can be written to stdout; 130 interrupted, 143 ended by SIGTERM, 129 by the end of
+its terminal, 141 by that of whoever read its output.
 """
 
 import sys
@@ -10,6 +11,7 @@ import warnings
 from typing import Any
 
 from xbench.bench import XBenchError
+from xbench.cli import _output
 from xbench.cli._ending import INTERRUPTED, Ending
 
 PLAIN = warnings.showwarning
@@ -29,22 +31,22 @@ def main() -> None:
     ending = Ending()
     warnings.showwarning = _warned
     try:
-        for stream in (sys.stdout, sys.stderr):
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ± shows a question mark
+        _output.prepare()
         from xbench.cli._app import app
 
-        app()
+        try:
+            app()
+        finally:
+            _output.check()
     except XBenchError as error:
-        print(f"xbench: {error}", file=sys.stderr)
+        if not isinstance(error, _output.Unread):
+            print(f"xbench: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as end:  # typer turns the first into the second, with code 130
         if isinstance(end, SystemExit) and not ending.asked and end.code != INTERRUPTED:
             raise
         print(f"xbench: {ending.word}; what was measured is kept", file=sys.stderr)
         sys.exit(ending.code)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)
     finally:
         ending.over()
 
