@@ -10,7 +10,7 @@ from typing import Any
 
 from xbench import models as zoo
 from xbench.bench import GIVEN, XBenchError, checking, choose, conversion, lineup, live, results, suite, turn
-from xbench.bench.prepare import Exporter
+from xbench.bench.prepare import EXPORT_TIMEOUT, Exporter
 from xbench.bench.settings import Protocol
 from xbench.bench.source import with_options
 from xbench.bench.worker import WorkerFailure
@@ -58,7 +58,12 @@ class Networks:
 
 @contextlib.contextmanager
 def networks(
-    models: Any, inputs: Any, default: Sequence[str], shapes: Sequence[str] | None, optimizer: str | None
+    models: Any,
+    inputs: Any,
+    default: Sequence[str],
+    shapes: Sequence[str] | None,
+    optimizer: str | None,
+    timeout: float = EXPORT_TIMEOUT,
 ) -> Iterator[Networks]:
     """The networks that words mean, or one that is given as it is.
 
@@ -67,7 +72,7 @@ def networks(
     """
     with contextlib.ExitStack() as stack:
         logs = stack.enter_context(turn.taken(None, lambda words: warnings.warn(words, stacklevel=9)))
-        exporter = stack.enter_context(contextlib.closing(Exporter(logs)))
+        exporter = stack.enter_context(contextlib.closing(Exporter(logs, timeout)))
         if live.is_module(models):
             if inputs is None:
                 raise XBenchError("a module needs inputs: arrays, the first axis of each the batch")
@@ -134,7 +139,7 @@ def check(
     cell = cell_of(told)
     at_least("batch", 2 if batch is None else batch, 1)
     at_least("steps", told["steps"], 1)
-    with networks(models, inputs, tuple(zoo.MODELS), shapes, optimizer) as given:
+    with networks(models, inputs, tuple(zoo.MODELS), shapes, optimizer, timeout) as given:
         size = _batch(given, batch) or 2
         cases = suite.cells(given.names, targets, words, [size], {**cell, **(given.data or {})})
         lines = Lines(progress, len(cases))
@@ -175,7 +180,11 @@ def time(
     for name, value, least in (("budget", protocol["budget"], 0.01), ("processes", protocol["processes"], 1)):
         at_least(name, value, least)
     folder = None if live.is_module(models) else Path(out or results.FOLDER)
-    with networks(models, inputs, zoo.DEFAULT_SUITE, shapes, optimizer) as given, contextlib.ExitStack() as stack:
+    limit = float(protocol["timeout"])
+    with (
+        networks(models, inputs, zoo.DEFAULT_SUITE, shapes, optimizer, limit) as given,
+        contextlib.ExitStack() as stack,
+    ):
         if given.batch:
             if out is not None:
                 raise XBenchError("out is for networks with a word: nobody could measure this one again by its name")
@@ -240,7 +249,7 @@ def compared(
     cell = cell_of(told)
     if converted and words != ["forward"]:
         raise XBenchError("converted is compared in mode forward alone")
-    with networks(module, inputs, (), None, optimizer) as given:
+    with networks(module, inputs, (), None, optimizer, timeout) as given:
         (name,), network = given.names, given.artifact_of("")
         artifact = _file(given, network, converted, shapes) if converted else network
         cases = suite.cells(given.names, targets, words, [given.batch or 1], {**cell, **(given.data or {})})

@@ -10,7 +10,6 @@ import hashlib
 import mmap
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -20,9 +19,10 @@ from xbench import converters, models
 from xbench.bench import XBenchError, digest
 from xbench.bench.machine import versions
 from xbench.bench.source import Source
-from xbench.converters import temporary
+from xbench.converters import seals, temporary
 
-LOCK = ".lock"  # of all folders beside it
+LOCK = ".lock"  # of all that lies beside it
+ENTRY = f"entry{seals.SUFFIX}"  # the seal of a converted model
 EXPORTERS = ("torch", "onnx", "onnxscript", "onnx-ir")
 LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])", re.DOTALL)  # protobuf's {key: "location", value: ...}
 
@@ -124,25 +124,87 @@ def written(folder: Path) -> Iterator[Path]:
 def unnamed(parent: Path, stem: str) -> Iterator[Path]:
     """A temporary folder in the cache for what is named when it is made: `settle` gives it its name."""
     with contextlib.ExitStack() as stack:
-        try:
+        with writing():
             parent.mkdir(parents=True, exist_ok=True)
             made = stack.enter_context(temporary.folder(parent, temporary.HIDDEN)) / stem
             made.mkdir(0o700)
-        except OSError as error:
-            raise CacheError(f"cannot write the cache {root()}: {error.strerror}; set XBENCH_CACHE") from error
-        try:
+        with writing():
             yield made
-        except OSError as error:
-            raise CacheError(f"cannot write {made}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[None]:
+    """
+    Raises:
+        CacheError: what is done inside raised an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise CacheError(f"cannot write the cache {root()}: {error.strerror or error}; set XBENCH_CACHE") from error
 
 
 def settle(made: Path, folder: Path) -> None:
-    """Gives a finished folder its name, unless a whole one has that name already; one that is not whole goes.
+    """Seals a finished folder and gives it its name, unless a sound one has that name already; any other goes.
 
     Behind a lock: between looking and renaming, another process may finish the same.
     """
-    with (folder.parent / LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "model.json").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+    seals.seal(made / ENTRY, folder.name, [each.name for each in made.iterdir()])
+    with _locked(folder.parent):
+        if broken(folder, thorough=True):
+            _swept_aside(folder, made.parent)
             made.rename(folder)
+
+
+def broken(folder: Path, thorough: bool = False) -> str | None:
+    """What is wrong with a converted model in the cache (`seals.broken`)."""
+    return seals.broken(folder / ENTRY, folder.name, thorough)
+
+
+@contextlib.contextmanager
+def added(path: Path, of: str) -> Iterator[Path]:
+    """As `written`, for a file that is added to a converted model, such as a reference. `of` says what it is."""
+    with writing(), temporary.folder(path.parent, temporary.HIDDEN) as place:
+        made = place / path.name
+        yield made
+        with _locked(path.parent):
+            if seals.broken(seal_of(path), of, thorough=True):
+                _swept_aside(path, place)
+                made.rename(path)
+                seals.seal(seal_of(path), of, [path.name])
+
+
+def remove(path: Path) -> None:
+    """Removes an added file and its seal."""
+    with writing(), temporary.folder(path.parent, temporary.HIDDEN) as place, _locked(path.parent):
+        _swept_aside(path, place)
+        seal_of(path).unlink(missing_ok=True)
+
+
+def seal_of(path: Path) -> Path:
+    """Where the seal of an added file lies."""
+    return path.with_name(path.name + seals.SUFFIX)
+
+
+def holds(folder: Path) -> bool:
+    """Whether a converted model lies in the cache, and not in a temporary folder of somebody's own."""
+    return folder.parent == root() / "models"
+
+
+def _swept_aside(path: Path, place: Path) -> None:
+    """Moves whatever has this name, a folder, a file or a link, to a temporary folder of ours, which takes it along."""
+    with contextlib.suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o700)  # else it could not be moved
+        path.rename(place / "damaged")
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Alone with a folder of the cache. What has the lock's name and is no file is an error, and never waited for."""
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)

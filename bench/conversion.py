@@ -1,7 +1,6 @@
 """Models converted for runtimes: whether each takes one, its kernels, and a model in the runtime's own form."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -11,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import AUTO, STEPS, SYNTHETIC, Case, XBenchError, machine
+from xbench.bench import AUTO, STEPS, SYNTHETIC, Case, XBenchError, cache, machine
 from xbench.bench.choose import batch_of
-from xbench.bench.prepare import Exporter, converted, read_json
+from xbench.bench.prepare import Exporter, converted
 from xbench.bench.proof import SEEDS, opened_in, references
 from xbench.bench.record import expected, no_layout
 from xbench.bench.suite import Progress
 from xbench.bench.tuning import settled
 from xbench.bench.worker import Worker, WorkerFailure, worker_of
-from xbench.converters import UnsupportedOps, operators_of, temporary
+from xbench.converters import UnsupportedOps, operators_of, seals, temporary
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import is_ours, parse, table, version
 
@@ -67,14 +66,22 @@ def each(
                 refused(model, error)
         for runtime in plan.runtimes:
             progress.say(f"{model}: {runtime}")
-            row = convert(artifact, runtime, plan.device, logs)
-            if runtime in plan.forms and row["status"] == "CONVERTED":
-                row |= save(artifact, model, runtime, exporter, plan.device, plan.layout, plan.batch, plan.output, logs)
-            if plan.kernels and row["status"] == "CONVERTED":
-                row |= _compile(artifact, model, runtime, exporter, plan, logs)
-            row = {"model": model, "runtime": runtime, **row}
+            row = _made(artifact, model, runtime, exporter, plan, logs)
+            if row["status"] != "CONVERTED" and (said := exporter.renewed(artifact)):
+                row = _made(artifact, model, runtime, exporter, plan, logs)
+                words = f"converted again, as the model in the cache was damaged: {said}"
+                row["message"] = "; ".join(filter(None, (row["message"], words)))
             progress.finish(line(row))
             yield row
+
+
+def _made(artifact: Artifact, model: str, runtime: str, exporter: Exporter, plan: Plan, logs: Path) -> dict[str, Any]:
+    row = convert(artifact, runtime, plan.device, logs)
+    if runtime in plan.forms and row["status"] == "CONVERTED":
+        row |= save(artifact, model, runtime, exporter, plan.device, plan.layout, plan.batch, plan.output, logs)
+    if plan.kernels and row["status"] == "CONVERTED":
+        row |= _compile(artifact, model, runtime, exporter, plan, logs)
+    return {"model": model, "runtime": runtime, **row}
 
 
 def compute_references(exporter: Exporter, artifact: Artifact, model: str) -> None:
@@ -127,14 +134,16 @@ def convert(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[s
     """Converts for one runtime, or returns what an earlier call found for the same version of it."""
     now = version(table()[parse(runtime)[0]], runtime)
     path = converted(artifact, runtime)
-    known = read_json(path)
+    of = f"{artifact.digest} {runtime}"
+    known: dict[str, Any] | None = seals.kept(path, of)
     if known and known.get("version") == now and known.get("device") == device:
         return known
     start = time.perf_counter()
     row = _outcome(artifact, runtime, device, logs) | {"version": now, "device": device}
     row |= {"seconds": round(time.perf_counter() - start, 3), "folder": str(artifact.folder)}
     if row["status"] in ("CONVERTED", "UNSUPPORTED"):
-        path.write_text(json.dumps(row))
+        with cache.writing():
+            seals.keep(path, of, row)
     return row
 
 
@@ -172,6 +181,7 @@ def save(
     """Writes a model in a runtime's own form, in one piece; returns what changes in its row."""
     if reason := no_layout(runtime, layout):
         return {"status": "UNSUPPORTED", "message": reason, "files": []}
+    exporter.renewed(artifact)  # as what is written is given away, and nobody judges it
     name = re.sub(r"\W", "_", Path(model).stem)
     target = output / name / re.sub(r"\W", "_", runtime)
     with contextlib.ExitStack() as stack:

@@ -5,13 +5,12 @@ long one took is kept beside the model, by all that it depends on, and told wher
 """
 
 import contextlib
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from xbench.bench import Case, digest, machine
 from xbench.bench.worker import Worker
+from xbench.converters import seals
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import parse, table, version
 
@@ -37,19 +36,13 @@ def _anew(case: Case, artifact: Artifact, opening: Mapping[str, Any]) -> float |
     where that was not seen."""
     row, first = table()[parse(case.runtime)[0]], float(opening["times"]["first_s"])
     told = {name: getattr(case, name) for name in (*TOLD, "batch")}
-    path = artifact.folder / FOLDER / f"{digest(told, version(row, case.runtime), machine.describe()['cpu'])}.json"
+    name = digest(told, version(row, case.runtime), machine.describe()["cpu"])
+    path = artifact.folder / FOLDER / f"{name}.json"
     if opening["recalled"]:
-        return _read(path)
+        found = seals.kept(path, name)
+        return found if isinstance(found, float) else None
     if row.keeps:
         with contextlib.suppress(OSError):  # where the cache cannot be written to, later processes do not know
             path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps(first))
+            seals.keep(path, name, first)
     return first
-
-
-def _read(path: Path) -> float | None:
-    try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, float) else None

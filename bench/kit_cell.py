@@ -80,6 +80,9 @@ def cell(bench: Bench, mode: str, say: Callable[[str], None], model: str = "work
         record |= outcome(failure)
     finally:
         worker.stop()
+    if record["status"] != "PASS" and bench.exporter.renewed(artifact):
+        yield from cell(bench, mode, say, model)
+        return
     if record["status"] == "FAIL":
         say(f"{mode}: what does the failure look like?")
     yield _result(bench, case, artifact, record, kept)

@@ -81,15 +81,12 @@ def handed_over(module: Any, inputs: Any, optimizer: str | None = None) -> Itera
     """
     module = getattr(module, "_orig_mod", module)  # what torch.compile has made of it
     values, pickled = named(module, inputs), _pickled(module)
-    try:
-        with temporary.folder(made(cache.root() / FOLDER), PREFIX) as folder:
-            (folder / PICKLE).write_bytes(pickled)
-            (folder / PATHS).write_text(json.dumps([os.path.abspath(path) for path in sys.path]))
-            told = [f"{name}:{array.dtype}:{BATCH},{_sizes(array)}".rstrip(",") for name, array in values.items()]
-            word = with_options(f"{__name__}:{folder.name}", [], told, optimizer)
-            yield Live(type(module).__name__, word, folder, values)
-    except OSError as error:
-        raise cache.CacheError(f"cannot write the cache {cache.root()}: {error.strerror}; set XBENCH_CACHE") from error
+    with cache.writing(), temporary.folder(made(cache.root() / FOLDER), PREFIX) as folder:
+        (folder / PICKLE).write_bytes(pickled)
+        (folder / PATHS).write_text(json.dumps([os.path.abspath(path) for path in sys.path]))
+        told = [f"{name}:{array.dtype}:{BATCH},{_sizes(array)}".rstrip(",") for name, array in values.items()]
+        word = with_options(f"{__name__}:{folder.name}", [], told, optimizer)
+        yield Live(type(module).__name__, word, folder, values)
 
 
 def made(folder: Path) -> Path:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench.bench import Case, XBenchError, digest, machine
+from xbench.bench.blame import sound
 from xbench.bench.jobs.load import LEAST, MOST
 from xbench.bench.opening import opened
 from xbench.bench.prepare import Exporter
@@ -66,6 +67,10 @@ def need_loadgen() -> None:
 def run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, logs: Path, say: Say) -> Iterator[Record]:
     """One record a scenario, each as soon as it is final. A worker in which a scenario failed is ended, and the next
     scenario gets a new one, proved anew."""
+    yield from sound(lambda _: _run(case, artifact, plan, exporter, logs, say), artifact, exporter)
+
+
+def _run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, logs: Path, say: Say) -> Iterator[Record]:
     record: Record = {}
     worker, refused = None, False
     folder = logs / f"loadgen-{digest(case.model, case.runtime)}"

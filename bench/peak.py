@@ -5,7 +5,6 @@ bound: another program may have slowed it down, and a better kernel may be faste
 """
 
 import contextlib
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from xbench.bench import cache, digest, machine
 from xbench.bench.worker import Worker, WorkerFailure
-from xbench.converters import temporary
+from xbench.converters import seals
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 GPUS = Path("/proc/driver/nvidia/gpus")
@@ -24,8 +23,10 @@ TIMEOUT = 60.0
 def measured(device: str, threads: int, logs: Path, say: Callable[[str], None]) -> dict[str, Any] | None:
     """`flops` and `bandwidth` of this machine, from the cache or probed now, which takes seconds; None where the probe
     failed. Nothing else should run meanwhile."""
-    place = cache.root() / "peaks" / f"{digest(_facts(device, threads))}.json"
-    if known := _read(place):
+    name = digest(_facts(device, threads))
+    place = cache.root() / "peaks" / f"{name}.json"
+    known: dict[str, Any] | None = seals.kept(place, name)
+    if _is_whole(known):
         return known
     say("probe this machine's peaks")
     worker = Worker(logs / "peaks.log", device, threads)
@@ -40,7 +41,8 @@ def measured(device: str, threads: int, logs: Path, say: Callable[[str], None]) 
     if not _is_whole(found):
         return None
     with contextlib.suppress(OSError):  # then it is probed again
-        _write(place, {"of": _facts(device, threads)} | found)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        seals.keep(place, name, {"of": _facts(device, threads)} | found)
     return found
 
 
@@ -66,19 +68,3 @@ def _copied(available: int, caches: Path = CACHES) -> int:
 def _is_whole(found: Any) -> bool:
     values = [found.get(name) for name in ("flops", "bandwidth")] if isinstance(found, dict) else [None]
     return all(isinstance(value, float) and math.isfinite(value) and value > 0 for value in values)
-
-
-def _read(place: Path) -> dict[str, Any] | None:
-    """What was kept; None where there is nothing, or it is damaged."""
-    try:
-        found = json.loads(place.read_text())
-    except (OSError, ValueError):
-        return None
-    return found if _is_whole(found) else None
-
-
-def _write(place: Path, found: dict[str, Any]) -> None:
-    """In one piece, whoever else may write it."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with temporary.file(place) as new:
-        new.write_text(json.dumps(found, indent=1))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from xbench.bench import MODES, Case, digest, samples
+from xbench.bench.blame import sound
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome
 from xbench.bench.record import Record, base, key
@@ -42,6 +43,13 @@ def run(
     Raises:
         XBenchError: no samples can be made for this network.
     """
+    (record,) = sound(lambda _: [_run(case, artifact, exporter, protocol, logs, say)], artifact, exporter)
+    return record
+
+
+def _run(
+    case: Case, artifact: Artifact, exporter: Exporter, protocol: Protocol, logs: Path, say: Callable[[str], None]
+) -> Record:
     session = uuid.uuid4().hex[:12]
     judge = Judge(artifact, exporter, session, logs)
     own = replace(case, mode="step")

@@ -1,14 +1,13 @@
 """What must lie in the cache before a cell can be checked: the converted model and its references, each made once."""
 
 import contextlib
-import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import XBenchError, cache, digest
+from xbench.bench import XBenchError, cache, damage, digest
 from xbench.bench.machine import cpus
 from xbench.bench.source import Source, parse
 from xbench.bench.worker import Worker, WorkerFailure
@@ -26,20 +25,24 @@ FACTS |= {"dead_nodes", "untrainable", "statistics"}
 class Exporter:
     """PyTorch's worker, started when it is first needed and kept: importing PyTorch takes seconds.
 
-    Several threads may ask; what they ask for is made once, one after the other.
+    Several threads may ask; what they ask for is made once, one after the other. What took more than `timeout` seconds,
+    or more memory than there is, is not tried again.
     """
 
     logs: Path
+    timeout: float = EXPORT_TIMEOUT
     _worker: list[Worker] = field(default_factory=list)
     _modules: dict[str, Artifact] = field(default_factory=dict)
     _turn: threading.RLock = field(default_factory=threading.RLock)
+    _refused: dict[Path, WorkerFailure] = field(default_factory=dict)
+    sources: dict[Path, Source] = field(default_factory=dict)  # of what was handed out
 
-    def call(self, job: str, timeout: float = EXPORT_TIMEOUT, /, **arguments: Any) -> Any:
+    def call(self, job: str, timeout: float | None = None, /, **arguments: Any) -> Any:
         with self._turn:
             if not self._worker:
                 self._worker.append(Worker(self.logs / "torch-exporter.log", threads=cpus()))
             try:
-                return self._worker[0].call(job, timeout, **arguments)
+                return self._worker[0].call(job, timeout or self.timeout, **arguments)
             except WorkerFailure:
                 self.close()
                 raise
@@ -60,10 +63,16 @@ class Exporter:
                 self._modules[word] = self._exported_module(source)
             return self._modules[word]
         folder = cache.artifact_folder(source)
-        if not (folder / "model.json").exists():
-            with cache.written(folder) as temporary:
-                self._export(source, temporary)
+        if reason := cache.broken(folder):
+            self._make(source, folder, reason)
+        self.sources[folder] = source
         return _read(folder)
+
+    def _make(self, source: Source, folder: Path, reason: str) -> None:
+        """Exports a model of the zoo or a file to the cache, in the place of what may lie there and is damaged."""
+        damage.say(folder, reason)
+        with cache.written(folder) as temporary:
+            self._export(source, temporary)
 
     def exported(self, word: str, folder: Path) -> Artifact:
         """The converted model in an empty folder of the caller's, who removes it.
@@ -81,7 +90,7 @@ class Exporter:
             if source.kind == "tensorflow":
                 file = str(folder / "imported.onnx")
                 self._import(source, file)
-            limit = EXPORT_TIMEOUT if source.kind in ("zoo", "module") else FILE_TIMEOUT
+            limit = self.timeout if source.kind in ("zoo", "module") else min(FILE_TIMEOUT, self.timeout)
             self.call("export", limit, word=source.word, file=file, folder=str(folder))
             if (folder / WEIGHTS).stat().st_size > LARGE:  # a process does not give all of its memory back
                 self.close()
@@ -90,7 +99,7 @@ class Exporter:
         """A TensorFlow model as ONNX, by tf2onnx, in a worker of TensorFlow's."""
         worker = Worker(self.logs / "tensorflow-importer.log", threads=cpus())
         try:
-            worker.call("import_tensorflow", FILE_TIMEOUT, path=source.place, file=file)
+            worker.call("import_tensorflow", min(FILE_TIMEOUT, self.timeout), path=source.place, file=file)
         finally:
             worker.stop()
 
@@ -99,7 +108,10 @@ class Exporter:
         with cache.unnamed(folder, source.stem) as temporary:
             self._export(source, temporary)
             name = folder / f"{source.stem}-{digest('module', source.word, _read(temporary).digest, cache.makers())}"
+            if reason := cache.broken(name):
+                damage.say(name, reason)
             cache.settle(temporary, name)
+        self.sources[name] = source
         return _read(name)
 
     def reference(
@@ -109,17 +121,63 @@ class Exporter:
         mode is step; with the floors of a lower precision, too, where it has some."""
         steps = steps if mode == "step" else 1
         path = reference_path(artifact, mode, batch, seed, data, steps, precision)
-        if path.exists():  # without waiting for what the exporter is at
+        told = {"mode": mode, "batch": batch, "seed": seed, "data": data, "steps": steps, "precision": precision}
+        what = f"cannot compute the float64 reference of {artifact.name}"
+        return self._added(artifact, path, "reference", what, told)
+
+    def _added(self, artifact: Artifact, path: Path, job: str, what: str, told: dict[str, Any]) -> Path:
+        """A file beside a converted model, from the cache or made by a job now, of what is not damaged itself."""
+        if damage.of_added(artifact, path) is None:  # without waiting for what the exporter is at
             return path
-        with self._turn, _clear(f"cannot compute the float64 reference of {artifact.name}"):
-            if not path.exists():
-                where = {"artifact": str(artifact.folder), "path": str(path)}
-                self.call(
-                    "reference", mode=mode, batch=batch, seed=seed, data=data, steps=steps, precision=precision, **where
-                )
+        with self._turn, _clear(what):
+            if reason := damage.of_added(artifact, path):
+                if failure := self._refused.get(path):
+                    raise failure
+                damage.say(path, reason)
+                self.renewed(artifact)
+                with damage.added(artifact, path) as made, self._remembered(path):
+                    self.call(job, artifact=str(artifact.folder), path=str(made), **told)
                 if path.stat().st_size > LARGE:
                     self.close()
         return path
+
+    @contextlib.contextmanager
+    def _remembered(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except WorkerFailure as failure:
+            if failure.status in ("TIMEOUT", "OOM"):  # other cells, and other modes, would wait as long again
+                self._refused[path] = failure
+            raise
+
+    def renewed(self, artifact: Artifact) -> str | None:
+        """Looks through a converted model in the cache, and makes again what is damaged of it; returns what that was.
+
+        Raises:
+            XBenchError: it cannot be made again.
+        """
+        with self._turn:
+            if not (found := damage.look(artifact)):
+                return None
+            self.close()  # its worker may hold what was damaged
+            for path, reason in found.items():
+                if path != artifact.folder:
+                    damage.say(path, reason)
+                    cache.remove(path)
+            if reason := found.get(artifact.folder, ""):
+                self._make_again(artifact, reason)
+            return ", ".join(found.values())
+
+    def _make_again(self, artifact: Artifact, reason: str) -> None:
+        source = self.sources.get(artifact.folder)
+        if source is None:
+            raise XBenchError(f"{artifact.folder} is damaged ({reason}): delete it")
+        if source.kind == "module":
+            self._exported_module(source)
+        else:
+            self._make(source, artifact.folder, reason)
+        if _read(artifact.folder).digest != artifact.digest:
+            raise XBenchError(f"{artifact.name} was damaged ({reason}) and is exported as another network now")
 
     def matched(self, word: str, reference: Artifact, batch: int) -> dict[str, Any]:
         """Whether a model is the reference network, and what it has otherwise (`parity/matching.py`).
@@ -140,11 +198,9 @@ class Exporter:
         """The oracle's results of the first `steps` of a training by `batch` and `seed`; `data` is a file of samples,
         `content` their digest."""
         path = artifact.folder / f"training-{digest(content, plan)}-v{ORACLE}.npz"
-        with self._turn, _clear(f"cannot compute the float64 training of {artifact.name}"):
-            if not path.exists():
-                where = {"artifact": str(artifact.folder), "data": str(data), "path": str(path)}
-                self.call("training_reference", **where, **plan)
-        return path
+        told = {"data": str(data), **plan}
+        what = f"cannot compute the float64 training of {artifact.name}"
+        return self._added(artifact, path, "training_reference", what, told)
 
 
 def _read(folder: Path) -> Artifact:
@@ -182,11 +238,3 @@ def reference_path(
 def converted(artifact: Artifact, runtime: str) -> Path:
     """Where the outcome of converting for one runtime is kept."""
     return artifact.folder / f"converted-{digest(runtime)}.json"
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None

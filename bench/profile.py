@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench.bench import Case, digest
+from xbench.bench.blame import sound
 from xbench.bench.opening import opened
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome
@@ -23,6 +24,13 @@ def run(
     case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path, say: Callable[[str], None]
 ) -> Record:
     """The record of one runtime, in mode forward; it is proved as it is when it tells of its layers."""
+    (record,) = sound(lambda _: [_run(case, artifact, exporter, timeout, logs, say)], artifact, exporter)
+    return record
+
+
+def _run(
+    case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path, say: Callable[[str], None]
+) -> Record:
     record = base(case, artifact, "layers") | {"profile": None, "key": named(case, artifact)}
     record["command"] = _command(case)
     more = table()[parse(case.runtime)[0]].layers

@@ -6,8 +6,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_c
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, digest, kernels, machine
+from xbench.bench import Case, XBenchError, damage, digest, kernels, machine
 from xbench.bench.bisect.search import first_wrong
+from xbench.bench.blame import sound
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.tuning import as_opened, settled
@@ -87,6 +88,11 @@ def cut_short(judged: dict[str, Any], steps: int) -> str | None:
 
 def verify(case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path) -> Record:
     """The record of a parity check without times; forward is compared on two batch sizes."""
+    (record,) = sound(lambda _: [_verified(case, artifact, exporter, timeout, logs)], artifact, exporter)
+    return located(record, case, artifact, exporter, timeout) if record["status"] in ("FAIL", "CRASH") else record
+
+
+def _verified(case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path) -> Record:
     record = base(case, artifact, "check")
     if reason := impossible(case, artifact):
         return record | {"status": "UNSUPPORTED", "message": reason}
@@ -104,7 +110,7 @@ def verify(case: Case, artifact: Artifact, exporter: Exporter, timeout: float, l
         record = record | {"status": "UNVERIFIED", "message": str(error)}
     finally:
         worker.stop()
-    return located(record, case, artifact, exporter, timeout) if record["status"] in ("FAIL", "CRASH") else record
+    return record
 
 
 def outcome(failure: WorkerFailure) -> Record:
@@ -114,8 +120,9 @@ def outcome(failure: WorkerFailure) -> Record:
 
 
 def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
-    """Adds the first wrong ONNX tensor, and says it in the message. Of less than float32 all tensors are off."""
-    if case.precision != "fp32":
+    """Adds the first wrong ONNX tensor, and says it in the message. Of less than float32 all tensors are off; a damaged
+    model tells nothing."""
+    if case.precision != "fp32" or damage.look(artifact):
         return record
     try:
         tensor = first_wrong(exporter, artifact, as_opened(case, artifact, record), timeout)

@@ -12,7 +12,7 @@ import itertools
 import random
 import statistics
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from xbench.bench import Case, contracts, machine, physics
+from xbench.bench.blame import sound
 from xbench.bench.opening import failed, opened
 from xbench.bench.prepare import Exporter
 from xbench.bench.ratio import median_over_processes
-from xbench.bench.record import Record, base
+from xbench.bench.record import Record, base, key
 from xbench.bench.rounds import Open, rounds
 from xbench.bench.series import WINDOW, drift, resemblance, steady_from
 from xbench.bench.settings import Protocol
@@ -43,6 +44,22 @@ def run(
     say: Callable[[str], None],
 ) -> Iterator[Record]:
     """Proves and times the cells of one group; yields each record as soon as it is final."""
+    cells = {key(case, artifact): case for case in cases}
+
+    def once(done: Collection[str]) -> Iterator[Record]:
+        return _run([case for name, case in cells.items() if name not in done], artifact, exporter, protocol, logs, say)
+
+    yield from sound(once, artifact, exporter)
+
+
+def _run(
+    cases: Sequence[Case],
+    artifact: Artifact,
+    exporter: Exporter,
+    protocol: Protocol,
+    logs: Path,
+    say: Callable[[str], None],
+) -> Iterator[Record]:
     session = uuid.uuid4().hex[:12]
     shuffle = random.Random(session).shuffle
     waiting = in_order(cases, 0, session)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench.bench import Case, XBenchError, digest, samples, usage
+from xbench.bench.blame import sound
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import cut_short, outcome
 from xbench.bench.record import Record, base, impossible, key
@@ -74,6 +75,13 @@ def planned(data: str, artifact: Artifact, file: Path, epochs: int, batch: int, 
 
 def run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, timeout: float, logs: Path, say: Say) -> Record:
     """Trains one runtime; the record holds what was reached, however it ended."""
+    (record,) = sound(lambda _: [_run(case, artifact, plan, exporter, timeout, logs, say)], artifact, exporter)
+    return record
+
+
+def _run(
+    case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, timeout: float, logs: Path, say: Say
+) -> Record:
     record = base(case, artifact, "train") | {"dropout": plan.dropout, "command": _command(case, plan)}
     record["key"] = named(case, artifact, plan)
     record["training"] = found = _nothing(plan)

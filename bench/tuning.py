@@ -7,7 +7,6 @@ it depends on.
 
 import contextlib
 import dataclasses
-import json
 import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from xbench.bench import AUTO, Case, digest, kernels, machine
 from xbench.bench.worker import Worker, WorkerFailure, worker_of
+from xbench.converters import seals
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import layouts, parse, table, version
 
@@ -53,13 +53,14 @@ def settled(
     tried = settings(case, artifact)
     if len(tried) == 1 and (case.tune != "max" or tried[0].runtime == case.runtime):
         return tried[0], _told(case, tried[0], (), None)
-    kept = artifact.folder / TUNED / f"{_key(case)}.json"
-    found = _read(kept) if case.tune == "max" else None
+    key = _key(case)
+    kept = artifact.folder / TUNED / f"{key}.json"
+    found = seals.kept(kept, key) if case.tune == "max" else None
     if found is None:
         found = _raced(case, tried, artifact, references, log, timeout)
         if case.tune == "max":
             kept.parent.mkdir(exist_ok=True)
-            kept.write_text(json.dumps(found))
+            seals.keep(kept, key, found)
     best = min((each for each in found["medians"] if each[2] is not None), key=lambda each: each[2])
     chosen = next(each for each in tried if [each.runtime, each.layout] == best[:2])
     return chosen, _told(case, chosen, found["medians"], found["seconds"])
@@ -151,11 +152,3 @@ def _key(case: Case) -> str:
     """What the choice depends on, beside the model."""
     row = table()[parse(case.runtime)[0]]
     return digest(asdict(case) | {"model": None}, version(row, case.runtime), machine.describe()["cpu"])
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) and found.get("medians") else None

@@ -206,7 +206,7 @@ def _job(name: str) -> Any:
 def _answer(name: str, arguments: dict[str, Any], oom_kills: int | None) -> dict[str, Any]:
     """What a job gave, or why it gave nothing: whatever is raised in a worker is of what it does, and no more than a
     line. What ends a process on purpose ends it here, too."""
-    from xbench.converters import UnsupportedOps
+    from xbench.converters import UnsupportedOps, seals
     from xbench.parity.verdict import Changed
     from xbench.runtimes import Killed, Unavailable
     from xbench.runtimes._checked import BadAnswer, NoAnswer
@@ -225,7 +225,7 @@ def _answer(name: str, arguments: dict[str, Any], oom_kills: int | None) -> dict
         return dict(zip(("status", "error"), death.killed(one_line(error), oom_kills), strict=True))
     except MemoryError as error:
         return {"status": "OOM", "error": f"out of memory: {one_line(error)}"}
-    except XBenchError as error:
+    except (XBenchError, seals.Broken) as error:
         return {"status": "ERROR", "error": one_line(error)}
     except SystemExit:
         raise

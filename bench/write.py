@@ -11,7 +11,7 @@ from onnx_ir.passes import common
 
 from xbench.bench.memory import uncollected
 from xbench.converters import PARAMETERS, macs
-from xbench.converters.artifact import INDEX, PARTS, TEXTS, TRAINING, WEIGHTS, write_weights
+from xbench.converters.artifact import INDEX, PARTS, TEXTS, TRAINING, WEIGHTS, text_digest, write_weights
 from xbench.converters.convert import convert, count_operators
 from xbench.converters.fusion import fuse
 from xbench.converters.gradient import NoGradient
@@ -53,6 +53,7 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
         "dead_nodes": _dead_nodes(model),
         "looked_up": _looked_up(model, trainable),
         "untrainable": untrainable,
+        "texts": {path.name: text_digest(path.read_bytes()) for path in sorted(folder.glob("program*.py"))},
         "digest": _content(folder),
     }
     (folder / "model.json").write_text(json.dumps(info, indent=1))

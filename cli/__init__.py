@@ -2,7 +2,8 @@
 and an exit code.
 
 Exit codes: 0 all well; 1 a cell failed (FAIL, UNVERIFIED, OOM, TIMEOUT, CRASH) or two runtimes differ; 2 a wrong
-command or wrong input; 130 interrupted, 143 ended by SIGTERM, 129 by the end of its terminal.
+command or wrong input, or nothing can be written to stdout; 130 interrupted, 143 ended by SIGTERM, 129 by the end of
+its terminal, 141 by that of whoever read its output.
 """
 
 import sys
@@ -10,14 +11,16 @@ import warnings
 from typing import Any
 
 from xbench.bench import XBenchError
+from xbench.cli import _output
 from xbench.cli._ending import INTERRUPTED, Ending
 
 PLAIN = warnings.showwarning
+OURS = ("LeftOut", "Damaged")  # of runtimes/_plugins.py and converters/seals.py, which nobody need import to be told
 
 
 def _warned(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    """A row that is left out is told as everything is that a user can mend: in a line of its own."""
-    if category.__name__ == "LeftOut":  # of runtimes/_plugins.py, which nobody need import to be told
+    """What a user can mend, or must know, is a line of its own."""
+    if category.__name__ in OURS:
         print(f"xbench: warning: {message}", file=sys.stderr)
     else:
         PLAIN(message, category, *where, **more)
@@ -28,22 +31,22 @@ def main() -> None:
     ending = Ending()
     warnings.showwarning = _warned
     try:
-        for stream in (sys.stdout, sys.stderr):
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ± shows a question mark
+        _output.prepare()
         from xbench.cli._app import app
 
-        app()
+        try:
+            app()
+        finally:
+            _output.check()
     except XBenchError as error:
-        print(f"xbench: {error}", file=sys.stderr)
+        if not isinstance(error, _output.Unread):
+            print(f"xbench: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as end:  # typer turns the first into the second, with code 130
         if isinstance(end, SystemExit) and not ending.asked and end.code != INTERRUPTED:
             raise
         print(f"xbench: {ending.word}; what was measured is kept", file=sys.stderr)
         sys.exit(ending.code)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)
     finally:
         ending.over()
 

@@ -72,7 +72,7 @@ def _check(cases: Sequence[Case], strict: bool, explain: bool, timeout: float) -
 
     broken: set[str] = set()
     with turn() as logs, Bar(len(cases), "check") as bar:
-        with closing(Exporter(logs)) as exporter:
+        with closing(Exporter(logs, timeout)) as exporter:
             artifact_of = lambda name: choose.exported(exporter, name, broken)  # noqa: E731
             return checking.check(cases, artifact_of, exporter, timeout, logs, bar, strict, explain), broken
 

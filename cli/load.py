@@ -131,7 +131,7 @@ def _load(
     from xbench.bench.prepare import Exporter
     from xbench.cli._progress import Bar
 
-    records, exporter = [], Exporter(folder)
+    records, exporter = [], Exporter(folder, plan.timeout)
     with Bar(len(targets) * len(plan.scenarios), f"load {model}") as bar:
         try:
             bar.say("export to ONNX")

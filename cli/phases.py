@@ -79,7 +79,7 @@ def _measure(
     from xbench.bench.record import expected
     from xbench.cli._progress import Bar
 
-    exporter = Exporter(logs)
+    exporter = Exporter(logs, protocol.timeout)
     with Bar(len(cases), "phases") as bar:
         try:
             bar.say("export to ONNX")

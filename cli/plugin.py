@@ -65,7 +65,7 @@ def test_plugin(
     choose.need_torch()
     device, findings = choose.choose_device(device), []
     with turn() as folder:
-        exporter = Exporter(folder)
+        exporter = Exporter(folder, timeout)
         bench = Bench(words[0], device, threads, exporter, probes.write(folder), folder, timeout)
         audited = len(kit.CHECKS) - len(kit.PROBES)
         try:

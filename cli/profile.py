@@ -72,7 +72,7 @@ def _measure(cases: list[Any], rerun: bool, timeout: float, store: Any, logs: Pa
     from xbench.bench.profile import named, run
     from xbench.cli._progress import Bar
 
-    exporter = Exporter(logs)
+    exporter = Exporter(logs, timeout)
     with Bar(len(cases), "profile") as bar:
         try:
             bar.say("export to ONNX")

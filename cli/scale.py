@@ -103,7 +103,7 @@ def _scale(
     from xbench.bench.scaling.run import run
     from xbench.cli._progress import Bar
 
-    exporter = Exporter(folder)
+    exporter = Exporter(folder, plan.timeout)
     with Bar(len(targets) * len(plan.workers), f"scale {model}") as bar:
         try:
             bar.say("export to ONNX")

@@ -213,7 +213,7 @@ def _run(
 
     stores, records = running.stores(folder, found), []
     with turn(folder) as logs:
-        exporter, broken = Exporter(logs), set[str]()
+        exporter, broken = Exporter(logs, setting.protocol.timeout), set[str]()
         artifact_of = lambda model: choose.exported(exporter, model, broken)  # noqa: E731
         told = (artifact_of, exporter, logs)
         with Bar(sum(task.records for task in tasks), f"study {found.name}") as bar:

@@ -114,7 +114,7 @@ def _time(
     from xbench.cli._progress import Bar
     from xbench.reports import rows
 
-    exporter, broken = Exporter(logs), set[str]()
+    exporter, broken = Exporter(logs, protocol.timeout), set[str]()
     artifact_of = lambda model: choose.exported(exporter, model, broken)  # noqa: E731
     with Bar(len(cases), "time") as bar:
         try:

@@ -100,7 +100,7 @@ def _train(
 
     records, left_out = [], list[str]()
     batch = batch or choose.batch_of(model, 32)
-    exporter = Exporter(folder)
+    exporter = Exporter(folder, timeout)
     with Bar(len(targets), f"train {model}") as bar:
         try:
             bar.say("export to ONNX")

@@ -14,6 +14,7 @@ weights.json      where each array lies in it: `params`, the trainable ones, `st
 Arrays are mapped into memory and not read: what nobody touches is never loaded, and processes share what they touch.
 """
 
+import hashlib
 import json
 import math
 import mmap
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from xbench.converters import Program
+from xbench.converters import Program, seals
 
 
 @dataclass(frozen=True)
@@ -68,16 +69,25 @@ class Artifact:
     @property
     def layouts(self) -> tuple[str, ...]:
         """The orders of axes that its text was written for: one where the model has no images."""
-        return tuple(layout for layout, file in TEXTS.items() if (self.folder / file).exists())
+        return tuple(layout for layout, file in TEXTS.items() if file in self.info["texts"])
+
+    def source(self, layout: str = "nchw") -> str:
+        """The text, which will be executed. A model without images has the same in every layout.
+
+        Raises:
+            seals.Broken: it is not the one that was converted.
+        """
+        file = TEXTS[layout if layout in self.layouts else "nchw"]
+        text = (self.folder / file).read_bytes()
+        if text_digest(text) != self.info["texts"][file]:
+            raise seals.Broken(f"{self.folder / file} was changed, and is not executed")
+        return text.decode()
 
     def program(self, layout: str = "nchw") -> Program:
-        """The text and its arrays, which may be written to: the file stays as it is.
-
-        A model without images has the same text in every layout.
-        """
+        """The text and its arrays, which may be written to: the file stays as it is."""
         info, arrays = self.info, read_weights(self.folder)
         return Program(
-            source=(self.folder / TEXTS[layout if layout in self.layouts else "nchw"]).read_text(),
+            source=self.source(layout),
             params=arrays["params"],
             state=arrays["state"],
             inputs=tuple(item["name"] for item in info["inputs"]),
@@ -91,6 +101,11 @@ class Artifact:
             for name, (dtype, shape, offset) in json.loads((self.folder / INDEX).read_text())["params"].items():
                 file.seek(offset)
                 yield name, np.frombuffer(file.read(math.prod(shape) * np.dtype(dtype).itemsize), dtype).reshape(shape)
+
+
+def text_digest(text: bytes) -> str:
+    """What `texts` in the facts says of a program's text."""
+    return hashlib.sha256(text).hexdigest()
 
 
 TEXTS = {"nchw": "program.py", "nhwc": "program.nhwc.py"}  # layout -> the file of its text

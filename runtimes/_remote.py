@@ -135,7 +135,8 @@ class Remote(Runtime):
         rule, loss = artifact.info["optimizer"], artifact.info["loss"]
         told = {"mode": options.mode, "threads": options.threads, "rule": rule, "loss": loss}
         told |= {"inputs": [[item["name"], item["dtype"]] for item in artifact.info["inputs"]]}
-        answer, _ = self.host.ask("open", folder=str(artifact.folder), operators=artifact.operators, told=told)
+        folder, text = str(artifact.folder), artifact.source()
+        answer, _ = self.host.ask("open", folder=folder, text=text, operators=artifact.operators, told=told)
         if "missing" in answer:
             raise UnsupportedOps(answer["missing"])
         self.told = answer["versions"]

@@ -25,6 +25,7 @@ from tvm.s_tir.meta_schedule.database import TuningRecord
 from tvm.s_tir.meta_schedule.relax_integration import extract_tasks, extracted_tasks_to_tune_contexts
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, LocalRunner, RunnerInput, RunnerResult
 
+from xbench.converters import seals
 from xbench.runtimes import Unavailable
 
 DONE = "xbench.json"  # in the folder: what the search took
@@ -53,12 +54,13 @@ def tuned(module: Any, target: Any, folder: Path, seconds: float) -> tuple[Any, 
     steps = (relax.transform.DecomposeOpsForInference(), relax.transform.CanonicalizeBindings(), relax.get_pipeline())
     with target:
         module = tvm.transform.Sequential([*steps])(module)
-        done = folder / DONE
-        if not done.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            took = json.dumps(_search(module, target, folder, seconds))
-            (folder / "new").write_text(took)
-            (folder / "new").rename(done)
+        done, place = folder / DONE, folder / f"tuned{seals.SUFFIX}"
+        if seals.broken(place, folder.name):
+            if done.exists():  # it was finished, and is damaged
+                shutil.rmtree(folder)
+            folder.mkdir(0o700, parents=True, exist_ok=True)
+            done.write_text(json.dumps(_search(module, target, folder, seconds)))
+            seals.seal(place, folder.name, [each.name for each in folder.iterdir() if each.is_file()])
         found = json.loads(done.read_text())
         module = relax.transform.MetaScheduleApplyDatabase(str(folder))(module)
     return module, f"{found['trials']} trials in {found['seconds']:.0f} s"
@@ -86,7 +88,7 @@ class _Task:
 
 def _search(module: Any, target: Any, folder: Path, seconds: float) -> dict[str, float]:
     cpus = len(os.sched_getaffinity(0))  # TVM would count those of the machine
-    database = meta_schedule.Database.create("json", work_dir=str(folder))
+    database = _database(folder)
     try:
         model = meta_schedule.CostModel.create("xgb", num_tuning_cores=cpus)
     except ImportError as error:
@@ -111,6 +113,16 @@ def _search(module: Any, target: Any, folder: Path, seconds: float) -> dict[str,
     if not len(database):
         raise RuntimeError(f"none of {trials} schedules could be measured in {seconds:g} s")
     return {"trials": trials, "seconds": time.monotonic() - start}
+
+
+def _database(folder: Path) -> Any:
+    """What an interrupted search has recorded; nothing where that is damaged."""
+    try:
+        return meta_schedule.Database.create("json", work_dir=str(folder))
+    except Exception:  # TVM's reader has no error of its own
+        for each in folder.iterdir():
+            each.unlink()
+        return meta_schedule.Database.create("json", work_dir=str(folder))
 
 
 def _measured(candidates: list[Any], target: Any, runner: Any, cpus: int) -> list[Any]:

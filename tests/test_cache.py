@@ -20,12 +20,12 @@ def test_what_another_process_made_meanwhile_stays(tmp_path):
     folder = tmp_path / "made"
     with cache.written(folder) as temporary:
         (temporary / "model.json").write_text("mine")
-        folder.mkdir()
-        (folder / "model.json").write_text("theirs")
+        with cache.written(folder) as theirs:
+            (theirs / "model.json").write_text("theirs")
         (folder / "reference.npz").touch()
     assert (folder / "model.json").read_text() == "theirs"
     assert {path.name for path in tmp_path.iterdir()} == {cache.LOCK, "made"}
-    assert {path.name for path in folder.iterdir()} == {"model.json", "reference.npz"}
+    assert {path.name for path in folder.iterdir()} == {cache.ENTRY, "model.json", "reference.npz"}
 
 
 def test_a_damaged_folder_is_replaced(tmp_path):
@@ -33,7 +33,7 @@ def test_a_damaged_folder_is_replaced(tmp_path):
     (folder / "rest").mkdir(parents=True)
     with cache.written(folder) as temporary:
         (temporary / "model.json").write_text("mine")
-    assert [path.name for path in folder.iterdir()] == ["model.json"]
+    assert {path.name for path in folder.iterdir()} == {cache.ENTRY, "model.json"}
 
 
 def test_many_processes_may_finish_one_folder_at_once(tmp_path):
@@ -48,7 +48,7 @@ for turn in range(200):
         (temporary / "model.json").write_text(sys.argv[2])
         (temporary / "weights").touch()
     found = sorted(path.name for path in (folder / str(turn)).iterdir())
-    assert found == ["model.json", "weights"], found
+    assert found == [cache.ENTRY, "model.json", "weights"], found
 """
     for turn in range(0, 200, 2):
         (tmp_path / str(turn) / "rest").mkdir(parents=True)

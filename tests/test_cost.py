@@ -16,6 +16,7 @@ from rich.console import Console
 from xbench.bench import energy, machine, memory, peak, roofline, usage
 from xbench.bench.variables import environment
 from xbench.bench.write import _looked_up
+from xbench.converters import seals
 from xbench.reports import COLUMNS, cost, formats, roofs, rows
 from xbench.reports.table import show_table
 
@@ -221,28 +222,46 @@ def test_the_peak_begins_anew_and_has_what_the_process_started_in_it():
 # ***** this machine *****
 
 
+class Probed(Exception):
+    """The machine was about to be probed."""
+
+
+def probed(words):
+    raise Probed(words)
+
+
+def kept_peaks(folder, found):
+    name = peak.digest(peak._facts("cpu", 1))
+    place = folder / "peaks" / f"{name}.json"
+    place.parent.mkdir()
+    seals.keep(place, name, found)
+    return place
+
+
 def test_peaks_are_probed_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XBENCH_CACHE", str(tmp_path))
-    place = tmp_path / "peaks" / f"{peak.digest(peak._facts('cpu', 1))}.json"
-    peak._write(place, {"flops": 1e9, "bandwidth": 2e9})
+    kept_peaks(tmp_path, {"flops": 1e9, "bandwidth": 2e9})
     assert peak.measured("cpu", 1, tmp_path, pytest.fail) == {"flops": 1e9, "bandwidth": 2e9}
-    assert [path.name for path in place.parent.iterdir()] == [place.name]
     assert peak._facts("cpu", 1) != peak._facts("cpu", 2)
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        '{"flops": 1e9',
-        '{"flops": 1e9}',
-        *(f'{{"flops": {n}, "bandwidth": 1.0}}' for n in ("0.0", "NaN", "-1.0")),
-    ],
+    "found", [[], {"flops": 1e9}, *({"flops": n, "bandwidth": 1.0} for n in (0.0, math.nan, -1.0, "1", None))]
 )
-def test_damaged_peaks_are_probed_again(tmp_path, text):
-    (tmp_path / "x.json").write_text(text)
-    assert peak._read(tmp_path / "x.json") is None
+def test_peaks_that_are_none_are_probed_again(tmp_path, monkeypatch, found):
+    monkeypatch.setenv("XBENCH_CACHE", str(tmp_path))
+    kept_peaks(tmp_path, found)
+    with pytest.raises(Probed):
+        peak.measured("cpu", 1, tmp_path, probed)
+
+
+def test_peaks_that_were_changed_are_probed_again(tmp_path, monkeypatch):
+    """They say what no machine could compute: a runtime would be said to lie."""
+    monkeypatch.setenv("XBENCH_CACHE", str(tmp_path))
+    place = kept_peaks(tmp_path, {"flops": 1e9, "bandwidth": 2e9})
+    place.write_text(place.read_text().replace("1000000000.0", "1.0"))
+    with pytest.raises(Probed), pytest.warns(seals.Damaged):
+        peak.measured("cpu", 1, tmp_path, probed)
 
 
 @pytest.mark.parametrize(("last", "size"), [("32768K", 128 << 20), ("1024K", 64 << 20), ("491520K", 256 << 20)])

@@ -22,9 +22,9 @@ def bisect(
     """Compares one or two runtimes, cells that differ in nothing else; `place` is a folder for what is made on the way.
 
     Raises:
-        XBenchError: the model cannot be read or has no such mode, or `out` cannot be written.
+        XBenchError: the model cannot be read, was damaged in the cache or has no such mode; `out` cannot be written.
     """
-    exporter, rivals = Exporter(place), Rivals(cases, timeout, place)
+    exporter, rivals = Exporter(place, timeout), Rivals(cases, timeout, place)
     try:
         artifact = exporter.artifact(cases[0].model)
         for case in cases:
@@ -32,6 +32,8 @@ def bisect(
                 raise XBenchError(reason)
         found = Bisection(exporter, artifact, rivals, cases[0].batch, seed, place, say).find(cases[0].mode)
         report = _report(cases, found)
+        if found and (said := exporter.renewed(artifact)):
+            raise XBenchError(f"the model in the cache was damaged ({said}) and was made again: start again")
         if found:
             report["files"] = _written(exporter, cases, found, report, out)
         return report

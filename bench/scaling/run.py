@@ -17,6 +17,7 @@ import numpy as np
 
 from xbench.bench import Case, XBenchError, digest
 from xbench.bench import record as records
+from xbench.bench.blame import sound
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome
 from xbench.bench.ranks import Group
@@ -51,6 +52,10 @@ def sensible(plan: Plan, batch: int, device: str) -> None:
 def run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, logs: Path, say: Say) -> Iterator[Record]:
     """One record a number of workers. One that fails is told at once, the others when all are timed: a speed-up is
     that over the one worker which took turns with them. A single worker is measured whether it was asked for or not."""
+    yield from sound(lambda _: _run(case, artifact, plan, exporter, logs, say), artifact, exporter)
+
+
+def _run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, logs: Path, say: Say) -> Iterator[Record]:
     session = uuid.uuid4().hex[:12]
     reason = _impossible(case, artifact)
     teams: list[Team] = []

@@ -115,8 +115,7 @@ class Host:
         missing = {n: count for n, count in asked["operators"].items() if n not in module.TABLE}
         if missing:
             return {"missing": missing}, []
-        with open(os.path.join(asked["folder"], "program.py")) as file:
-            text = file.read()
+        text = asked["text"]
         params, state = weights(asked["folder"])
         namespace = dict(module.TABLE)
         exec(compile(text, "<xbench program>", "exec"), namespace)

@@ -1,0 +1,156 @@
+"""Seals: the digests of what lies in the cache, beside it. A damaged file is found before a runtime is blamed for it.
+
+A seal is a file of JSON beside the files it is of, with the size, the time and the digest of each, the name of what
+they are, and a digest of itself. A small file is read at every look. A large one is believed while its size and its
+time are the sealed ones, or read too where the look is `thorough`.
+
+A seal protects from accidents. Who can write the folder can write a seal too, so nothing is taken from a folder or file
+that belongs to another user (but root), or that others may write.
+"""
+
+import errno
+import functools
+import hashlib
+import json
+import os
+import stat
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from xbench.converters import temporary
+
+SUFFIX = ".seal"
+SMALL = 1 << 20  # bytes of a file that is read at every look
+MOST = 1 << 24  # bytes of a seal, or of what is kept as JSON
+OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would wait for who writes it
+Facts = tuple[int, ...]  # of a file, as the file system tells them
+OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class Damaged(UserWarning):
+    """Something in the cache was damaged, and is made again."""
+
+
+class Broken(Exception):
+    """A file is not what it was when it was made; one line."""
+
+
+def seal(place: Path, of: str, names: Iterable[str]) -> None:
+    """Writes the seal `place` of the files of these names beside it; `of` says what they are.
+
+    Raises:
+        OSError: a file cannot be read, or the seal not be written.
+    """
+    files = {}
+    for name in sorted(names):
+        path = place.with_name(name)
+        about = os.lstat(path)
+        files[name] = {"size": about.st_size, "time": about.st_mtime_ns, "sha256": digest(path)}
+    keep(place, of, files)
+
+
+def broken(place: Path, of: str, thorough: bool = False) -> str | None:
+    """What is wrong with the files of a seal, in a few words; None where they are as they were sealed, as what `of`
+    says. `thorough` looks read all of every file."""
+    if reason := _untrusted(place.parent, folder=True):
+        return reason
+    files = _kept(place, of)
+    if not isinstance(files, dict) or not all(isinstance(about, dict) for about in files.values()):
+        return f"{place.name} is missing or damaged"
+    for name, about in files.items():
+        if reason := _changed(place.with_name(name), about, thorough):
+            return reason
+    return None
+
+
+def keep(place: Path, of: str, value: Any) -> None:
+    """Writes a value as JSON with its digest, in one piece; `of` says what it is.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with temporary.file(place) as new:
+        new.write_text(json.dumps({"of": of, "value": value, "digest": _of_value(of, value)}))
+
+
+def kept(place: Path, of: str) -> Any:
+    """The value that was kept as what `of` says; None where there is none, or it is damaged, which is said."""
+    found = _kept(place, of)
+    if found is None and os.path.lexists(place):
+        warnings.warn(Damaged(f"{place} was damaged: it is made again"), stacklevel=2)
+    return found
+
+
+def _kept(place: Path, of: str) -> Any:
+    if _untrusted(place):
+        return None
+    try:
+        with open(place, "rb", opener=_opened) as file:
+            found = json.loads(file.read(MOST))
+    except (OSError, ValueError, RecursionError):
+        return None
+    known = isinstance(found, dict) and found.get("of") == of and "value" in found
+    return found["value"] if known and found.get("digest") == _of_value(of, found["value"]) else None
+
+
+def _of_value(of: str, value: Any) -> str:
+    return hashlib.sha256(json.dumps([of, value], sort_keys=True).encode()).hexdigest()
+
+
+def _changed(path: Path, sealed: Mapping[str, Any], thorough: bool) -> str | None:
+    if reason := _untrusted(path):
+        return reason
+    try:
+        about = os.lstat(path)
+        if about.st_size != sealed.get("size"):
+            return f"{path.name} has another size"
+        if not thorough and about.st_size > SMALL and about.st_mtime_ns == sealed.get("time"):
+            return None
+        return None if digest(path) == sealed.get("sha256") else f"{path.name} has another content"
+    except OSError as error:
+        return f"{path.name} cannot be read: {error.strerror}"
+
+
+def _untrusted(path: Path, folder: bool = False) -> str | None:
+    """Why nothing is taken from a path, before anything in it is looked at."""
+    try:
+        about = os.lstat(path)
+    except OSError as error:
+        return f"{path.name} is missing" if isinstance(error, FileNotFoundError) else f"{path.name}: {error.strerror}"
+    if not (stat.S_ISDIR if folder else stat.S_ISREG)(about.st_mode):
+        return f"{path.name} is no {'folder' if folder else 'file'}"
+    if about.st_uid not in (os.geteuid(), 0):
+        return f"{path.name} belongs to another user"
+    return f"others may write {path.name}" if folder and about.st_mode & OTHERS else None
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | OPEN)
+
+
+def digest(path: Path) -> str:
+    """The digest of a file, which is read once as long as nothing touches it.
+
+    Raises:
+        OSError: it is no file, or cannot be read.
+    """
+    return _digest(path, facts(path))
+
+
+def facts(path: Path) -> Facts:
+    """What changes with a file, and when another takes its place; nothing of one that is missing."""
+    try:
+        about = os.lstat(path)
+    except OSError:
+        return ()
+    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+@functools.lru_cache(maxsize=4096)
+def _digest(path: Path, facts: Facts) -> str:
+    with open(path, "rb", opener=_opened) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "is no file")
+        return hashlib.file_digest(file, "sha256").hexdigest()
