@@ -79,7 +79,7 @@ def file_digest(path: Path) -> str:
         if path.is_dir():
             files = sorted(each for each in path.rglob("*") if each.is_file())
         else:
-            files = [path, *(_external(path) if path.suffix == ".onnx" else [])]
+            files = [path, *(external(path) if path.suffix == ".onnx" else [])]
         for each in files:
             with each.open("rb") as file:
                 total.update(hashlib.file_digest(file, "sha256").digest())
@@ -88,7 +88,7 @@ def file_digest(path: Path) -> str:
     return total.hexdigest()
 
 
-def _external(path: Path) -> list[Path]:
+def external(path: Path) -> list[Path]:
     """The files that the bytes of an ONNX file name as external data; nothing is believed, links are not followed.
 
     Without parsing: this runs before a worker, in the process of the command, and the file may be hostile.
@@ -149,11 +149,15 @@ def settle(made: Path, folder: Path) -> None:
 
     Behind a lock: between looking and renaming, another process may finish the same.
     """
-    seals.seal(made / ENTRY, folder.name, [each.name for each in made.iterdir()])
+    seals.seal(made / ENTRY, folder.name, _files(made))
     with _locked(folder.parent):
         if broken(folder, thorough=True):
             _swept_aside(folder, made.parent)
             made.rename(folder)
+
+
+def _files(folder: Path) -> list[str]:
+    return [each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()]
 
 
 def broken(folder: Path, thorough: bool = False) -> str | None:

@@ -75,6 +75,7 @@ def row_of(record: Record) -> dict[str, Any]:
         "tensors": parity.get("tensors"),
         "steps": parity.get("steps"),
         "certificate": record.get("certificate"),
+        "graph": record["graph"],
         "layout": (record["layout"] or {}).get("chosen", case["layout"]),
         "message": record["message"],
     }

@@ -1,6 +1,7 @@
 """Makes converted models: export, print, count, and write the folder in one piece. Runs in a worker, with PyTorch."""
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ import onnx
 import onnx_ir as ir
 
 from xbench import models
-from xbench.bench import XBenchError
+from xbench.bench import XBenchError, cache
 from xbench.bench.memory import at_most, uncollected
 from xbench.bench.source import BATCH, Source
 from xbench.bench.write import weight_bytes, write
 from xbench.converters import PARAMETERS, STATIC_INPUTS
+from xbench.converters.artifact import GIVEN
 from xbench.converters.reader import InvalidModel, canonical, plain, read, stored
 
 # Operators that hand on what they are given, in other shapes or types, where they read it first.
@@ -88,6 +90,7 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
     try:
         with at_most(path.stat().st_size):
             proto = read(path)
+        facts = _brought(proto, path, folder) if source.kind == "onnx" else {}
         fix_axes(proto, source)
         with at_most(stored(proto)):
             model = canonical(proto, path.parent)
@@ -100,7 +103,16 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
     except InvalidModel as error:
         raise XBenchError(f"{plain(source.place)} is not a valid ONNX file: {error}") from error
     with at_most(weight_bytes(model)):
-        _write_file(folder, source, model)
+        _write_file(folder, source, model, facts)
+
+
+def _brought(proto: onnx.ModelProto, path: Path, folder: Path) -> dict[str, Any]:
+    """Keeps a file as it is, with what it has beside it, for runtimes that read it themselves."""
+    for each in (path, *cache.external(path)):
+        target = folder / GIVEN / each.relative_to(path.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(each, target)
+    return {"given": f"{GIVEN}/{path.name}", "initializers": [tensor.name for tensor in proto.graph.initializer]}
 
 
 def fix_axes(proto: onnx.ModelProto, source: Source) -> None:
@@ -143,12 +155,12 @@ def _fix_axis(dim: Any, size: int | str) -> None:
         dim.dim_param = size
 
 
-def _write_file(folder: Path, source: Source, model: ir.Model) -> None:
+def _write_file(folder: Path, source: Source, model: ir.Model, brought: dict[str, Any]) -> None:
     graph = model.graph
     given = [input_of(source, value) for value in graph.inputs if value.name not in graph.initializers]
     model.metadata_props[PARAMETERS] = json.dumps(trainable(graph))
     facts = {"name": source.word, "origin": "onnx", "seed": 0, "inputs": given, **training_of(source, model)}
-    write(folder, model, facts)
+    write(folder, model, facts | brought)
 
 
 def trainable(graph: ir.Graph) -> list[str]:

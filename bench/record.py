@@ -12,6 +12,7 @@ from xbench.converters.artifact import Artifact
 from xbench.runtimes import parse, table, version
 
 VERSION = "0.1.0"
+NARROW = ("fp16", "int8")  # for which ONNX Runtime's graph is written again
 Record = dict[str, Any]
 
 
@@ -35,6 +36,7 @@ def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:
         "note": row.note,
         "autodiff": row.autodiff if case.mode != "forward" else None,
         "dropout": artifact.has_dropout and case.mode != "forward",
+        "graph": graph_of(case, artifact),
         "layout": None,
         "tuning": None,
         "parity": None,
@@ -50,6 +52,13 @@ def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:
         "command": command(case, how),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def graph_of(case: Case, artifact: Artifact) -> str:
+    """Which graph a cell runs: `given`, the file that was brought as it is, or `converted`, what was made of it."""
+    row = table()[parse(case.runtime)[0]]
+    as_it_is = artifact.given and row.reads_onnx and case.mode == "forward" and case.precision not in NARROW
+    return "given" if as_it_is else "converted"
 
 
 def command(case: Case, how: str = "") -> str:

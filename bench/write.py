@@ -11,7 +11,7 @@ from onnx_ir.passes import common
 
 from xbench.bench.memory import uncollected
 from xbench.converters import PARAMETERS, macs
-from xbench.converters.artifact import INDEX, PARTS, TEXTS, TRAINING, WEIGHTS, text_digest, write_weights
+from xbench.converters.artifact import GIVEN, INDEX, PARTS, TEXTS, TRAINING, WEIGHTS, text_digest, write_weights
 from xbench.converters.convert import convert, count_operators
 from xbench.converters.fusion import fuse
 from xbench.converters.gradient import NoGradient
@@ -120,12 +120,13 @@ def weight_bytes(model: ir.Model) -> int:
 
 
 def _content(folder: Path) -> str:
-    """A digest of the texts and the weights: what a parity proof is tied to."""
+    """A digest of the texts, the weights and the file that was brought: what a parity proof is tied to."""
     total = hashlib.sha256()
-    for name in (*TEXTS.values(), TRAINING, INDEX, WEIGHTS):
-        if not (folder / name).exists():  # a model without images has one text
+    brought = sorted(each for each in (folder / GIVEN).rglob("*") if each.is_file())
+    for path in (*(folder / name for name in (*TEXTS.values(), TRAINING, INDEX, WEIGHTS)), *brought):
+        if not path.exists():  # a model without images has one text
             continue
-        with (folder / name).open("rb") as file:
+        with path.open("rb") as file:
             while data := file.read(1 << 20):
                 total.update(data)
     return total.hexdigest()[:16]

@@ -3,6 +3,7 @@
 model.json        what it is: inputs, labels, optimizer, parameter names, operators, MACs, how long the export took
 model.onnx        training form: BatchNormalization and Dropout in place, weights by PyTorch name
 inference.onnx    the same without Dropout, for runtimes that read ONNX themselves
+given/            the file that was brought, as it is, which those run instead, and its weights where they are outside
 train_step.onnx   a whole training step (`converters/training.py`), where the model has a loss
 gradient.onnx     what of it gives the loss and the gradients; step.onnx what gives the loss and the new state
 program.py        the text that `convert.py` prints
@@ -62,9 +63,19 @@ class Artifact:
         return self.info["program_operators"]
 
     @property
-    def onnx(self) -> Path:
-        """The file for runtimes that read ONNX themselves."""
+    def given(self) -> Path | None:
+        """The ONNX file that somebody brought, byte by byte, its weights beside it where they were."""
+        return self.folder / self.info["given"] if self.info.get("given") else None
+
+    @property
+    def inference(self) -> Path:
+        """The graph that we made: without Dropout, in our opset, with what is constant computed."""
         return self.folder / "inference.onnx"
+
+    @property
+    def onnx(self) -> Path:
+        """The file for runtimes that read ONNX themselves, forward: the one that was brought, if one was."""
+        return self.given or self.inference
 
     @property
     def layouts(self) -> tuple[str, ...]:
@@ -110,6 +121,7 @@ def text_digest(text: bytes) -> str:
 
 TEXTS = {"nchw": "program.py", "nhwc": "program.nhwc.py"}  # layout -> the file of its text
 TRAINING = "train_step.onnx"
+GIVEN = "given"  # the folder of a file that was brought
 PARTS = {"gradient": "gradient.onnx", "step": "step.onnx"}  # mode -> what of it that mode runs
 # The names of its tensors: of inputs, of outputs, and what those of gradients and of new state begin with.
 LABELS, DROPOUT, STEP = "labels", "dropout", "step"

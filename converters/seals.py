@@ -38,14 +38,14 @@ class Broken(Exception):
 
 
 def seal(place: Path, of: str, names: Iterable[str]) -> None:
-    """Writes the seal `place` of the files of these names beside it; `of` says what they are.
+    """Writes the seal `place` of the files of these names beside it, or in folders there; `of` says what they are.
 
     Raises:
         OSError: a file cannot be read, or the seal not be written.
     """
     files = {}
     for name in sorted(names):
-        path = place.with_name(name)
+        path = place.parent / name
         about = os.lstat(path)
         files[name] = {"size": about.st_size, "time": about.st_mtime_ns, "sha256": digest(path)}
     keep(place, of, files)
@@ -60,7 +60,7 @@ def broken(place: Path, of: str, thorough: bool = False) -> str | None:
     if not isinstance(files, dict) or not all(isinstance(about, dict) for about in files.values()):
         return f"{place.name} is missing or damaged"
     for name, about in files.items():
-        if reason := _changed(place.with_name(name), about, thorough):
+        if reason := _changed(place.parent / name, about, thorough):
             return reason
     return None
 

@@ -14,15 +14,17 @@ from xbench.converters.artifact import Artifact
 from xbench.parity.element_types import NARROWER
 
 
-def certify(artifact: Artifact, held: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a runtime holds of a converted model; `held` are its parameters by ONNX name, in ONNX's layout.
+def certify(artifact: Artifact, held: Mapping[str, Any] | None, given: bool = False) -> dict[str, Any]:
+    """What a runtime holds of a converted model; `held` are its parameters by ONNX name, in ONNX's layout. Of a file
+    that was `given` as it is only those that are in it: others we have computed of its constants.
 
     `equal` is None where the runtime does not tell what it holds.
     """
     parameters, different = [], []
+    names = artifact.info["initializers"] if given else artifact.parameters
     for name, array in artifact.each_parameter():
         parameters.append({"name": name, "shape": list(array.shape), "sha256": _digest(array)})
-        if held is not None and not _same(held.get(name), array):
+        if held is not None and name in names and not _same(held.get(name), array):
             different.append(name)
     return {
         "parameters": parameters,

@@ -99,7 +99,7 @@ class GraphTrainer(Trainer):
         return list(made.values())
 
     def _answering(self) -> tuple[Call, Arrays]:
-        model, state = weights_as_inputs(self.artifact.onnx, self.initial), self.sides[self.side]
+        model, state = weights_as_inputs(self.artifact.inference, self.initial), self.sides[self.side]
         self.evaluation = self.evaluation or self.compile(fixed(model, self.shapes))
         given = {v.name: state[v.name] for v in model.graph.input if v.name not in self.names}
         made, batch = {}, self.shapes[LABELS][0]

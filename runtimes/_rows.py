@@ -40,7 +40,7 @@ class Row:
     `keeps` what it compiles, later processes find it on disk. `layers` is what is added to its name for it to tell of
     single layers, None of one that compiles a network as one. `engine` trains it by several workers. What
     installs beside nothing of today has an `environment` of its own (`_environments.py`). One that is `named` runs only
-    where it is asked for by name.
+    where it is asked for by name. One that `reads_onnx` runs a file that was brought as it is, forward.
     """
 
     entry: str
@@ -61,6 +61,7 @@ class Row:
     engine: EngineRow | None = None
     environment: str | None = None
     named: bool = False
+    reads_onnx: bool = False
 
 
 # The runtime that takes the time it is told, to test xbench itself, has its result before the clock starts. That is no
@@ -113,6 +114,7 @@ RUNTIMES: dict[str, Row] = {
         ("onnxruntime", "onnxruntime-gpu"),
         "onnxruntime",
         "graph",
+        reads_onnx=True,
         lower={
             "tf32": Lower("use_tf32 of its CUDA provider", CUDA),
             "fp16": Lower("onnxruntime.transformers.float16", modes=FORWARD),
@@ -131,6 +133,7 @@ RUNTIMES: dict[str, Row] = {
         ("openvino",),
         "openvino",
         "graph",
+        reads_onnx=True,
         lower=dict.fromkeys(("bf16", "fp16"), Lower("INFERENCE_PRECISION_HINT", CPU)),
         effort={"max": ("hint=latency", "hint=throughput")},
         ours=("onnx",),

@@ -18,7 +18,7 @@ class Null(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
         self.seconds = float(options.extra.get("seconds", "0.001"))
         self.names = [item["name"] for item in artifact.info["inputs"]]
-        self.evaluator = ReferenceEvaluator(str(artifact.onnx))
+        self.evaluator = ReferenceEvaluator(str(artifact.inference))
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         return True

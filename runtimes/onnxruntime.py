@@ -28,6 +28,7 @@ LEVELS = {
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 
+NARROW = ("fp16", "int8")  # whose graph is written for it
 KERNEL = "_kernel_time"  # ends the name of an event of its profiler
 # How it names an operator that it does not know: one of another domain, one of ONNX's, one that has no kernel.
 LACKS = (
@@ -113,13 +114,14 @@ def _layers(events: list[dict[str, Any]], count: int) -> list[Layer]:
 
 class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
-        self.path, self.options = str(artifact.onnx), options
+        narrow = options.precision in NARROW
+        self.path, self.options = str(artifact.inference if narrow else artifact.onnx), options
         self.outputs: list[str] = artifact.info["outputs"]
         self.operators: dict[str, int] = artifact.info["operators"]
         self.names = [item["name"] for item in artifact.info["inputs"]]
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        if self.options.precision in ("fp16", "int8"):
+        if self.options.precision in NARROW:
             from xbench.runtimes._onnxruntime_narrow import narrowed  # whose import takes as long as ONNX Runtime's
 
             with tempfile.TemporaryDirectory(prefix="xbench-narrow-") as folder:
@@ -188,6 +190,7 @@ class Inference(Runtime):
         outside = {location for tensor in tensors for location in _file(tensor)}
         files |= {str(Path(self.path).with_name(location)): location for location in outside}
         for source, target in files.items():
+            (folder / target).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, folder / target)
         return tuple(files.values())
 

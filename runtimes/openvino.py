@@ -58,19 +58,26 @@ def _read(core: openvino.Core, artifact: Artifact) -> openvino.Model:
         raise UnsupportedOps({name: artifact.info["operators"].get(name, 1) for name in names}) from error
 
 
+def _places(model: openvino.Model, names: Sequence[str]) -> list[int]:
+    """Where inputs are among the model's, which are in the file's order. One before a Dropout, which OpenVINO removes,
+    has the name of the tensor behind it."""
+    known = {name: place for place, port in enumerate(model.inputs) for name in port.get_names()}
+    if len(names) == len(model.inputs) and not all(name in known for name in names):
+        return list(range(len(names)))
+    return [known[name] for name in names]
+
+
 class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
         self.core, self.options = openvino.Core(), options
         self.model = _read(self.core, artifact)
-        self.names = [item["name"] for item in artifact.info["inputs"]]
+        self.places = _places(self.model, [item["name"] for item in artifact.info["inputs"]])
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         model = self.model.clone()  # the weights are not copied
-        model.reshape({name: list(array.shape) for name, array in zip(self.names, inputs, strict=True)})
+        model.reshape({place: list(array.shape) for place, array in zip(self.places, inputs, strict=True)})
         self.compiled = self.core.compile_model(model, "CPU", _settings(self.options))
         self.request = self.compiled.create_infer_request()
-        found = {name: place for place, port in enumerate(self.compiled.inputs) for name in port.get_names()}
-        self.places = [found[name] for name in self.names]
         return True
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:

@@ -86,7 +86,7 @@ class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
         self.device, self.artifact, self.options = _device(options), artifact, options
         _demand({name: n for name, n in artifact.info["operators"].items() if name != "Dropout"})
-        self.model = onnx.load(artifact.onnx)
+        self.model = onnx.load(artifact.inference)
         self.names, self.parameters = [item["name"] for item in artifact.info["inputs"]], set(artifact.parameters)
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:

@@ -98,7 +98,7 @@ def _written(
     from xbench.parity import oracle
 
     whole = Artifact.read(artifact)
-    write(folder, model, {**whole.info, "origin": "onnx", "name": f"{whole.name} (part)", **facts})
+    write(folder, model, {**whole.info, "given": None, "origin": "onnx", "name": f"{whole.name} (part)", **facts})
     made = Artifact.read(folder)
     oracle.write(made, folder / REFERENCE, mode, [(candidate.inputs_of(given), given["labels"])])
 

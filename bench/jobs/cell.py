@@ -90,10 +90,10 @@ def made_ready(
     return cell, {"load_s": loaded - start, "compile_s": None, "first_s": prepared - loaded + first}
 
 
-def certify() -> dict[str, Any]:
-    """What the runtime holds of the model."""
+def certify(given: bool) -> dict[str, Any]:
+    """What the runtime holds of the model; `given`: of the file that was brought."""
     (cell,) = CELL
-    return certificate.certify(cell.artifact, _checked.held(cell.runtime))
+    return certificate.certify(cell.artifact, _checked.held(cell.runtime), given)
 
 
 def save(artifact: str, runtime: str, device: str, layout: str, batch: int, folder: str, name: str) -> dict[str, Any]:
@@ -105,12 +105,16 @@ def save(artifact: str, runtime: str, device: str, layout: str, batch: int, fold
     files = _checked.saved(ready, Path(folder), name)
     if files:
         (Path(folder) / "certificate.json").write_text(
-            json.dumps(certificate.certify(model, _checked.held(ready)), indent=1)
+            json.dumps(certificate.certify(model, _checked.held(ready), _as_given(model, runtime)), indent=1)
         )
     return {
         "files": [*files, "certificate.json"] if files else [],
         "versions": versions(table()[parse(runtime)[0]].packages),
     }
+
+
+def _as_given(model: Artifact, runtime: str) -> bool:
+    return model.given is not None and table()[parse(runtime)[0]].reads_onnx
 
 
 def expected_of(path: str, names: str | tuple[str, ...] = "") -> dict[str, np.ndarray]:

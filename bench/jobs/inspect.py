@@ -159,7 +159,7 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
         strange = validity.unknown(proto)
         with at_most(stored(proto)):
             if strange:
-                program = _as_it_is(proto, path.parent, Path(folder))
+                program = _as_it_is(proto, path, Path(folder))
                 return {"program": program, "wants": None, "trains": False, "gradients": {}}
             model = _folded(canonical(proto, path.parent))
             del proto
@@ -167,7 +167,7 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
             named = trainable(model.graph)
             known = set[str].intersection(*map(operators_of, TABLES))
             expanded = expand(model.clone(), known)
-            _save(model, Path(folder))
+            _save(model, Path(folder), path)
             found = {"program": count_operators(expanded), "wants": _wants(source, model)}
             trains = bool(facts["loss"] and named)
             return {**found, "trains": trains, "gradients": without_gradient(model, named) if trains else {}}
@@ -201,7 +201,7 @@ def _folded(model: Any) -> Any:
     return model
 
 
-def _as_it_is(proto: Any, folder: Path, target: Path) -> dict[str, int]:
+def _as_it_is(proto: Any, path: Path, target: Path) -> dict[str, int]:
     """A file with operators that nobody here knows, for runtimes that may know them."""
     import onnx_ir as ir
 
@@ -209,12 +209,12 @@ def _as_it_is(proto: Any, folder: Path, target: Path) -> dict[str, int]:
 
     bare, weights = without_weights(proto)
     model = ir.from_proto(bare)
-    attach(model, weights, [tensor.name for tensor in proto.graph.initializer], folder)
-    _save(model, target)
+    attach(model, weights, [tensor.name for tensor in proto.graph.initializer], path.parent)
+    _save(model, target, path)
     return _operators(model.graph)
 
 
-def _save(model: Any, folder: Path) -> None:
+def _save(model: Any, folder: Path, file: Path) -> None:
     """The graph without Dropout, its weights beside it where they are large, and the facts that adapters ask for."""
     import onnx_ir as ir
 
@@ -231,6 +231,7 @@ def _save(model: Any, folder: Path) -> None:
     ir.save(inference(model), folder / INFERENCE, external_data="weights.bin" if large else None)
     operators = _operators(model.graph)
     facts = {"name": "inspected", "inputs": given, "outputs": outputs, "operators": operators, "parameters": []}
+    facts |= {"given": str(file.absolute())}
     (folder / FACTS).write_text(json.dumps(facts))
 
 

@@ -1,0 +1,130 @@
+"""A file that was brought is judged as it is: ONNX Runtime and OpenVINO run its own bytes, or refuse them."""
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import openvino
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from xbench.bench.prepare import Exporter
+from xbench.parity import candidate
+from xbench.runtimes import Options, _checked, load
+
+REFUSED = """<ir_version: 9, opset_import: ["": 18]>
+g (float[n,5] x, float[n,5] v) => (float[n,5] y) <float one = {1.0}> {
+  a = Cast<to=1>(x)  b = Div(one, v)  y = Mul(b, a) }"""
+WEIGHTS = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
+
+
+def graph(nodes, *initializers, opset=20, ir=10, inputs=(), shape=("n", 5)):
+    """A file that takes x (batch, 5), and gives y."""
+    shapes = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 5]), *inputs]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)]
+    arrays = [numpy_helper.from_array(array, name) for name, array in initializers]
+    made = helper.make_graph(nodes, "g", shapes, outputs, arrays)
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir)
+
+
+def node(operator, inputs, outputs="y", **attributes):
+    return helper.make_node(operator, inputs.split(), outputs.split(), **attributes)
+
+
+def outside(path):
+    model = graph([node("MatMul", "x w")], ("w", WEIGHTS), shape=("n", 4))
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+
+
+FILES = {
+    "opset 9": graph(
+        [node("MatMul", "x w", "h"), node("Softmax", "h", axis=1)], ("w", WEIGHTS), shape=("n", 4), opset=9, ir=4
+    ),
+    "opset 11": graph(
+        [node("Clip", "x low", "c"), node("Unsqueeze", "c", axes=[1])],
+        ("low", np.float32(0)),
+        shape=("n", 1, 5),
+        opset=11,
+        ir=6,
+    ),
+    "casts": graph([node("Cast", "x", "d", to=11), node("Cast", "d", "f", to=1), node("Relu", "f")]),
+    "narrow": graph([node("Cast", "x", "h", to=10), node("Cast", "h", to=1)]),
+    "dropout": graph([node("Dropout", "x", "d"), node("MatMul", "d w")], ("w", WEIGHTS), shape=("n", 4)),
+    "constants": graph([node("Constant", "", "c", value_float=2.0), node("Mul", "x c")]),
+    "folded": graph(
+        [node("Transpose", "w", "t"), node("Transpose", "t", "u"), node("MatMul", "x u")],
+        ("w", WEIGHTS),
+        shape=("n", 4),
+    ),
+    "weights as inputs": graph(
+        [node("MatMul", "x w")],
+        ("w", WEIGHTS),
+        shape=("n", 4),
+        ir=3,
+        opset=8,
+        inputs=[helper.make_tensor_value_info("w", TensorProto.FLOAT, [5, 4])],
+    ),
+    "nothing computed": graph([node("Identity", "x")]),
+    "names": graph([node("Relu", "x", "_"), node("Neg", "_", "float"), node("Add", "_ float")]),
+    "unused": graph([node("Exp", "x", "unused"), node("Abs", "x")]),
+    "outside": outside,
+}
+
+
+@pytest.fixture(scope="module")
+def brought(tmp_path_factory):
+    """Each file, as an artifact."""
+    folder = tmp_path_factory.mktemp("brought")
+    exporter, found = Exporter(folder), {}
+    for number, (name, file) in enumerate(FILES.items()):
+        path = folder / str(number) / "file.onnx"
+        path.parent.mkdir()
+        file(path) if callable(file) else onnx.save(file, path)
+        found[name] = path, exporter.artifact(str(path))
+    yield found
+    exporter.close()
+
+
+def bare(runtime, path, x):
+    if runtime == "onnxruntime":
+        return onnxruntime.InferenceSession(path).run(None, {"x": x})[0]
+    model = openvino.Core().read_model(path)
+    model.reshape(x.shape)
+    return openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([x])[0]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_file_itself_is_run(name, brought):
+    path, artifact = brought[name]
+    assert artifact.onnx.read_bytes() == path.read_bytes()
+    (x,), labels = candidate.sample(artifact, 3, 0)
+    for runtime in ("onnxruntime", "openvino"):
+        ready = load(runtime, artifact, Options("forward", "cpu", 1))
+        ready.prepare([x], labels, dropout=False)
+        result = ready.forward(*ready.put([x]))
+        ready.wait(result)
+        (found,) = _checked.outputs(ready, result)
+        assert np.array_equal(found, bare(runtime, path, x)), runtime
+
+
+def test_what_a_runtime_refuses_is_recorded_in_its_own_words(shell):
+    onnx.save(onnx.parser.parse_model(REFUSED), shell.folder / "refused.onnx")
+    with pytest.raises(Exception, match="Node input 'a' is not a graph input") as refusal:
+        onnxruntime.InferenceSession(shell.folder / "refused.onnx")
+    asked = ("--runtime", "onnxruntime", "--runtime", "torch", "--mode", "forward", "--json")
+    rows = {row["runtime"]: row for row in json.loads(shell.run("check", "refused.onnx", *asked).stdout)}
+    assert (rows["onnxruntime"]["status"], rows["onnxruntime"]["graph"]) == ("CRASH", "given")
+    assert str(refusal.value).splitlines()[0] in rows["onnxruntime"]["message"]
+    assert (rows["torch"]["status"], rows["torch"]["graph"]) == ("PASS", "converted")
+    shown = shell.run("inspect", "refused.onnx", "--json")
+    assert "onnxruntime" in shown.stdout
+
+
+def test_files_pass_the_check_as_they_are(shell, brought):
+    words = [str(path) for path, _ in brought.values()]
+    asked = ("--runtime", "onnxruntime", "--runtime", "openvino", "--mode", "forward", "--json")
+    rows = json.loads(shell.run("check", *words, *asked).stdout)
+    wrong = {(row["model"], row["runtime"]) for row in rows if row["status"] != "PASS"}
+    assert wrong <= {(str(brought["narrow"][0]), "openvino")}, "OpenVINO computes a Cast to float16 in float32"
+    assert {row["graph"] for row in rows} == {"given"} and len(rows) == 2 * len(words)
