@@ -1,6 +1,5 @@
 """What is measured and what comes back, as plain frozen data. Imports the standard library only."""
 
-import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
@@ -51,7 +50,7 @@ class Case:
     @property
     def group(self) -> tuple[Any, ...]:
         """Cells with the same group differ in the runtime alone: these are the ones that may be compared."""
-        return tuple(value for name, value in dataclasses.asdict(self).items() if name != "runtime")
+        return tuple(value for name, value in vars(self).items() if name != "runtime")
 
 
 def digest(*parts: Any) -> str:

@@ -19,7 +19,7 @@ from xbench import converters, models
 from xbench.bench import XBenchError, digest
 from xbench.bench.machine import versions
 from xbench.bench.source import Source
-from xbench.converters import seals, temporary
+from xbench.converters import files, seals, temporary
 
 LOCK = ".lock"  # of all that lies beside it
 ENTRY = f"entry{seals.SUFFIX}"  # the seal of a converted model
@@ -77,11 +77,11 @@ def file_digest(path: Path) -> str:
         if not path.is_file() and not path.is_dir():
             raise XBenchError(f"{path} is no regular file")  # a pipe or a device: reading it may never end
         if path.is_dir():
-            files = sorted(each for each in path.rglob("*") if each.is_file())
+            every = sorted(each for each in path.rglob("*") if each.is_file())
         else:
-            files = [path, *(external(path) if path.suffix == ".onnx" else [])]
-        for each in files:
-            with each.open("rb") as file:
+            every = [path, *(external(path) if path.suffix == ".onnx" else [])]
+        for each in every:
+            with files.opened(each) as file:
                 total.update(hashlib.file_digest(file, "sha256").digest())
     except OSError as error:
         raise XBenchError(f"cannot read {path}: {error.strerror}") from error
@@ -95,7 +95,7 @@ def external(path: Path) -> list[Path]:
     """
     if not path.stat().st_size:
         return []
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with files.opened(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         found = {data[m.end() : m.end() + m[1][0]] for m in islice(LOCATION.finditer(data), 100_000)}
     names = (name.decode(errors="replace") for name in found)
     inside = [
@@ -206,7 +206,7 @@ def _swept_aside(path: Path, place: Path) -> None:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Alone with a folder of the cache. What has the lock's name and is no file is an error, and never waited for."""
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    lock = files.descriptor(folder / LOCK, os.O_RDWR | os.O_CREAT, links=False)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

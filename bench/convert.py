@@ -17,7 +17,7 @@ from xbench.bench.source import BATCH, Source
 from xbench.bench.write import weight_bytes, write
 from xbench.converters import PARAMETERS, STATIC_INPUTS
 from xbench.converters.artifact import GIVEN
-from xbench.converters.reader import InvalidModel, canonical, plain, read, stored
+from xbench.converters.reader import InvalidModel, besides, canonical, plain, read, stored
 
 # Operators that hand on what they are given, in other shapes or types, where they read it first.
 MOVES = {
@@ -88,11 +88,12 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
         XBenchError: not an ONNX file, truncated, invalid, or with shapes that are not known.
     """
     try:
-        with at_most(path.stat().st_size):
+        with at_most(0, path.stat().st_size):
             proto = read(path)
         facts = _brought(proto, path, folder) if source.kind == "onnx" else {}
         fix_axes(proto, source)
-        with at_most(stored(proto)):
+        rest = besides(proto)
+        with at_most(stored(proto), rest):
             model = canonical(proto, path.parent)
             del proto
             from xbench.converters.onnx import clean  # which imports PyTorch: a broken file is told without that
@@ -102,7 +103,7 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
         raise XBenchError(f"cannot read {plain(source.place)}: {error.strerror or plain(error)}") from error
     except InvalidModel as error:
         raise XBenchError(f"{plain(source.place)} is not a valid ONNX file: {error}") from error
-    with at_most(weight_bytes(model)):
+    with at_most(weight_bytes(model), rest):
         _write_file(folder, source, model, facts)
 
 

@@ -13,19 +13,22 @@ from pathlib import Path
 from xbench.bench.group import members
 
 HEADROOM = 2 << 30  # bytes, whatever the file holds
-PYTORCH = 4 << 30  # more, where PyTorch is imported meanwhile
-COPIES = 8  # of what lies on disk: as read, as parsed, as arrays, as text, and each once more while it is written
+COPIES = 8  # of the arrays on disk: as read, as parsed, as arrays, as text, and each once more while it is written
+# Of all else on disk, such as the million nodes of a tree: a number takes two bytes there, and up to 32 as a list of
+# Python's or a string of C++'s. Trees of 190 MB took 30 times as much until they were canonical.
+LISTS = 64
 
 
 @contextlib.contextmanager
-def at_most(size: int, headroom: int = HEADROOM) -> Iterator[None]:
-    """While it is open, this process may take what a model with so many bytes on disk can need, and no more.
+def at_most(arrays: int, rest: int = 0) -> Iterator[None]:
+    """While it is open, this process may take what a model with so many bytes of arrays on disk, and so many of all
+    else, can need, and no more.
 
     Raises (from whatever is done inside):
         MemoryError: it would take more.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _taken() + headroom + COPIES * size
+    limit = _taken() + HEADROOM + COPIES * arrays + LISTS * rest
     resource.setrlimit(resource.RLIMIT_DATA, (limit if soft == resource.RLIM_INFINITY else min(limit, soft), hard))
     try:
         yield

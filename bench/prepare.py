@@ -42,7 +42,7 @@ class Exporter:
             if not self._worker:
                 self._worker.append(Worker(self.logs / "torch-exporter.log", threads=cpus()))
             try:
-                return self._worker[0].call(job, timeout or self.timeout, **arguments)
+                return self._worker[0].call(job, self.timeout if timeout is None else timeout, **arguments)
             except WorkerFailure:
                 self.close()
                 raise

@@ -8,6 +8,7 @@ is strict JSON, so that any other program can read it.
 import contextlib
 import errno
 import fcntl
+import itertools
 import json
 import math
 import numbers
@@ -18,10 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from xbench.bench import XBenchError, schema
+from xbench.bench.memory import uncollected
 from xbench.bench.schema import VERSION, Record
+from xbench.converters import files
 
 FOLDER = Path("xbench-results")
 FILE = "results.jsonl"
+LONGEST = 1 << 28  # bytes of a line
 
 
 class StoreError(XBenchError):
@@ -70,7 +74,8 @@ def read(path: Path) -> list[Record]:
     Raises:
         StoreError: there is no such file, or a line that is no record.
     """
-    return [_decode(line, path, number) for number, line in _lines(path)]
+    with uncollected():
+        return [_decode(line, path, number) for number, line in _lines(path)]
 
 
 def salvage(path: Path) -> tuple[list[Record], list[str]]:
@@ -82,27 +87,33 @@ def salvage(path: Path) -> tuple[list[Record], list[str]]:
     """
     found: list[Record] = []
     problems: list[str] = []
-    for number, line in _lines(path):
-        try:
-            found.append(_decode(line, path, number))
-        except NewerStore:
-            raise
-        except StoreError as error:
-            problems.append(str(error))
+    with uncollected():
+        for number, line in _lines(path):
+            try:
+                found.append(_decode(line, path, number))
+            except NewerStore:
+                raise
+            except StoreError as error:
+                problems.append(str(error))
     return found, problems
 
 
-def _lines(path: Path) -> list[tuple[int, bytes]]:
-    """Return the lines of a results file with their numbers."""
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a results file with their numbers."""
     try:
-        data = path.read_bytes()
+        with files.opened(path, links=False) as file:
+            for number in itertools.count(1):
+                line = file.readline(LONGEST)
+                if len(line) == LONGEST:
+                    raise StoreError(f"{path}, line {number}: longer than {LONGEST >> 20} MiB, which no record is")
+                if line.strip() and (line.endswith(b"\n") or _is_complete(line)):
+                    yield number, line
+                if not line:
+                    return
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(f"no results in {path.parent}: run `xbench time --out {path.parent}` first") from error
     except OSError as error:
-        raise _failure("cannot read", path, error) from error
-    *lines, tail = data.split(b"\n")
-    found = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    return found + ([(len(lines) + 1, tail)] if _is_complete(tail) else [])
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def latest(records: Iterable[Record]) -> dict[str, Record]:
@@ -156,7 +167,7 @@ def _is_complete(tail: bytes) -> bool:
 def _locked(path: Path) -> Iterator[int]:
     """Open the file for appending and hold its lock; every OSError inside becomes a StoreError."""
     try:
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = files.descriptor(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, links=False)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield file

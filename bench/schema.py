@@ -74,13 +74,21 @@ def _wrong_times(times: Mapping[str, Any]) -> str | None:
             return f"times.{name} is no list of objects"
     for block in times.get("blocks") or ():
         samples = block.get("samples")
-        if not isinstance(block.get("round"), int) or not isinstance(samples, list) or not all(map(_is_time, samples)):
+        if not isinstance(block.get("round"), int) or not isinstance(samples, list) or not _are_times(samples):
             return "times.blocks has a block without a round or with samples that are no times"
     return None
 
 
 def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _are_times(values: list[Any]) -> bool:
+    """As `_is_time` of each, without a call of Python's for each: a store has millions."""
+    try:
+        return {*map(type, values)} <= {int, float} and all(map(math.isfinite, values)) and min(values, default=0) >= 0
+    except OverflowError:  # a whole number that is no float
+        return False
 
 
 def _promised(record: Record) -> Record:

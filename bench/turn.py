@@ -13,7 +13,6 @@ import os
 import re
 import shlex
 import socket
-import stat
 import sys
 import time
 import uuid
@@ -22,7 +21,7 @@ from pathlib import Path
 
 from xbench.bench import XBenchError, cache
 from xbench.bench.results import StoreError
-from xbench.converters import temporary
+from xbench.converters import files, temporary
 
 HELD = ".xbench-in-use"  # in the folder of a store, while it is held
 NAME = "xbench-at-work"
@@ -83,10 +82,8 @@ def _locked(path: Path) -> int:
     not count."""
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+        file = files.descriptor(path, os.O_RDWR | os.O_CREAT, links=False)
         try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise OSError("it is no regular file")
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.exists() and os.path.samestat(os.stat(path), os.fstat(file)):
                 os.ftruncate(file, 0)

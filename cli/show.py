@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xbench.bench import XBenchError
+from xbench.bench.memory import uncollected
 from xbench.bench.results import FILE, FOLDER, salvage
 from xbench.cli import _format as choose
 
@@ -54,7 +55,8 @@ def show(
     records, problems = salvage(out / FILE)
     for problem in problems:
         typer.echo(f"xbench: skipped {problem}", err=True)
-    found = rows(records)
+    with uncollected():  # a search for garbage would go through all of the store
+        found = rows(records)
     found = _on(found, machine)
     for name, words in (("model", model), ("runtime", runtime), ("mode", mode)):
         found = _only(found, name, words)

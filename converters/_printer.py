@@ -225,9 +225,7 @@ def _stated(node: ir.Node) -> list[tuple[str, ir.Attr]]:
     return [
         (name, value)
         for name, value in sorted(node.attributes.items())
-        if name != "training_mode"
-        and _attribute(value) != _default(defaults.get(name))
-        and not _is_implied(node, name, value)
+        if name != "training_mode" and not _is_default(value, defaults.get(name)) and not _is_implied(node, name, value)
     ]
 
 
@@ -242,13 +240,13 @@ def _is_implied(node: ir.Node, name: str, value: ir.Attr) -> bool:
     return name == "kernel_shape" and node.op_type in ("Conv", "ConvTranspose")
 
 
-def _default(proto: Any) -> str | None:
-    """A schema's default printed as `_attribute` prints a value; None where there is none."""
+def _is_default(value: ir.Attr, proto: Any) -> bool:
+    """Whether a value is a schema's default, which may be none: then it is not printed, as it may be long."""
     import onnx
 
     if proto is None or not proto.type:
-        return None
-    return _python(onnx.helper.get_attribute_value(proto))
+        return False
+    return _attribute(value) == _python(onnx.helper.get_attribute_value(proto))
 
 
 def _attribute(attribute: ir.Attr) -> str:
@@ -262,6 +260,8 @@ def _python(value: Any) -> str:
         return repr(value.decode())
     if isinstance(value, float | np.floating):
         return _number(np.float32(value))  # an attribute is a float32: 1e-5 must not read 9.999999747e-06
+    if isinstance(value, list | tuple) and {*map(type, value)} in ({int}, {str}):  # of a tree there may be millions
+        return repr(tuple(value))
     if isinstance(value, list | tuple) or (hasattr(value, "__len__") and not isinstance(value, str)):
         return (
             "(" + "".join(f"{_python(item)}, " for item in value).removesuffix(" " if len(value) == 1 else ", ") + ")"

@@ -6,7 +6,6 @@ takes no more than 2 GB. Weights outside the file are mapped into memory when so
 """
 
 import os
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx_ir.passes import common
 
-from xbench.converters import validity
+from xbench.converters import files, validity
 from xbench.converters._tensors import InvalidModel, check_external, check_shapes, data_size, is_external, plain
 
 OPSET = 20
@@ -54,18 +53,23 @@ def stored(model: onnx.ModelProto) -> int:
     return sum(map(data_size, (*model.graph.initializer, *validity.tensors(model))))
 
 
+def besides(model: onnx.ModelProto) -> int:
+    """The bytes of a checked model's file that are not of tensors."""
+    tensors = (*model.graph.initializer, *validity.tensors(model))
+    return max(0, model.ByteSize() - sum(data_size(each) for each in tensors if not is_external(each)))
+
+
 def _parsed(path: Path) -> onnx.ModelProto:
-    # Not to wait for somebody to write into a pipe; and nothing is read from what is no regular file.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with files.opened(path) as file:
         about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise InvalidModel("it is no regular file")
         if not 0 < about.st_size <= MAX_FILE:
             raise InvalidModel(f"it has {about.st_size} bytes; 1 to {MAX_FILE}, and weights beyond in external data")
         data = file.read(about.st_size)
     try:
         model = onnx.ModelProto.FromString(data)
     except DecodeError as error:
+        if "alloc" in str(error):  # as protobuf says that there is no more memory
+            raise MemoryError(f"{len(data)} bytes of protobuf do not fit") from error
         raise InvalidModel(f"it is truncated, or no protobuf of ONNX's: {plain(error)}") from error
     del model.training_info[:]  # graphs of their own, which nobody here runs
     _free_axes(model.graph)

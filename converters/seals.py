@@ -8,7 +8,6 @@ A seal protects from accidents. Who can write the folder can write a seal too, s
 that belongs to another user (but root), or that others may write.
 """
 
-import errno
 import functools
 import hashlib
 import json
@@ -19,12 +18,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from xbench.converters import temporary
+from xbench.converters import files, temporary
 
 SUFFIX = ".seal"
 SMALL = 1 << 20  # bytes of a file that is read at every look
 MOST = 1 << 24  # bytes of a seal, or of what is kept as JSON
-OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would wait for who writes it
 Facts = tuple[int, ...]  # of a file, as the file system tells them
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -87,7 +85,7 @@ def _kept(place: Path, of: str) -> Any:
     if _untrusted(place):
         return None
     try:
-        with open(place, "rb", opener=_opened) as file:
+        with files.opened(place, links=False) as file:
             found = json.loads(file.read(MOST))
     except (OSError, ValueError, RecursionError):
         return None
@@ -126,10 +124,6 @@ def _untrusted(path: Path, folder: bool = False) -> str | None:
     return f"others may write {path.name}" if folder and about.st_mode & OTHERS else None
 
 
-def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | OPEN)
-
-
 def digest(path: Path) -> str:
     """The digest of a file, which is read once as long as nothing touches it.
 
@@ -150,7 +144,5 @@ def facts(path: Path) -> Facts:
 
 @functools.lru_cache(maxsize=4096)
 def _digest(path: Path, facts: Facts) -> str:
-    with open(path, "rb", opener=_opened) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "is no file")
+    with files.opened(path, links=False) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

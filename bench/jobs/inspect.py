@@ -30,7 +30,7 @@ def inspect_file(word: str, file: str, batch: int | None, infer: bool = True) ->
     from xbench.converters import validity
 
     source, path = parse(word), Path(file)
-    with _clear(source.place), at_most(path.stat().st_size):
+    with _clear(source.place), at_most(0, path.stat().st_size):
         proto = _read(path, foreign=True)
         facts = _header(proto, path) | {"unknown": validity.unknown(proto)}
         fix_axes(proto, source)
@@ -149,7 +149,7 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
     from xbench.converters import TABLES, operators_of, validity
     from xbench.converters._functions import expand
     from xbench.converters.convert import count_operators
-    from xbench.converters.reader import canonical, stored
+    from xbench.converters.reader import besides, canonical, stored
     from xbench.converters.training import without_gradient
 
     source, path = parse(word), Path(file)
@@ -157,7 +157,7 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
         proto = _read(path, foreign=True)
         fix_axes(proto, source)
         strange = validity.unknown(proto)
-        with at_most(stored(proto)):
+        with at_most(stored(proto), besides(proto)):
             if strange:
                 program = _as_it_is(proto, path, Path(folder))
                 return {"program": program, "wants": None, "trains": False, "gradients": {}}
