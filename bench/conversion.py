@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from xbench.bench.tuning import settled
 from xbench.bench.worker import Worker, WorkerFailure, worker_of
 from xbench.converters import UnsupportedOps, operators_of, temporary
 from xbench.converters.artifact import Artifact
+from xbench.converters.printable import file_name
 from xbench.runtimes import is_ours, parse, table, version
 
 BROKEN = ("CRASH", "TIMEOUT", "OOM")  # what is no answer
@@ -172,8 +172,8 @@ def save(
     """Writes a model in a runtime's own form, in one piece; returns what changes in its row."""
     if reason := no_layout(runtime, layout):
         return {"status": "UNSUPPORTED", "message": reason, "files": []}
-    name = re.sub(r"\W", "_", Path(model).stem)
-    target = output / name / re.sub(r"\W", "_", runtime)
+    name = file_name(Path(model).stem)
+    target = output / name / file_name(runtime)
     with contextlib.ExitStack() as stack:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -97,7 +97,10 @@ def _lines(path: Path) -> list[tuple[int, bytes]]:
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise StoreError(f"no results in {path.parent}: run `xbench time --out {path.parent}` first") from error
+        from xbench.converters.printable import shell  # brings NumPy, which a command's help does without
+
+        first = shell("xbench", "time", "--out", path.parent)
+        raise StoreError(f"no results in {path.parent}: run `{first}` first") from error
     except OSError as error:
         raise _failure("cannot read", path, error) from error
     *lines, tail = data.split(b"\n")

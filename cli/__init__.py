@@ -15,10 +15,16 @@ from xbench.cli._ending import INTERRUPTED, Ending
 PLAIN = warnings.showwarning
 
 
+def _complain(words: object) -> None:
+    from xbench.converters.printable import visible  # no command needs it that has nothing to complain of
+
+    print(f"xbench: {visible(words)}", file=sys.stderr)
+
+
 def _warned(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     """A row that is left out is told as everything is that a user can mend: in a line of its own."""
     if category.__name__ == "LeftOut":  # of runtimes/_plugins.py, which nobody need import to be told
-        print(f"xbench: warning: {message}", file=sys.stderr)
+        _complain(f"warning: {message}")
     else:
         PLAIN(message, category, *where, **more)
 
@@ -34,7 +40,7 @@ def main() -> None:
 
         app()
     except XBenchError as error:
-        print(f"xbench: {error}", file=sys.stderr)
+        _complain(error)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as end:  # typer turns the first into the second, with code 130
         if isinstance(end, SystemExit) and not ending.asked and end.code != INTERRUPTED:
