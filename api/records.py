@@ -1,8 +1,9 @@
 """Rows as a list that shows as a table: as text when it is printed, as HTML in a notebook."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from html import escape
 from typing import Any
+
+from xbench.converters.printable import html, visible
 
 Row = Mapping[str, Any]
 Cells = Callable[[Row], Sequence[object]]
@@ -32,7 +33,7 @@ class Records(list[dict[str, Any]]):
         """The table as text, columns apart by two spaces; those that are empty in all rows are left out."""
         rows = [self.header, *self.table()]
         kept = [index for index in range(len(self.header)) if any(row[index] for row in rows[1:])]
-        rows = [[_plain(row[index]) for index in kept] for row in rows] if kept else []
+        rows = [[visible(row[index]) for index in kept] for row in rows] if kept else []
         widths = [max(map(len, column)) for column in zip(*rows)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
         return "\n".join([self.title, *lines]) if lines else f"{self.title}: none"
@@ -41,11 +42,11 @@ class Records(list[dict[str, Any]]):
         """The table for a notebook: everything escaped, with a caption and headings of columns and rows."""
         table = self.table()
         kept = [index for index in range(len(self.header)) if any(row[index] for row in table)]
-        head = "".join(f'<th scope="col" style="text-align: left">{escape(self.header[index])}</th>' for index in kept)
+        head = "".join(f'<th scope="col" style="text-align: left">{html(self.header[index])}</th>' for index in kept)
         body = "".join(
             f"<tr>{''.join(self._cell(row, index, index == kept[0]) for index in kept)}</tr>\n" for row in table
         )
-        caption = f'<caption style="text-align: left">{escape(self.title)}{"" if table else ": none"}</caption>'
+        caption = f'<caption style="text-align: left">{html(self.title)}{"" if table else ": none"}</caption>'
         return f"<table>\n{caption}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>"
 
     def _cell(self, row: Sequence[str], index: int, first: bool) -> str:
@@ -53,16 +54,11 @@ class Records(list[dict[str, Any]]):
         if self.header[index] == "status":
             style += f"; color: {COLOURS.get(row[index].partition(' ')[0], OTHER)}; font-weight: bold"
         kind = 'th scope="row"' if first else "td"
-        return f'<{kind} style="{style}">{escape(row[index])}</{kind[:2]}>'
+        return f'<{kind} style="{style}">{html(row[index])}</{kind[:2]}>'
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Both forms, for IPython."""
         return {"text/plain": str(self), "text/html": self._repr_html_()}
-
-
-def _plain(text: str) -> str:
-    """One line without control characters, whatever a runtime has said."""
-    return "".join(c if c.isprintable() else " " for c in text)
 
 
 CHECKED = ("model", "runtime", "mode", "status", "class", "x noise", "parameters", "worst tensor", "first wrong tensor")

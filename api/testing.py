@@ -122,9 +122,11 @@ def _parted(parting: Parting) -> str:
 
 def _hint(wrong: Sequence[Any], parting: Parting | None, converted: Path | None) -> str | None:
     """The command that goes on from here."""
+    from xbench.converters.printable import shell
+
     failed = [row for row in wrong if row["status"] in ("FAIL", "CRASH")]
     if not failed or parting:
         return None
-    model = str(converted) if converted else "MODULE:FACTORY --input NAME:float32:batch,SIZES"
-    command = f"xbench bisect {model} --runtime {failed[0]['runtime']} --mode {failed[0]['mode']}"
-    return f"to cut out the smallest part that shows it: {command}"
+    model = shell(converted) if converted else "MODULE:FACTORY --input NAME:float32:batch,SIZES"
+    words = shell("--runtime", failed[0]["runtime"], "--mode", failed[0]["mode"])
+    return f"to cut out the smallest part that shows it: xbench bisect {model} {words}"

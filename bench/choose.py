@@ -38,7 +38,8 @@ def choose_models(
     from xbench import models
     from xbench.bench.source import parse, with_options
 
-    chosen = [name for word in words or default for name in (models.MODELS if word == ALL else [word])]
+    found = [f"./{word}" if word.startswith("-") else word for word in words or default]  # a file, and never an option
+    chosen = [name for word in found for name in (models.MODELS if word == ALL else [word])]
     given = (list(shapes or ()) if words else [], list(inputs or ()) if words else [], optimizer)
     chosen = [with_options(name, *given) for name in dict.fromkeys(chosen)]
     for name in chosen:

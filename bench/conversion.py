@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from xbench.bench.tuning import settled
 from xbench.bench.worker import Worker, WorkerFailure, worker_of
 from xbench.converters import UnsupportedOps, operators_of, seals, temporary
 from xbench.converters.artifact import Artifact
+from xbench.converters.printable import file_name
 from xbench.runtimes import is_ours, parse, table, version
 
 BROKEN = ("CRASH", "TIMEOUT", "OOM")  # what is no answer
@@ -182,8 +182,8 @@ def save(
     if reason := no_layout(runtime, layout):
         return {"status": "UNSUPPORTED", "message": reason, "files": []}
     exporter.renewed(artifact)  # as what is written is given away, and nobody judges it
-    name = re.sub(r"\W", "_", Path(model).stem)
-    target = output / name / re.sub(r"\W", "_", runtime)
+    name = file_name(Path(model).stem)
+    target = output / name / file_name(runtime)
     with contextlib.ExitStack() as stack:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,6 @@ the search for the highest rate.
 
 import importlib.util
 import math
-import shlex
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from xbench.bench.proof import outcome
 from xbench.bench.record import Record, base
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters.artifact import Artifact
+from xbench.converters.printable import shell
 
 FILE = "load.jsonl"
 SCENARIOS = ("single-stream", "multi-stream", "offline", "server")
@@ -118,7 +118,7 @@ def _command(case: Case, plan: Plan, scenario: str) -> str:
     words += ["--percentile", f"{plan.percentile:g}"]
     words += ["--latency-ms", f"{plan.bound * 1e3:g}"] if plan.bound and scenario == "server" else []
     words += ["--samples-per-query", plan.stream] if scenario == "multi-stream" else []
-    return shlex.join(map(str, words))
+    return shell(*words)
 
 
 def _measured(worker: Worker, case: Case, plan: Plan, scenario: str, folder: Path, say: Say) -> dict[str, Any]:

@@ -8,7 +8,6 @@ by part and as a whole: what the phases do not explain of it is told as `other`.
 """
 
 import random
-import shlex
 import statistics
 import uuid
 from collections.abc import Callable, Iterable
@@ -29,6 +28,7 @@ from xbench.bench.settings import Protocol
 from xbench.bench.timed import Judge
 from xbench.bench.worker import WorkerFailure
 from xbench.converters.artifact import Artifact
+from xbench.converters.printable import shell
 
 FILE = "phases.jsonl"
 STORED = 8  # batches of samples that lie in files
@@ -85,7 +85,7 @@ def _command(case: Case, protocol: Protocol) -> str:
     """The command line that measures this again."""
     words = ["xbench", "phases", case.model, "--runtime", case.runtime, "--batch", case.batch]
     words += ["--threads", case.threads, "--device", case.device, "--budget", f"{protocol.budget:g}", "--rerun"]
-    return shlex.join(map(str, words))
+    return shell(*words)
 
 
 def store(artifact: Artifact, batch: int, logs: Path) -> Path:

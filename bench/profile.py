@@ -1,6 +1,5 @@
 """Layer by layer: what each takes of a forward pass, as the runtime itself tells it."""
 
-import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from xbench.bench.proof import outcome
 from xbench.bench.record import Record, base, key
 from xbench.bench.worker import WorkerFailure
 from xbench.converters.artifact import Artifact
+from xbench.converters.printable import shell
 from xbench.runtimes import parse, table
 
 FILE = "layers.jsonl"
@@ -63,4 +63,4 @@ def named(case: Case, artifact: Artifact) -> str:
 def _command(case: Case) -> str:
     """The command line that measures this again."""
     words = ["xbench", "profile", case.model, "--runtime", case.runtime, "--batch", case.batch]
-    return shlex.join(map(str, [*words, "--threads", case.threads, "--device", case.device, "--rerun"]))
+    return shell(*words, "--threads", case.threads, "--device", case.device, "--rerun")

@@ -1,7 +1,6 @@
 """What a record of the store is made of before anything has run: docs/results.md in code."""
 
 import dataclasses
-import shlex
 import time
 from dataclasses import asdict
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from xbench.bench import AUTO, TUNE_BUDGET, Case, digest, machine
 from xbench.bench.schema import VERSION as SCHEMA
 from xbench.converters.artifact import Artifact
+from xbench.converters.printable import shell
 from xbench.runtimes import parse, table, version
 
 VERSION = "0.1.0"
@@ -63,7 +63,7 @@ def graph_of(case: Case, artifact: Artifact) -> str:
 
 def command(case: Case, how: str = "") -> str:
     """The command line that measures this cell again; `how` long and how often is added as it is."""
-    options = f"--runtime {shlex.quote(case.runtime)} --mode {case.mode} --batch {case.batch} --threads {case.threads}"
+    options = f"--runtime {shell(case.runtime)} --mode {case.mode} --batch {case.batch} --threads {case.threads}"
     rest = "".join(
         f" --{name} {value}"
         for name, value, usual in (
@@ -77,7 +77,7 @@ def command(case: Case, how: str = "") -> str:
         )
         if value != usual
     )
-    return f"xbench time {shlex.quote(case.model)} {options}{rest}{how} --rerun"
+    return f"xbench time {shell(case.model)} {options}{rest}{how} --rerun"
 
 
 def no_layout(runtime: str, layout: str) -> str | None:

@@ -22,6 +22,7 @@ import onnx
 from xbench.bench.scripts import FAILED, FRAMEWORKS, READERS, RECORDED, SCRIPT
 from xbench.converters import standalone
 from xbench.converters.artifact import DROPOUT, LABELS, PARTS, WEIGHTS, Artifact
+from xbench.converters.printable import docstring, python
 from xbench.parity import candidate, verdict
 from xbench.runtimes import RUNTIMES, parse
 
@@ -36,28 +37,28 @@ def write(
     or None, and the `device`, `threads` and `layout` it was told."""
     expected = verdict.read(reference)
     _save_graph(artifact, mode, out)
-    np.savez(out / "inputs.npz", allow_pickle=False, **_fed(artifact, mode, expected))
+    verdict.join(out / "inputs.npz", _fed(artifact, mode, expected))
     names = verdict.compared(expected)
     noise = {f"noise/{_plain(name)}": verdict.noise(expected, name) for name in names}
-    np.savez(out / "expected.npz", allow_pickle=False, **{_plain(name): expected[name] for name in names}, **noise)
+    verdict.join(out / "expected.npz", {**{_plain(name): expected[name] for name in names}, **noise})
     functions = []
     for letter, each in zip("ab", runtimes):
         if each["answer"]:
             answer = verdict.read(Path(each["answer"]))
-            np.savez(out / f"{letter}.npz", allow_pickle=False, **{_plain(n): a for n, a in answer.items()})
+            verdict.join(out / f"{letter}.npz", {_plain(name): array for name, array in answer.items()})
         functions.append(_function(artifact, mode, each, letter, out))
     words = [each["word"] for each in runtimes]
     if mode == "forward" and all("def run_" not in text for text in functions):
-        functions.append(READERS["onnx.reference"].replace("GRAPH", repr(GRAPH)))
+        functions.append(READERS["onnx.reference"].replace("GRAPH", python(GRAPH)))
         words.append("onnx.reference")
     text = SCRIPT.format(
-        title=title,
-        limit=verdict.LIMITS["fp32"],
-        inputs=[item["name"] for item in artifact.info["inputs"]],
-        outputs=artifact.info["outputs"],
+        title=docstring(title),
+        limit=python(int(verdict.LIMITS["fp32"])),
+        inputs=python([item["name"] for item in artifact.info["inputs"]]),
+        outputs=python(artifact.info["outputs"]),
         functions="\n".join(dict.fromkeys(functions)),
         rows="".join(
-            f"    ({word!r}, {NAME.findall(text)[0]}),\n" for word, text in zip(words, functions, strict=True)
+            f"    ({python(word)}, {NAME.findall(text)[0]}),\n" for word, text in zip(words, functions, strict=True)
         ),
     )
     (out / "reproduce.py").write_text(text)
@@ -105,9 +106,9 @@ def _function(artifact: Artifact, mode: str, runtime: Mapping[str, Any], letter:
             body = FRAMEWORKS[name][mode == "gradient"]
     cuda = '[("CUDAExecutionProvider", {"use_tf32": "0"})]'
     words = {
-        "WORD": runtime["word"],
-        "THREADS": str(runtime["threads"]),
-        "GRAPH": repr(GRADIENT_GRAPH if mode == "gradient" else GRAPH),
+        "WORD": docstring(runtime["word"]),
+        "THREADS": python(runtime["threads"]),
+        "GRAPH": python(GRADIENT_GRAPH if mode == "gradient" else GRAPH),
         "PROVIDERS": cuda if runtime["device"] == "cuda" else '["CPUExecutionProvider"]',
     }
     body = body.replace("LETTER", letter).replace("XLA", ", jit_compile=True" if "xla" in options else "")

@@ -111,7 +111,10 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 if not line:
                     return
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise StoreError(f"no results in {path.parent}: run `xbench time --out {path.parent}` first") from error
+        from xbench.converters.printable import shell  # brings NumPy, which a command's help does without
+
+        first = shell("xbench", "time", "--out", path.parent)
+        raise StoreError(f"no results in {path.parent}: run `{first}` first") from error
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
 

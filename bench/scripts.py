@@ -1,7 +1,8 @@
 """The text of the script that runs a part of a model without xbench (`reproduce.py`), one function a runtime.
 
 A function takes the inputs by name and returns what it computed by name. Words in capitals are replaced: THREADS,
-GRAPH, PROVIDERS and XLA by what the runtime was told.
+GRAPH, PROVIDERS and XLA by what the runtime was told. All that is put in is a literal, or text of a docstring, by
+`converters/printable.py`.
 """
 
 SCRIPT = '''"""{title}
@@ -18,12 +19,12 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 INPUTS = {inputs}
 OUTPUTS = {outputs}
-LIMIT = {limit:g}  # noise floors; float32 that adds in another order stays below
+LIMIT = {limit}  # noise floors; float32 that adds in another order stays below
 
 
 def arrays(name):
     with np.load(HERE / name) as file:
-        return {{key: file[key] for key in file.files}}
+        return {{key: file[f"{{key}}.npy"] for key in file.files}}
 
 
 {functions}
@@ -53,14 +54,15 @@ def main():
         try:
             found = run(given)
         except Exception as error:
-            print(f"{{runtime}}: {{type(error).__name__}}: {{error}}")
+            print(f"{{runtime}}: {{error!a}}")
             worst = np.inf
             continue
         for name in (name for name in expected if not name.startswith("noise/")):
             value = found.get(name, found.get("gradient." + name, np.zeros_like(expected[name])))
             largest, floors = errors(value, expected[name], expected["noise/" + name])
             of = np.abs(expected[name]).max(initial=0.0)
-            print(f"{{runtime}} {{name}}: largest error {{largest:.3g}} of {{of:.3g}}, {{floors:.1f}} noise floors")
+            shown = ascii(name)[1:-1]
+            print(f"{{runtime}} {{shown}}: largest error {{largest:.3g}} of {{of:.3g}}, {{floors:.1f}} noise floors")
             worst = max(worst, floors)
     print(f"{{worst:.1f}} noise floors: " + ("the difference is there" if worst > LIMIT else "no difference"))
     return int(worst > LIMIT)

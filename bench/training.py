@@ -6,7 +6,6 @@ the float64 oracle on the same batches. Only where dropout is asked for is the p
 """
 
 import math
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from xbench.bench.record import Record, base, impossible, key
 from xbench.bench.worker import WorkerFailure, worker_of
 from xbench.converters.artifact import Artifact
 from xbench.converters.loss import CROSS_ENTROPY
+from xbench.converters.printable import shell
 from xbench.parity import verdict
 
 PROOF = 20  # steps
@@ -128,7 +128,7 @@ def _command(case: Case, plan: Plan) -> str:
     """The command line that trains this again."""
     words = ["xbench", "train", case.model, "--data", plan.data, "--runtime", case.runtime, "--epochs", plan.epochs]
     words += ["--batch", plan.batch, "--seed", plan.seed, "--threads", case.threads, "--device", case.device]
-    return shlex.join([*map(str, words), *(["--dropout"] if plan.dropout else [])])
+    return shell(*words, *(["--dropout"] if plan.dropout else []))
 
 
 def _trained(call: Callable[..., Any], plan: Plan, found: dict[str, Any], reference: Path, say: Say) -> Record:

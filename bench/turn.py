@@ -11,7 +11,6 @@ import fcntl
 import json
 import os
 import re
-import shlex
 import socket
 import sys
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from xbench.bench import XBenchError, cache
 from xbench.bench.results import StoreError
 from xbench.converters import files, temporary
+from xbench.converters.printable import one_line, shell
 
 HELD = ".xbench-in-use"  # in the folder of a store, while it is held
 NAME = "xbench-at-work"
@@ -105,12 +105,12 @@ def _who(data: bytes) -> str:
         words = f"`{found['command']}` (pid {int(found['pid'])}, since {found['since']})"
     except (ValueError, KeyError, TypeError):
         return "another xbench"
-    return "".join(c for c in words if c.isprintable())[:300]
+    return one_line(words)
 
 
 def _command() -> str:
     """The command line of this process as a user would write it."""
-    return shlex.join([Path(sys.argv[0]).name or "python", *sys.argv[1:]]) if sys.argv else "python"
+    return shell(Path(sys.argv[0]).name or "python", *sys.argv[1:]) if sys.argv else "python"
 
 
 def others() -> str | None:

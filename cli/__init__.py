@@ -18,10 +18,16 @@ PLAIN = warnings.showwarning
 OURS = ("LeftOut", "Damaged")  # of runtimes/_plugins.py and converters/seals.py, which nobody need import to be told
 
 
+def _complain(words: object) -> None:
+    from xbench.converters.printable import visible  # no command needs it that has nothing to complain of
+
+    print(f"xbench: {visible(words)}", file=sys.stderr)
+
+
 def _warned(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     """What a user can mend, or must know, is a line of its own."""
     if category.__name__ in OURS:
-        print(f"xbench: warning: {message}", file=sys.stderr)
+        _complain(f"warning: {message}")
     else:
         PLAIN(message, category, *where, **more)
 
@@ -40,7 +46,7 @@ def main() -> None:
             _output.check()
     except XBenchError as error:
         if not isinstance(error, _output.Unread):
-            print(f"xbench: {error}", file=sys.stderr)
+            _complain(error)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as end:  # typer turns the first into the second, with code 130
         if isinstance(end, SystemExit) and not ending.asked and end.code != INTERRUPTED:

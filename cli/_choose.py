@@ -21,6 +21,7 @@ from xbench.bench.choose import (
     need_torch,
     split,
 )
+from xbench.cli._terminal import say
 
 __all__ = [
     "ALL",
@@ -118,7 +119,7 @@ def exported(exporter: Any, model: str, broken: set[str]) -> Any:
 
 def refuse(model: str, error: XBenchError, broken: set[str]) -> None:
     """One line on stderr for a model that is of no use."""
-    typer.echo(f"xbench: {error}", err=True)
+    say(f"xbench: {error}", err=True)
     broken.add(model)
 
 
@@ -126,5 +127,5 @@ def choose_threads(given: int | None) -> int:
     """The number of threads, a warning when there are fewer CPUs."""
     threads = choose.choose_threads(given)
     if words := choose.too_many_threads(threads):
-        typer.echo(f"xbench: warning: {words}", err=True)
+        say(f"xbench: warning: {words}", err=True)
     return threads

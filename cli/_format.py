@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from xbench.bench import XBenchError
+from xbench.cli._terminal import say
 
 TABLE, JSON, CSV, MARKDOWN, GITHUB, PARQUET = FORMATS = ("table", "json", "csv", "markdown", "github", "parquet")
 SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file of a job's summary, in a step of GitHub Actions
@@ -64,13 +65,13 @@ def give(text: str, output: Path | None = None) -> None:
         XBenchError: the file cannot be written.
     """
     if output is None:
-        typer.echo(text, nl=False)
+        say(text, nl=False)
         return
     try:
         output.write_text(text)
     except OSError as error:
         raise XBenchError(f"cannot write {output}: {error.strerror}") from error
-    typer.echo(f"written to {output}", err=True)
+    say(f"written to {output}", err=True)
 
 
 def summarise(page: str, annotations: Sequence[str]) -> None:
@@ -81,10 +82,10 @@ def summarise(page: str, annotations: Sequence[str]) -> None:
         XBenchError: the file cannot be written.
     """
     for line in annotations:
-        typer.echo(line)
+        say(line)
     place = os.environ.get(SUMMARY)
     if not place:
-        typer.echo(page, nl=False)
+        say(page, nl=False)
         return
     sys.stdout.flush()
     try:

@@ -4,18 +4,30 @@ import sys
 import time
 from types import TracebackType
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from xbench.cli._console import console
+from xbench.cli._terminal import say
+from xbench.converters.printable import visible
 
 
 class Bar:
     """On a terminal a bar with the present task; elsewhere a line for every finished task."""
 
     def __init__(self, total: int, what: str) -> None:
-        self.console = Console(stderr=True)
-        columns = (TextColumn("{task.fields[what]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self.console = console(err=True)
+        columns = (
+            TextColumn("{task.fields[what]}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         self.progress = Progress(
-            *columns, TextColumn("{task.description}"), console=self.console, auto_refresh=False, transient=True
+            *columns,
+            TextColumn("{task.description}", markup=False),
+            console=self.console,
+            auto_refresh=False,
+            transient=True,
         )
         self.task = self.progress.add_task("", total=total, what=what)
         self.drawn, self.terminal, self.done, self.total = 0.0, sys.stderr.isatty(), 0, total
@@ -31,7 +43,7 @@ class Bar:
 
     def say(self, words: str) -> None:
         """Shows what is going on; draws at most twice a second."""
-        self.progress.update(self.task, description=words)
+        self.progress.update(self.task, description=visible(words))
         if self.terminal and time.monotonic() - self.drawn > 0.5:
             self.progress.refresh()
             self.drawn = time.monotonic()
@@ -49,4 +61,4 @@ class Bar:
             self.progress.console.print(words, markup=False, highlight=False)
             self.progress.refresh()
         else:
-            print(f"[{self.done}/{self.total}] {words}", file=sys.stderr, flush=True)
+            say(f"[{self.done}/{self.total}] {visible(words)}", err=True)

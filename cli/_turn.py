@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import typer
+from xbench.cli._terminal import say
 
 
 @contextlib.contextmanager
@@ -17,5 +17,5 @@ def turn(out: Path | None = None) -> Iterator[Path]:
     """
     from xbench.bench import turn as turns
 
-    with turns.taken(out, lambda words: typer.echo(f"xbench: {words}", err=True)) as folder:
+    with turns.taken(out, lambda words: say(f"xbench: {words}", err=True)) as folder:
         yield folder

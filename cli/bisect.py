@@ -1,7 +1,6 @@
 """`xbench bisect`: where do two runtimes part? The first tensor, and the smallest part of the network that shows it."""
 
 import json
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +8,7 @@ import typer
 
 from xbench.bench import XBenchError
 from xbench.cli import _choose as choose
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 
 Model = Annotated[
@@ -60,7 +60,7 @@ def bisect(
     choose.need_torch()
     report = _found(cases, seed, timeout, out)
     if as_json:
-        typer.echo(json.dumps(report, indent=1))
+        say(json.dumps(report, indent=1))
     elif report["differs"]:
         _print(report)
     raise typer.Exit(int(report["differs"]))
@@ -91,8 +91,9 @@ def _cases(
 def _found(cases: list[Any], seed: int, timeout: float, out: Path | None) -> dict[str, Any]:
     from xbench.bench.bisect.run import bisect, title
     from xbench.cli._progress import Bar
+    from xbench.converters.printable import file_name
 
-    stem = re.sub(r"[^\w.-]", "_", "-".join([Path(cases[0].model).stem, *(case.runtime for case in cases)]))
+    stem = "-".join(file_name(word) for word in (Path(cases[0].model).stem, *(case.runtime for case in cases)))
     with turn() as place, Bar(1, "bisect") as bar:
         bar.say(f"{cases[0].model}: export to ONNX")
         report = bisect(cases, seed, timeout, out or Path("xbench-bisect", stem), place, bar.say)
@@ -114,7 +115,7 @@ def _print(report: dict[str, Any]) -> None:
         facts["note"] = report["note"]
     facts["files"] = str(Path(report["files"][0]).parent)
     for name, value in facts.items():
-        typer.echo(f"{name:16} {value}")
+        say(f"{name:16} {value}")
 
 
 def _state(report: dict[str, Any], letter: str) -> str:

@@ -10,6 +10,7 @@ import typer
 from xbench.bench import STEPS, Case
 from xbench.cli import _choose as choose
 from xbench.cli._format import GITHUB, JSON, TABLE, FormatWord, choose_format, summarise
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 
 StepCount = Annotated[
@@ -81,7 +82,7 @@ def _give(rows: list[dict[str, Any]], form: str) -> None:
     from xbench.reports.github import checks
 
     if form == JSON:
-        typer.echo(json.dumps(rows, indent=1))
+        say(json.dumps(rows, indent=1))
     elif form == GITHUB:
         summarise(*checks(rows))
     elif rows:
@@ -95,13 +96,13 @@ def _worst(row: dict[str, Any]) -> str:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
     from rich.table import Column, Table
+    from rich.text import Text
 
     from xbench.bench.checking import held
+    from xbench.cli._console import console
 
-    console = Console()
+    out = console()
     for model in dict.fromkeys(row["model"] for row in rows):
         runtime = Column("runtime", no_wrap=True)
         rest = ("mode", "status", "class", "x noise", "parameters", Column("worst tensor", overflow="fold"))
@@ -110,12 +111,13 @@ def _print(rows: list[dict[str, Any]]) -> None:
             ratio = "" if row["ratio"] is None else f"{row['ratio']:.1f}"
             colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(row["status"], "bold red")
             mode = f"{row['steps']} steps" if row["steps"] else row["mode"]
-            words = ["" if row["ratio"] is None else row["class"], ratio, held(row), escape(_worst(row))]
-            table.add_row(row["runtime"], mode, f"[{colour}]{row['status']}[/]", *words)
-        console.print(f"\n[bold]{escape(model)}[/]", highlight=False)
-        console.print(table)
+            words = ["" if row["ratio"] is None else row["class"], ratio, held(row), _worst(row)]
+            table.add_row(row["runtime"], mode, Text(row["status"], colour), *words)
+        out.print()
+        out.print(Text(model, "bold"), soft_wrap=True)
+        out.print(table)
         for row in (row for row in rows if row["model"] == model and "explanations" in row):
-            console.print(*_explained(row), sep="\n", highlight=False, markup=False)
+            out.print(*_explained(row), sep="\n", highlight=False)
 
 
 def _explained(row: dict[str, Any]) -> list[str]:

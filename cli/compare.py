@@ -1,6 +1,5 @@
 """`xbench compare`: two stores, cell by cell, for a person or for a pipeline."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +8,7 @@ import typer
 from xbench.bench import XBenchError
 from xbench.bench.results import FILE, read
 from xbench.cli import _format as choose
+from xbench.cli._terminal import say
 
 
 def compare(
@@ -46,12 +46,12 @@ def compare(
     elif form == "github":
         choose.summarise(*github.compared(changes, limit))
     else:
-        from rich.console import Console
+        from xbench.cli._console import console
 
-        report.show(changes, Console() if sys.stdout.isatty() else Console(width=200))
+        report.show(changes, console(200))
     failed = [change for change in changes if limit is not None and change.is_worse(limit)]
     for change in failed:
-        typer.echo(f"{report.name(change)}: {change.verdict}", err=True)
+        say(f"{report.name(change)}: {change.verdict}", err=True)
     raise typer.Exit(int(bool(failed)))
 
 

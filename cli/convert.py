@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from xbench.cli import _choose as choose
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 
 
@@ -58,7 +59,7 @@ def convert(
     plan = conversion.Plan(targets, forms, output, batch, device, layout, oracle, compiled)
     rows, broken = _convert(names, plan)
     if as_json:
-        typer.echo(json.dumps(rows, indent=1))
+        say(json.dumps(rows, indent=1))
     raise typer.Exit(2 if broken else int(any(row["status"] in conversion.BROKEN for row in rows)))
 
 

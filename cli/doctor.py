@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from xbench.cli._terminal import say
+
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False) -> None:
     """Look at this machine and environment; imports no framework. Exit code 1 when no runtime is installed."""
@@ -26,7 +28,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON ob
         "tools": machine.versions(("xbench", "onnx", "onnx-ir", "onnxscript", "numpy")),
     }
     if as_json:
-        typer.echo(json.dumps(facts, indent=1))
+        say(json.dumps(facts, indent=1))
     else:
         _print(facts)
     raise typer.Exit(0 if any(row["version"] for row in runtimes) else 1)
@@ -34,11 +36,11 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON ob
 
 def _print(facts: dict[str, Any]) -> None:
     about = facts["machine"]
-    typer.echo(f"CPU       {about['cpu']}, {about['cpus']} usable, {about['memory_bytes'] / 2**30:.0f} GiB of memory")
-    typer.echo(f"GPU       {'an NVIDIA driver is loaded' if facts['cuda'] else 'none: --device cuda is not possible'}")
-    typer.echo(f"system    {about['os']}, Python {about['python']}")
-    typer.echo(f"tools     {', '.join(f'{name} {version}' for name, version in facts['tools'].items())}")
-    typer.echo(f"cache     {facts['cache']}")
+    say(f"CPU       {about['cpu']}, {about['cpus']} usable, {about['memory_bytes'] / 2**30:.0f} GiB of memory")
+    say(f"GPU       {'an NVIDIA driver is loaded' if facts['cuda'] else 'none: --device cuda is not possible'}")
+    say(f"system    {about['os']}, Python {about['python']}")
+    say(f"tools     {', '.join(f'{name} {version}' for name, version in facts['tools'].items())}")
+    say(f"cache     {facts['cache']}")
     for row in facts["runtimes"]:
         state = row["version"] or f"missing: {row['install']}"
-        typer.echo(f"{'ok' if row['version'] else '--'}        {row['runtime']:14} {state}")
+        say(f"{'ok' if row['version'] else '--'}        {row['runtime']:14} {state}")

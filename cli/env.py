@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from xbench.cli._terminal import say
+
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")]
 app = typer.Typer(
     no_args_is_help=True, help="Environments of old frameworks: make one with one command, list them, remove one."
@@ -38,30 +40,32 @@ def create(
     with Bar(environment.steps(name), f"env {name}") as bar:
         made = environment.create(name, python, bar.say, bar.finish)
     versions = ", ".join(f"{package} {version}" for package, version in made.versions.items())
-    typer.echo(f"{name} is ready in {made.folder}: {versions}")
-    typer.echo(f"Try it:  xbench check lenet --runtime {name} --mode forward")
+    say(f"{name} is ready in {made.folder}: {versions}")
+    from xbench.converters.printable import shell
+
+    say(f"Try it:  xbench check lenet --runtime {shell(name)} --mode forward")
 
 
 @app.command("list")
 def list_environments(as_json: Json = False) -> None:
     """Every recipe, whether its environment is ready, where it is and what it holds."""
-    from rich.console import Console
     from rich.table import Table
 
     from xbench.bench import environment
+    from xbench.cli._console import console
     from xbench.runtimes._environments import RECIPES, root
 
     rows = environment.listed()
     if as_json:
-        typer.echo(json.dumps(rows, indent=1))
+        say(json.dumps(rows, indent=1))
         return
     table = Table("name", "framework", "state", "Python", "holds, or needs")
     for row in rows:
         versions, package = row["versions"], RECIPES[row["name"]].package
         held = f"{package} {versions.get(package)}, numpy {versions.get('numpy')}" if versions else row["remark"]
         table.add_row(row["name"], row["framework"], row["state"], versions.get("python") or row["pythons"][0], held)
-    Console().print(table)
-    typer.echo(f"They lie in {root()}")
+    console().print(table)
+    say(f"They lie in {root()}")
 
 
 @app.command("remove")
@@ -69,4 +73,4 @@ def remove(name: Name) -> None:
     """Delete an environment, or what is left of one that was not finished."""
     from xbench.bench import environment
 
-    typer.echo(f"removed {environment.remove(name)}")
+    say(f"removed {environment.remove(name)}")

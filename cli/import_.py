@@ -8,6 +8,7 @@ import typer
 
 from xbench.bench import XBenchError
 from xbench.bench.results import FOLDER
+from xbench.cli._terminal import say
 
 if TYPE_CHECKING:
     from xbench.bench.merge import Merged
@@ -34,12 +35,12 @@ def import_(
 
     merged = merge(sources, out, name and name.strip())
     for words in (words for each in merged for words in each.problems):
-        typer.echo(f"xbench: skipped {words}", err=True)
+        say(f"xbench: skipped {words}", err=True)
     if as_json:
-        typer.echo(json.dumps([vars(each) for each in merged], indent=1))
+        say(json.dumps([vars(each) for each in merged], indent=1))
         return
     for each in merged:
-        typer.echo(_line(each))
+        say(_line(each))
 
 
 def _line(each: "Merged") -> str:

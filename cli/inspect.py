@@ -1,12 +1,12 @@
 """`xbench inspect`: what a model is, before anything is converted."""
 
 import json
-import sys
 from typing import Annotated, Any
 
 import typer
 
 from xbench.cli import _choose as choose
+from xbench.cli._terminal import say
 
 File = Annotated[
     str, typer.Argument(metavar="FILE", help="An .onnx file; or any other word for a model that `xbench time` takes.")
@@ -68,14 +68,13 @@ def inspect(
     with Bar(1, "inspect") as bar:
         facts = inspection.inspect(words[0], targets, batch, device, not quick, bar.say)
     if as_json:
-        typer.echo(json.dumps(facts, indent=1, allow_nan=False))
+        say(json.dumps(facts, indent=1, allow_nan=False))
     else:
         _print(facts, None if everything else layers)
 
 
 def _print(facts: dict[str, Any], layers: int | None) -> None:
-    from rich.console import Console
-
+    from xbench.cli._console import console
     from xbench.reports.inspection import show
 
-    show(facts, Console() if sys.stdout.isatty() else Console(width=160), layers)
+    show(facts, console(160), layers)

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from xbench.cli._terminal import say
+
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")]
 app = typer.Typer(no_args_is_help=True, help="List the networks of the zoo or the runtimes.")
 
@@ -82,13 +84,14 @@ def _here(row: dict[str, Any]) -> str | None:
 
 def _show(rows: list[dict[str, Any]], shown: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(rows, indent=1))
+        say(json.dumps(rows, indent=1))
         return
-    from rich.console import Console
     from rich.table import Table
+
+    from xbench.cli._console import console
 
     table = Table(*shown[0])
     for row in shown:
         words = (f"{v:,}" if isinstance(v, int) else "-" if v is None else str(v) for v in row.values())
-        table.add_row(*(word.replace("[", "\\[") for word in words))
-    Console().print(table)
+        table.add_row(*words)
+    console().print(table)

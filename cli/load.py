@@ -3,7 +3,6 @@
 import difflib
 import json
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from xbench.bench import XBenchError
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 
 Model = Annotated[
@@ -159,13 +159,12 @@ def _line(record: dict[str, Any]) -> str:
 
 
 def _report(records: list[dict[str, Any]], file: Path, as_json: bool) -> None:
-    from rich.console import Console
-
+    from xbench.cli._console import console
     from xbench.reports.load import rows, show
 
     found = rows(records)
     if as_json:
-        typer.echo(json.dumps(found, indent=1, allow_nan=False))
+        say(json.dumps(found, indent=1, allow_nan=False))
     else:
-        show(found, Console() if sys.stdout.isatty() else Console(width=160))
-    typer.echo(f"saved in {file}", err=True)
+        show(found, console(160))
+    say(f"saved in {file}", err=True)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from xbench.cli import _choose as choose
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 
 
@@ -51,7 +52,7 @@ def match(
         finally:
             exporter.close()
     if as_json:
-        typer.echo(json.dumps({"port": port, "network": name, **found}, indent=1))
+        say(json.dumps({"port": port, "network": name, **found}, indent=1))
     else:
         _print(port, name, found)
     raise typer.Exit(int(not found["same"]))
@@ -59,8 +60,8 @@ def match(
 
 def _print(port: str, name: str, found: dict[str, Any]) -> None:
     if found["same"]:
-        typer.echo(f"{port} is {name}: {found['agrees']}")
+        say(f"{port} is {name}: {found['agrees']}")
         return
-    typer.echo(f"{port} is not {name}:")
+    say(f"{port} is not {name}:")
     for says in found["differences"]:
-        typer.echo(f"  - {says}")
+        say(f"  - {says}")

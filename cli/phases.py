@@ -1,7 +1,6 @@
 """`xbench phases`: where the time of a training iteration goes."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +8,7 @@ import typer
 
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 
 Batch = Annotated[int | None, typer.Option(help="Batch size. Default: the model's.", min=1)]
@@ -62,10 +62,10 @@ def phases(
     if not records:
         raise XBenchError(f"no installed runtime trains {names[0]}; with --runtime it is said why")
     if as_json:
-        typer.echo(json.dumps([json.loads(encode(record)) for record in records], indent=1))
+        say(json.dumps([json.loads(encode(record)) for record in records], indent=1))
     else:
         _print(records)
-    typer.echo(f"saved in {out / FILE}", err=True)
+    say(f"saved in {out / FILE}", err=True)
     raise typer.Exit(int(any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)))
 
 
@@ -94,12 +94,11 @@ def _measure(
 
 
 def _print(records: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-
+    from xbench.cli._console import console
     from xbench.reports.study import grids_of
     from xbench.reports.study_page import show
     from xbench.studies import Part
 
-    console = Console() if sys.stdout.isatty() else Console(width=160)
+    out = console(160)
     for grid in grids_of(Part("phases", "Phases of an iteration, mean ± standard deviation", "phases", {}), records):
-        show(grid, console)
+        show(grid, out)

@@ -8,6 +8,7 @@ import typer
 
 from xbench.bench import XBenchError
 from xbench.cli import _choose as choose
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 
 GROUP = "xbench.runtimes"
@@ -33,11 +34,11 @@ def list_plugins(as_json: Json = False) -> None:
     )
     found = [{name: one_line(word) for name, word in each.items()} for each in words]
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
+        say(json.dumps(found, indent=1))
     elif not found:
-        typer.echo(f"no installed package adds a runtime; the entry-point group is {GROUP}")
+        say(f"no installed package adds a runtime; the entry-point group is {GROUP}")
     for row in () if as_json else found:
-        typer.echo(f"{row['runtime']}: {row['package']} {row['version']}, {row['entry']}")
+        say(f"{row['runtime']}: {row['package']} {row['version']}, {row['entry']}")
 
 
 @app.command("test")
@@ -76,7 +77,7 @@ def test_plugin(
         finally:
             exporter.close()
     if as_json:
-        typer.echo(json.dumps(findings, indent=1))
+        say(json.dumps(findings, indent=1))
     else:
         _print(words[0], findings, kit.CHECKS)
     tested = any(each["check"] == "result" and each["held"] for each in findings)
@@ -94,26 +95,28 @@ def _line(finding: dict[str, Any]) -> str:
 
 
 def _print(runtime: str, findings: list[dict[str, Any]], checks: dict[str, str]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
     from rich.table import Column, Table
+    from rich.text import Text
 
-    console = Console()
+    from xbench.cli._console import console
+
+    out = console()
     modes = list(dict.fromkeys(each["mode"] for each in findings))
     found = {(each["check"], each["mode"]): each for each in findings}
     narrow = [Column(mode, no_wrap=True) for mode in modes]
     table = Table("promise", *narrow, Column("what it means", overflow="fold"), box=None, pad_edge=False)
     for check in (check for check in checks if any(name == check for name, _ in found)):
         told = [found.get((check, mode)) for mode in modes]
-        words = [f"[{COLOURS[each['held']]}]{WORDS[each['held']]}[/]" if each else "" for each in told]
+        words = [Text(WORDS[each["held"]], COLOURS[each["held"]]) if each else "" for each in told]
         table.add_row(check, *words, checks[check])
-    console.print(table)
+    out.print(table)
     broken = [each for each in findings if each["held"] is False]
     silent = [each for each in findings if each["held"] is None and each["check"] == "result"]
     for each in broken + silent:
         colour = "bold red" if each in broken else "cyan"
-        console.print(f"[{colour}]{each['mode']} {each['check']}[/]: {escape(str(each['says']))}", soft_wrap=True)
+        head = (f"{each['mode']} {each['check']}", colour)
+        out.print(Text.assemble(head, f": {each['says']}"), soft_wrap=True)
     asked = sum(each["held"] is not None for each in findings)
     count = f"{len(broken)} of {asked} promises are broken" if broken else f"all {asked} promises hold"
     count = count if asked else "it could not be tested"
-    console.print(f"{escape(runtime)}: {count}")
+    out.print(f"{runtime}: {count}")

@@ -1,7 +1,6 @@
 """`xbench profile`: what each layer of a network takes."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +8,7 @@ import typer
 
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 
 Batch = Annotated[int | None, typer.Option(help="Batch size. Default: the model's.", min=1)]
@@ -58,10 +58,10 @@ def profile(
     with turn(out) as logs:
         records = _measure(cases, rerun, timeout, store, logs)
     if as_json:
-        typer.echo(json.dumps([json.loads(encode(record)) for record in records], indent=1))
+        say(json.dumps([json.loads(encode(record)) for record in records], indent=1))
     else:
         _print(records, top)
-    typer.echo(f"saved in {out / FILE}", err=True)
+    say(f"saved in {out / FILE}", err=True)
     raise typer.Exit(int(any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)))
 
 
@@ -85,12 +85,11 @@ def _measure(cases: list[Any], rerun: bool, timeout: float, store: Any, logs: Pa
 
 
 def _print(records: list[dict[str, Any]], top: int) -> None:
-    from rich.console import Console
-
+    from xbench.cli._console import console
     from xbench.reports.study import grids_of
     from xbench.reports.study_page import show
     from xbench.studies import Part
 
-    console = Console() if sys.stdout.isatty() else Console(width=160)
+    out = console(160)
     for grid in grids_of(Part("layers", "Layers of a forward pass", "layers", {}, settings={"top": str(top)}), records):
-        show(grid, console)
+        show(grid, out)

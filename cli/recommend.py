@@ -1,6 +1,5 @@
 """`xbench recommend`: which runtime to deploy, how sure that is, and a folder that runs it."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +8,7 @@ import typer
 from xbench.bench import XBenchError
 from xbench.bench.results import FILE, FOLDER, StoreError, open_store, salvage
 from xbench.cli import _choose as choose
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def recommend(
     told, failure = _deployed(answer, deploy) if deploy and answer.ranked else (None, None)
     _report(answer, str(deploy) if told else None, as_json, as_markdown)
     for line in told or ():
-        typer.echo(line, err=True)
+        say(line, err=True)
     if failure:
         raise failure
     raise typer.Exit(0 if answer.ranked else 1)
@@ -203,16 +203,19 @@ def _read(path: Path, silent: bool = False) -> "list[Record]":
             return []
         if not path.exists() and path.name != FILE:
             folder = path.parent
-            raise StoreError(f"no loads in {folder}: run `xbench load --out {folder}` first, or --measure") from None
+            from xbench.converters.printable import shell
+
+            again = shell("xbench", "load", "--out", folder)
+            raise StoreError(f"no loads in {folder}: run `{again}` first, or --measure") from None
         raise
     if path.name != FILE:
         wrong = {id(record): problem for record in records if (problem := wrong_load(record))}
         problems += [f"a record of {path}: {problem}" for problem in wrong.values()]
         records = [record for record in records if id(record) not in wrong]
     for problem in () if silent else problems:
-        typer.echo(f"xbench: skipped {problem}", err=True)
+        say(f"xbench: skipped {problem}", err=True)
     if problems and not silent:
-        typer.echo(f"xbench: skipped {len(problems)} of {len(problems) + len(records)} lines of {path}", err=True)
+        say(f"xbench: skipped {len(problems)} of {len(problems) + len(records)} lines of {path}", err=True)
     return records
 
 
@@ -272,13 +275,12 @@ def _deployed(answer: "Answer", folder: Path) -> tuple[list[str] | None, XBenchE
 
 
 def _report(answer: "Answer", deployed: str | None, as_json: bool, as_markdown: bool) -> None:
-    from rich.console import Console
-
+    from xbench.cli._console import console
     from xbench.reports import recommendation as report
 
     if as_json:
-        typer.echo(report.to_json(answer, deployed), nl=False)
+        say(report.to_json(answer, deployed), nl=False)
     elif as_markdown:
-        typer.echo(report.to_markdown(answer), nl=False)
+        say(report.to_markdown(answer), nl=False)
     else:
-        report.show(answer, Console() if sys.stdout.isatty() else Console(width=200))
+        report.show(answer, console(200))

@@ -8,6 +8,7 @@ import typer
 from xbench.bench import XBenchError
 from xbench.bench.results import FILE, FOLDER, salvage
 from xbench.bench.schema import Record
+from xbench.cli._terminal import say
 
 OUTPUT = Path("report.html")
 
@@ -44,7 +45,7 @@ def report(
         )
         problems += told
     for words in problems:
-        typer.echo(f"xbench: skipped {words}", err=True)
+        say(f"xbench: skipped {words}", err=True)
     chosen = {name: words for name, words in (("model", model), ("runtime", runtime), ("mode", mode)) if words}
     for column, given_words in chosen.items():
         _name_unknown(column, given_words, [record for some in found.values() for record in some])
@@ -53,7 +54,7 @@ def report(
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise XBenchError(f"cannot write {output}: {error.strerror}") from error
-    typer.echo(f"{output}: {len(text.encode()) / 1e6:.2f} MB")
+    say(f"{output}: {len(text.encode()) / 1e6:.2f} MB")
 
 
 def _read(paths: list[Path]) -> tuple[list[Record], list[str]]:
@@ -71,4 +72,4 @@ def _name_unknown(name: str, words: list[str], records: list[Record]) -> None:
     known = sorted({record["case"][name] for record in records})
     for word in words:
         if word not in known:
-            typer.echo(f"no {name} {word!r} among the results; there is: {', '.join(known) or 'none'}", err=True)
+            say(f"no {name} {word!r} among the results; there is: {', '.join(known) or 'none'}", err=True)

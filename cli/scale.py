@@ -1,7 +1,6 @@
 """`xbench scale`: the training step by several workers, each framework's own engine, proved equal and then timed."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 from xbench.bench import XBenchError
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 
 Model = Annotated[
@@ -120,7 +120,7 @@ def _scale(
         finally:
             exporter.close()
     if kept:
-        typer.echo(f"{kept} records were measured before; --rerun measures them again", err=True)
+        say(f"{kept} records were measured before; --rerun measures them again", err=True)
     return found
 
 
@@ -136,18 +136,17 @@ def _line(record: dict[str, Any]) -> str:
 
 
 def _report(records: list[dict[str, Any]], out: Path, as_json: bool) -> None:
-    from rich.console import Console
-
     from xbench.bench.scaling.run import FILE
     from xbench.bench.source import parse
+    from xbench.cli._console import console
     from xbench.reports.scaling import rows, show
     from xbench.reports.speedups import draw
 
     found = rows(records)
     if as_json:
-        typer.echo(json.dumps(found, indent=1, allow_nan=False))
+        say(json.dumps(found, indent=1, allow_nan=False))
     else:
-        show(found, Console() if sys.stdout.isatty() else Console(width=200))
+        show(found, console(200))
     saved = str(out / FILE)
     if any(row["speed_up"] for row in found):
         stem = out / f"{parse(found[0]['model']).stem}-{found[0]['kind']}-scaling"
@@ -157,4 +156,4 @@ def _report(records: list[dict[str, Any]], out: Path, as_json: bool) -> None:
             saved += "; for the picture: pip install 'xbench[plot]'"
         except OSError as error:
             saved += f"; cannot write {stem}: {error.strerror}"
-    typer.echo(f"saved in {saved}", err=True)
+    say(f"saved in {saved}", err=True)

@@ -1,6 +1,5 @@
 """`xbench show`: print what the store holds."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ from xbench.bench import XBenchError
 from xbench.bench.memory import uncollected
 from xbench.bench.results import FILE, FOLDER, salvage
 from xbench.cli import _format as choose
+from xbench.cli._terminal import say
 
 if TYPE_CHECKING:
     from xbench.reports import Row
@@ -54,7 +54,7 @@ def show(
 
     records, problems = salvage(out / FILE)
     for problem in problems:
-        typer.echo(f"xbench: skipped {problem}", err=True)
+        say(f"xbench: skipped {problem}", err=True)
     with uncollected():  # a search for garbage would go through all of the store
         found = rows(records)
     found = _on(found, machine)
@@ -91,7 +91,7 @@ def _write_parquet(found: "list[Row]", path: Path) -> None:
         raise XBenchError("--format parquet needs pyarrow: pip install 'xbench[parquet]'") from error
     except OSError as error:
         raise XBenchError(f"cannot write {path}: {error.strerror or error}") from error
-    typer.echo(f"written to {path}", err=True)
+    say(f"written to {path}", err=True)
 
 
 def _draw(found: "list[Row]", path: Path) -> None:
@@ -110,7 +110,7 @@ def _draw(found: "list[Row]", path: Path) -> None:
         raise XBenchError("--plot needs matplotlib: pip install 'xbench[plot]'") from error
     except OSError as error:
         raise XBenchError(f"cannot write {path}: {error.strerror}") from error
-    typer.echo(f"drawn in {path}", err=True)
+    say(f"drawn in {path}", err=True)
 
 
 def _only(found: "list[Row]", name: str, words: Sequence[str] | None) -> "list[Row]":
@@ -120,7 +120,7 @@ def _only(found: "list[Row]", name: str, words: Sequence[str] | None) -> "list[R
     known = sorted({row[name] for row in found})
     for word in words:
         if word not in known:
-            typer.echo(f"no {name} {word!r} among the results; there is: {', '.join(known) or 'none'}", err=True)
+            say(f"no {name} {word!r} among the results; there is: {', '.join(known) or 'none'}", err=True)
     return [row for row in found if row[name] in words]
 
 
@@ -130,17 +130,16 @@ def _on(found: "list[Row]", words: Sequence[str] | None) -> "list[Row]":
     chosen = {name for name in names for word in words or [""] if word.lower() in name.lower()}
     for word in words or ():
         if not any(word.lower() in name.lower() for name in names):
-            typer.echo(f"no machine {word!r} among the results; there is: {'; '.join(names) or 'none'}", err=True)
+            say(f"no machine {word!r} among the results; there is: {'; '.join(names) or 'none'}", err=True)
     return [row for row in found if row["machine"] in chosen]
 
 
 def _print(found: "list[Row]", out: Path, view: "View") -> None:
     """Print the tables to the terminal, in full width where the output is a file or a pipe."""
-    from rich.console import Console
-
+    from xbench.cli._console import console
     from xbench.reports.table import show_table
 
     if not found:
-        typer.echo(f"nothing to show in {out}", err=True)
+        say(f"nothing to show in {out}", err=True)
         return
-    show_table(found, Console() if sys.stdout.isatty() else Console(width=200), view)
+    show_table(found, console(200), view)

@@ -2,8 +2,6 @@
 
 import difflib
 import json
-import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,6 +11,7 @@ import typer
 
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 from xbench.studies import RUNTIMES, SCALES, STUDIES
 
@@ -120,7 +119,9 @@ def _command(name: str, scale: str, options: dict[str, Any]) -> str:
     """The command that makes the study's page, with the options that were told."""
     each = {option: value if isinstance(value, list) else [value] for option, value in options.items()}
     pairs = [word for option, values in each.items() for value in values for word in (f"--{option}", str(value))]
-    return shlex.join(["xbench", "study", name, "--scale", scale, *pairs])
+    from xbench.converters.printable import shell
+
+    return shell("xbench", "study", name, "--scale", scale, *pairs)
 
 
 def _known(option: str, word: str, words: Sequence[str]) -> None:
@@ -149,19 +150,19 @@ def _found(name: str, parts: list[str] | None) -> Any:
 
 
 def _list(as_json: bool) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from xbench import studies
+    from xbench.cli._console import console
 
     found = [studies.find(name) for name in STUDIES]
     if as_json:
-        typer.echo(json.dumps([asdict(each) for each in found], indent=1))
+        say(json.dumps([asdict(each) for each in found], indent=1))
         return
     table = Table("study", "what it measured", "tables")
     for each in found:
         table.add_row(each.name, f"{each.about}. {each.source}", ", ".join(part.name for part in each.parts))
-    Console().print(table)
+    console().print(table)
 
 
 def _show_plan(tasks: Sequence[Any], omitted: Sequence[str], as_json: bool) -> None:
@@ -181,20 +182,21 @@ def _show_plan(tasks: Sequence[Any], omitted: Sequence[str], as_json: bool) -> N
         for case in task.cases[:1]
     ]
     if as_json:
-        typer.echo(json.dumps({"tasks": rows, "omitted": list(omitted)}, indent=1))
+        say(json.dumps({"tasks": rows, "omitted": list(omitted)}, indent=1))
         return
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(stderr=True) if sys.stderr.isatty() else Console(stderr=True, width=120)
+    from xbench.cli._console import console
+
+    out = console(120, err=True)
     table = Table("table", "network", "mode", "batch", "threads", "cells", "about")
     for row in rows:
         words = [str(row[name]) for name in ("part", "network", "mode", "batch", "threads")]
         table.add_row(*words, str(row["records"]), _minutes(row["seconds"]) if row["seconds"] else "recorded")
-    console.print(table)
-    console.print(f"in all about {_minutes(sum(row['seconds'] for row in rows))}; left out:", highlight=False)
+    out.print(table)
+    out.print(f"in all about {_minutes(sum(row['seconds'] for row in rows))}; left out:", highlight=False)
     for line in omitted:
-        console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
+        out.print(f"  {line}", highlight=False, soft_wrap=True)
 
 
 def _minutes(seconds: float) -> str:
@@ -233,10 +235,9 @@ def _stored(tasks: Sequence[Any], folder: Path) -> list[dict[str, Any]]:
 
 def _report(name: str, shown: Sequence[str], setting: Any, folder: Path, as_json: bool, command: str) -> None:
     """The tables that were asked for on stdout; all that are recorded of the study in `study.md`, with pictures."""
-    from rich.console import Console
-
     from xbench import studies
     from xbench.bench import study as running
+    from xbench.cli._console import console
     from xbench.reports import study_page
     from xbench.reports.study import grids_of
 
@@ -249,15 +250,15 @@ def _report(name: str, shown: Sequence[str], setting: Any, folder: Path, as_json
     omitted = studies.omitted(whole, setting.scale, setting.cpus, setting.runtimes)
     if as_json:
         told = {"study": name, "scale": setting.scale, "omitted": omitted, "tables": [grid.plain() for grid in asked]}
-        typer.echo(json.dumps(told, indent=1))
+        say(json.dumps(told, indent=1))
     else:
-        console = Console() if sys.stdout.isatty() else Console(width=160)
+        out = console(160)
         for grid in asked:
-            study_page.show(grid, console)
+            study_page.show(grid, out)
     flat = [record for own in records.values() for record in own]
     try:
         saved = study_page.save(whole, command, grids, omitted, flat, folder)
     except OSError as error:
-        typer.echo(f"saved in {folder}; cannot write the page: {error.strerror}", err=True)
+        say(f"saved in {folder}; cannot write the page: {error.strerror}", err=True)
         return
-    typer.echo(f"saved in {folder}: {', '.join(saved)}", err=True)
+    say(f"saved in {folder}: {', '.join(saved)}", err=True)

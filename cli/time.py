@@ -9,6 +9,7 @@ from xbench.bench import TUNE_BUDGET
 from xbench.bench.results import FOLDER, open_store
 from xbench.cli import _choose as choose
 from xbench.cli._format import FORMATS, GITHUB, FormatWord, choose_format, give, summarise
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 
 Modes = Annotated[
@@ -122,16 +123,14 @@ def _time(
         finally:
             exporter.close()
     if kept:
-        typer.echo(f"{kept} cells were measured before; --rerun measures them again", err=True)
+        say(f"{kept} cells were measured before; --rerun measures them again", err=True)
     return rows(records), broken
 
 
 def _report(rows: list[dict[str, Any]], out: Path, form: str) -> None:
-    import sys
-
-    from rich.console import Console
 
     from xbench.bench.results import FILE
+    from xbench.cli._console import console
     from xbench.reports import formats, github
     from xbench.reports.table import show_table
 
@@ -141,5 +140,5 @@ def _report(rows: list[dict[str, Any]], out: Path, form: str) -> None:
     elif form == GITHUB:
         summarise(*github.times(rows, command="xbench time"))
     else:
-        show_table(rows, Console() if sys.stdout.isatty() else Console(width=160))
-    typer.echo(f"saved in {out / FILE}", err=True)
+        show_table(rows, console(160))
+    say(f"saved in {out / FILE}", err=True)

@@ -1,7 +1,6 @@
 """`xbench train`: the same training on every trainer, to convergence, its first steps proved equal."""
 
 import json
-import sys
 from pathlib import Path
 from statistics import fmean, median
 from typing import Annotated, Any
@@ -10,6 +9,7 @@ import typer
 
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
+from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 
 Model = Annotated[
@@ -107,14 +107,14 @@ def _train(
             artifact = exporter.artifact(model)
             plan = planned(cell["data"], artifact, folder / "samples.npz", batch=batch, **order)
             if artifact.has_dropout and not plan.dropout:
-                typer.echo(f"xbench: {model} is trained without its dropout; --dropout trains with it", err=True)
+                say(f"xbench: {model} is trained without its dropout; --dropout trains with it", err=True)
             for case in (Case(model, target, "step", batch, **cell) for target in targets):
                 if not strict and not expected(case, artifact):
                     bar.skip()
                     left_out.append(case.runtime)
                     continue
-                say = lambda words, runtime=case.runtime: bar.say(f"{runtime}: {words}")  # noqa: E731
-                record = run(case, artifact, plan, exporter, timeout, folder, say)
+                tell = lambda words, runtime=case.runtime: bar.say(f"{runtime}: {words}")  # noqa: E731
+                record = run(case, artifact, plan, exporter, timeout, folder, tell)
                 store.append(record)
                 records.append(record)
                 bar.finish(_line(record))
@@ -123,7 +123,7 @@ def _train(
     if not records:
         raise XBenchError(f"no installed runtime trains it: {impossible(case, artifact)}")
     if left_out:
-        typer.echo(f"xbench: left out: {', '.join(left_out)}; --runtime trains it, or says why not", err=True)
+        say(f"xbench: left out: {', '.join(left_out)}; --runtime trains it, or says why not", err=True)
     return records
 
 
@@ -144,7 +144,7 @@ def _report(records: list[dict[str, Any]], out: Path, data: str, as_json: bool) 
     from xbench.reports.curves import draw
 
     if as_json:
-        typer.echo(json.dumps([json.loads(encode(record)) for record in records], indent=1))
+        say(json.dumps([json.loads(encode(record)) for record in records], indent=1))
     else:
         _print(records)
     if not any(record["training"]["losses"] for record in records):
@@ -152,32 +152,34 @@ def _report(records: list[dict[str, Any]], out: Path, data: str, as_json: bool) 
     picture = out / f"{parse(records[0]['case']['model']).stem}-{data}.png"
     try:
         draw(records, picture)
-        typer.echo(f"saved in {out / FILE} and {picture}", err=True)
+        say(f"saved in {out / FILE} and {picture}", err=True)
     except ImportError:
-        typer.echo(f"saved in {out / FILE}; for the curves: pip install 'xbench[plot]'", err=True)
+        say(f"saved in {out / FILE}; for the curves: pip install 'xbench[plot]'", err=True)
     except OSError as error:
-        typer.echo(f"saved in {out / FILE}; cannot write {picture}: {error.strerror}", err=True)
+        say(f"saved in {out / FILE}; cannot write {picture}: {error.strerror}", err=True)
 
 
 def _print(records: list[dict[str, Any]]) -> None:
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    from xbench.reports.formats import label, printable
+    from xbench.cli._console import console
+    from xbench.converters.printable import visible
+    from xbench.reports.formats import label
 
     names = ("error / noise", "steps proved", "train loss", "test accuracy", "s / epoch", "memory", "power")
     table = Table("runtime", "autodiff", "status", *names)
     for record in records:
         found, ratio = record["training"], (record["parity"] or {}).get("ratio")
         colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(record["status"], "bold red")
-        status = f"[{colour}]{record['status']}[/]"
+        status = Text(record["status"], colour)
         cells = [label(record["case"] | {"note": record["note"]}), record["autodiff"] or "", status]
         table.add_row(*cells, "" if ratio is None else f"{ratio:.1f}", _proved(record), *_columns(found))
-    console = Console() if sys.stdout.isatty() else Console(width=160)
-    console.print(table)
+    out = console(160)
+    out.print(table)
     for record in records:
         if record["message"]:
-            console.print(f"{record['case']['runtime']}: {printable(record['message'])}", soft_wrap=True, markup=False)
+            out.print(f"{record['case']['runtime']}: {visible(record['message'])}", soft_wrap=True)
 
 
 def _proved(record: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from xbench.converters import DETACHED, PADDING, STATIC_INPUTS
+from xbench.converters.printable import python
 
 # Operators that return a tuple of this length whoever reads it; all others as many as the node has outputs.
 OUTPUTS = {"BatchNormalization": 3, "DynamicQuantizeLinear": 3, "GRU": 2, "LSTM": 3, "RNN": 2, "TopK": 2, "Unique": 4}
@@ -70,7 +71,7 @@ class Printer:
         arguments = "".join(f"{self.name(value)}, " for value in _given(graph))
         lines = self.block(graph)
         outputs = "".join(f"{self.value(value)}, " for value in graph.outputs)
-        updates = ", ".join(f"{name!r}: {new}" for name, new in self.updates.items())
+        updates = ", ".join(f"{python(name)}: {new}" for name, new in self.updates.items())
         head = f"def apply(params, state, {arguments}*, training=False, rng=None):"
         return "\n".join([head, *lines, f"    return ({outputs.rstrip()}), {{{updates}}}", ""])
 
@@ -126,7 +127,7 @@ class Printer:
         if value is None:
             return "None"
         if self.is_trained(value):
-            return f"params[{value.name!r}]"
+            return f"params[{python(value.name)}]"
         array = constant(value)
         if array is None:
             return self.name(value)
@@ -137,7 +138,7 @@ class Printer:
         if array.ndim == 1 and array.dtype == np.int64 and array.size <= 64:
             return f"Constant(value_ints={_literal(array)})"
         self.state[self.key(value)] = array
-        return f"state[{self.key(value)!r}]"
+        return f"state[{python(self.key(value))}]"
 
     def inputs(self, node: ir.Node) -> list[str]:
         """How a node's inputs are written: plain numbers where an array of their type stands beside them."""
@@ -154,7 +155,7 @@ class Printer:
         """A node as a call; `functions` names the functions of its subgraphs by attribute."""
         inputs = self.inputs(node)
         attributes = [f"{name}={functions.get(name) or _attribute(value)}" for name, value in _stated(node)]
-        attributes += [f"dtype={str(t.dtype)!r}" for t in _tensors(node) if str(t.dtype) not in NUMBERS]
+        attributes += [f"dtype={python(str(t.dtype))}" for t in _tensors(node) if str(t.dtype) not in NUMBERS]
         attributes += [f"padding_idx={row}"] if (row := padding(node)) is not None else []
         attributes += ["detached=1"] if detached(node) else []
         outputs = [self.name(value) if _is_read(value) else "_" for value in node.outputs]
@@ -257,7 +258,7 @@ def _attribute(attribute: ir.Attr) -> str:
 
 def _python(value: Any) -> str:
     if isinstance(value, bytes):
-        return repr(value.decode())
+        return python(value.decode())
     if isinstance(value, float | np.floating):
         return _number(np.float32(value))  # an attribute is a float32: 1e-5 must not read 9.999999747e-06
     if isinstance(value, list | tuple) and {*map(type, value)} in ({int}, {str}):  # of a tree there may be millions
@@ -266,18 +267,18 @@ def _python(value: Any) -> str:
         return (
             "(" + "".join(f"{_python(item)}, " for item in value).removesuffix(" " if len(value) == 1 else ", ") + ")"
         )
-    return repr(int(value) if isinstance(value, np.integer | bool) else value)
+    return python(int(value) if isinstance(value, np.integer | bool) else value)
 
 
 def _number(value: np.floating) -> str:
-    return repr(float(str(value))) if math.isfinite(value) else f"float('{value}')"
+    return python(float(str(value))) if math.isfinite(value) else f"float('{value}')"
 
 
 def _literal(array: np.ndarray) -> str:
     """A constant as Python text; floats by their shortest decimal that gives the same number back."""
     if array.ndim == 0:
         item = array[()]
-        return _number(item) if isinstance(item, np.floating) else repr(item.item())
+        return _number(item) if isinstance(item, np.floating) else python(item.item())
     return (
         "("
         + "".join(f"{_literal(item)}, " for item in np.asarray(array)).removesuffix(" " if len(array) == 1 else ", ")

@@ -17,6 +17,7 @@ from xbench.converters import Program
 from xbench.converters._copier import HERE, Copier, Symbol, read
 from xbench.converters.kernels import inverse, kernel_orders
 from xbench.converters.loss import written
+from xbench.converters.printable import docstring, python
 
 KNOWN = {"Constant", "ConstantOfShape", "Range", "Shape", "Size"}  # operators whose results are known while tracing
 IMPORT = {  # what the loading needs, whatever the operators do
@@ -105,14 +106,15 @@ def source(program: Program, framework: str, name: str, loss: Mapping[str, Any] 
     if orders:
         text = text.replace("def apply(", "def network(", 1) + TURNED.format(
             framework=framework,
-            orders="".join(f"    {name!r}: {order},\n" for name, order in inverse(orders).items()),
+            orders="".join(f"    {python(name)}: {python(order)},\n" for name, order in inverse(orders).items()),
             transpose=TRANSPOSE[framework],
         )
     return TEMPLATE.format(
-        name=name,
+        name=docstring(name),
+        weights=python(f"{name}.safetensors"),
         framework=framework,
         imports="\n".join(sorted(copier.imports | {"import numpy as np", IMPORT[framework]})),
-        parameters=tuple(program.params),
+        parameters=python(tuple(program.params)),
         operators=operators,
         program=text + (LOSS.format(written(loss)) if loss else ""),
         load=LOAD[framework],
@@ -161,7 +163,7 @@ PARAMETERS = {parameters}
 # ***** weights *****
 
 
-def load(path=Path(__file__).with_name("{name}.safetensors")):
+def load(path=Path(__file__).with_name({weights})):
     """Parameters and state by name."""
     arrays = load_file(path)
 {turn}    arrays = {{name: {load} for name, a in arrays.items()}}

@@ -8,6 +8,7 @@ stays within `LIMITS["fp32"]`; TF32 and float16 keep 10 bits of a float32's 23, 
 """
 
 import math
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -279,15 +280,19 @@ def classify(ratio: float) -> str:
 
 
 def join(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes an `.npz` beside its place and moves it there: a reader sees all of it or nothing."""
-    with temporary.file(path) as new, new.open("wb") as file:
-        np.savez(file, allow_pickle=False, **dict(arrays))
+    """Writes an `.npz` beside its place and moves it there: a reader sees all of it or nothing. NumPy's own function
+    takes names as keywords, and two of them (`file`) for its own."""
+    with temporary.file(path) as new, zipfile.ZipFile(new, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
 
 
 def read(path: Path, names: str | tuple[str, ...] = "") -> dict[str, np.ndarray]:
     """The arrays of a file whose names begin so."""
     with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files if name.startswith(names)}
+        # by the name in the archive: `file["x.npy"]` is the array `x` where there is one
+        return {name: file[f"{name}.npy"] for name in file.files if name.startswith(names)}
 
 
 class Changed(Exception):

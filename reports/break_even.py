@@ -7,8 +7,9 @@ as they are where nothing lies on disk, and a median step for each of the calls 
 import math
 from collections.abc import Mapping, Sequence
 
+from xbench.converters.printable import visible
 from xbench.reports import Row, is_ranked
-from xbench.reports.formats import label, number, printable
+from xbench.reports.formats import label, number
 
 NEVER = math.inf
 
@@ -67,9 +68,9 @@ def sentence(rows: Sequence[Row]) -> str:
     if not first:
         return "the start was not measured"
     if not rest:
-        return f"{printable(label(first))} from the first call on"
-    later = [f"{printable(label(row))} from call {calls:,}" for row, calls in rest]
-    return "; ".join([f"{printable(label(first))} first", *later])
+        return f"{visible(label(first))} from the first call on"
+    later = [f"{visible(label(row))} from call {calls:,}" for row, calls in rest]
+    return "; ".join([f"{visible(label(first))} first", *later])
 
 
 def ahead_from(row: Row, rows: Sequence[Row]) -> str:

@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import io
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from xbench.bench.comparison import Change
-from xbench.reports.formats import number, printable, seconds
+from xbench.converters import printable
+from xbench.converters.printable import visible
+from xbench.reports.formats import number, seconds
 
 HEADER = ("cell", "old", "new", "new / old", "95 % interval", "runs", "verdict")
 COLOURS = {"lost": "bold red", "slower": "red", "faster": "green", "fixed": "green", "same": "dim"}
@@ -20,7 +21,7 @@ COLOURS = {"lost": "bold red", "slower": "red", "faster": "green", "fixed": "gre
 
 def to_json(changes: Sequence[Change]) -> str:
     """Return the changes as a JSON list of objects (docs/results.md, "Comparisons")."""
-    return json.dumps([_plain(change) for change in changes], indent=2, allow_nan=False) + "\n"
+    return printable.json([_plain(change) for change in changes], 2) + "\n"
 
 
 def to_csv(changes: Sequence[Change]) -> str:
@@ -28,7 +29,8 @@ def to_csv(changes: Sequence[Change]) -> str:
     text, rows = io.StringIO(), [_plain(change) for change in changes]
     writer = csv.DictWriter(text, list(rows[0]) if rows else ["verdict"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(row | {"versions": json.dumps(row["versions"])} for row in rows)
+    for row in (row | {"versions": printable.json(row["versions"], None)} for row in rows):
+        writer.writerow({name: printable.csv(value) for name, value in row.items()})
     return text.getvalue()
 
 
@@ -36,8 +38,7 @@ def to_markdown(changes: Sequence[Change]) -> str:
     """Return one Markdown table."""
     body = [cells(change, has_machines(changes)) for change in changes]
     align = ["---", *["--:"] * (len(HEADER) - 2), "---"]
-    lines = [[cell.replace("|", "\\|") for cell in line] for line in [HEADER, align, *body]]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    return "".join(f"{line}\n" for line in printable.markdown_table(HEADER, align, body))
 
 
 def show(changes: Sequence[Change], console: Console) -> None:
@@ -54,10 +55,10 @@ def show(changes: Sequence[Change], console: Console) -> None:
     for change in changes:
         if change.verdict in ("lost", "failing") and change.new:
             words = f"  {name(change)}: {change.new['status']} {change.new['message'] or ''}"
-            console.print(Text(printable(words)), soft_wrap=True)
+            console.print(Text(visible(words)), soft_wrap=True)
     versions = {package: pair for change in changes for package, pair in change.versions.items()}
     for package, (old, new) in sorted(versions.items()):
-        console.print(Text(printable(f"  {package}: {old} -> {new}")), soft_wrap=True)
+        console.print(Text(visible(f"  {package}: {old} -> {new}")), soft_wrap=True)
 
 
 def name(change: Change, several: bool = False) -> str:
@@ -65,7 +66,7 @@ def name(change: Change, several: bool = False) -> str:
     case = change.case
     words = [f"{case.model} {case.mode} batch {case.batch}", case.runtime]
     words += [f"{case.device}, {case.threads} thread{'s' * (case.threads > 1)}", *([change.machine] if several else [])]
-    return printable(", ".join(words))
+    return visible(", ".join(words))
 
 
 def has_machines(changes: Sequence[Change]) -> bool:

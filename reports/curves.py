@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xbench.bench.schema import Record
+from xbench.converters.printable import picture
 
 # Okabe and Ito's colours, told apart by the colour-blind; the curves lie on one another, so that each is thinner than
 # the one below and has dashes of its own.
@@ -35,7 +36,7 @@ def draw(records: Sequence[Record], path: Path) -> None:
     left, right, *others = figure.subplots(1, 3 + counted, width_ratios=(3, 2, *((2, 2) if counted else (2,))))
     styles = zip(itertools.cycle(COLOURS), itertools.cycle(DASHES), itertools.cycle(WIDTHS))
     for record, (colour, dash, width) in zip(trained, styles):
-        style = {"color": colour, "linestyle": dash, "linewidth": width, "label": _label(record)}
+        style = {"color": colour, "linestyle": dash, "linewidth": width, "label": picture(_label(record))}
         left.plot(*thinned(record["training"]["losses"]), **style)
         accuracies = record["training"]["test_accuracy"]
         right.plot(range(1, len(accuracies) + 1), [100 * each for each in accuracies], **style)
@@ -46,7 +47,7 @@ def draw(records: Sequence[Record], path: Path) -> None:
         steps = range(1, len(oracle) + 1)
         left.plot(steps, oracle, "k.", markersize=4, label=f"float64, the first {len(oracle)} steps")
     case = (trained or records)[0]["case"]
-    figure.suptitle(f"{case['model']} on {case['data'].partition(':')[0]}, batch {case['batch']}")
+    figure.suptitle(picture(f"{case['model']} on {case['data'].partition(':')[0]}, batch {case['batch']}"))
     losses = np.array([loss for record in trained for loss in record["training"]["losses"]], float)
     shown = (np.isfinite(losses) & (losses > 0)).any()  # a log axis of nothing is an error
     left.set(xlabel="step", ylabel="loss", xscale="log", yscale="log" if shown else "linear")

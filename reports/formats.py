@@ -5,11 +5,12 @@ Which columns a table has is a `View`: `TIMES`, or one of `cost`.
 
 import csv
 import io
-import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from xbench.bench import Case
+from xbench.converters import printable
+from xbench.converters.printable import visible
 from xbench.reports import COLUMNS, Row, grouped, is_ranked
 
 HEADER = ("runtime", "status", "median", "95 % interval", "ratio", "compile", "load", "first call", "samples/s")
@@ -29,17 +30,17 @@ class View(NamedTuple):
 
 def to_json(found: Sequence[Row]) -> str:
     """Return the rows as a JSON list of objects."""
-    return json.dumps(list(found), indent=2, allow_nan=False) + "\n"
+    return printable.json(list(found), 2) + "\n"
 
 
 def to_csv(found: Sequence[Row]) -> str:
-    """Return the rows as CSV with a header; null is the empty field, truth is `true` or `false`."""
+    """Return the rows as CSV with a header; null is the empty field, truth is `true` or `false`; text that a
+    spreadsheet would compute has an apostrophe before it."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in found:
-        values = [row[name] for name in COLUMNS]
-        writer.writerow([str(value).lower() if isinstance(value, bool) else value for value in values])
+        writer.writerow(printable.csv(row[name]) for name in COLUMNS)
     return text.getvalue()
 
 
@@ -48,13 +49,13 @@ def to_markdown(found: Sequence[Row], view: View | None = None) -> str:
     view = view or TIMES
     several = has_machines(found)
     parts = [_markdown_table(rows, view, several) for rows in grouped(found)]
-    return "\n".join([*parts, *(note + "\n" for note in view.notes(found))])
+    return "\n".join([*parts, *(printable.markdown(note) + "\n" for note in view.notes(found))])
 
 
 def title(row: Row, several: bool = False) -> str:
     """Return the heading of the row's group: what every cell of it has in common, plain defaults left out; the machine
     where there are `several`."""
-    return printable(f"{row['model']} {row['mode']}, batch {row['batch']}, {conditions(row, several)}")
+    return visible(f"{row['model']} {row['mode']}, batch {row['batch']}, {conditions(row, several)}")
 
 
 def conditions(row: Row, several: bool = False) -> str:
@@ -65,7 +66,7 @@ def conditions(row: Row, several: bool = False) -> str:
     parts += [f"tune {row['tune']}"] if row["tune"] != plain.tune else []
     parts += [f"{row['tune_budget']:g} s"] if row["tune_budget"] else []
     parts += [row["machine"]] if several else []
-    return printable(", ".join(str(part) for part in parts))
+    return visible(", ".join(str(part) for part in parts))
 
 
 def cells(row: Row) -> list[str]:
@@ -87,7 +88,7 @@ def first_call(row: Row) -> str:
 def beside_name(row: Row, shown: list[str]) -> list[str]:
     """Return the row's name and status, and what is shown beside them where it is ranked."""
     status = " ".join(word for word in (row["status"], row["class"], row["autodiff"]) if word)
-    return [printable(label(row)), printable(status), *(shown if is_ranked(row) else [""] * len(shown))]
+    return [visible(label(row)), visible(status), *(shown if is_ranked(row) else [""] * len(shown))]
 
 
 def label(row: Row) -> str:
@@ -97,7 +98,7 @@ def label(row: Row) -> str:
 
 def remark(row: Row) -> str:
     """Return the message of the row as one printable line, or nothing."""
-    return printable(row["message"] or "")
+    return visible(row["message"] or "")
 
 
 def interval(row: Row) -> str:
@@ -144,11 +145,6 @@ def number(value: float | None) -> str:
     return f"{value:.{digits}f}"
 
 
-def printable(text: Any) -> str:
-    """Return the text as one line without control characters: a worker's last words may hold any."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)).split())
-
-
 TIMES = View(
     HEADER,
     cells,
@@ -164,7 +160,6 @@ def _markdown_table(found: list[Row], view: View, several: bool) -> str:
     header = [*view.header, "message"] if any(remarks) else [*view.header]
     body = [[*view.cells(row), text][: len(header)] for row, text in zip(found, remarks, strict=True)]
     align = ["---", "---", *["--:"] * (len(view.header) - 2), "---"][: len(header)]
-    escaped = [[cell.replace("|", "\\|") for cell in line] for line in body]
-    lines = ["| " + " | ".join(line) + " |" for line in [header, align, *escaped]]
-    about = [view.about(found), ""] if view.about(found) else []
-    return "\n".join([f"### {title(found[0], several)}", "", *about, *lines, ""])
+    about = [printable.markdown(view.about(found)), ""] if view.about(found) else []
+    heading = f"### {printable.markdown(title(found[0], several))}"
+    return "\n".join([heading, "", *about, *printable.markdown_table(header, align, body), ""])

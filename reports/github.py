@@ -6,24 +6,13 @@ documentation, "Workflow commands for GitHub Actions" (escaping of commands, 1 M
 step) and "Organizing information with collapsed sections".
 """
 
-import html
-import re
 from collections.abc import Sequence
-from typing import Any
 
 from xbench.bench.comparison import Change
 from xbench.bench.suite import FAILED
+from xbench.converters.printable import annotation, html, markdown, markdown_table
 from xbench.reports import Row, changes, grouped
-from xbench.reports.formats import (
-    TIMES,
-    View,
-    has_machines,
-    label,
-    number,
-    printable,
-    remark,
-    title,
-)
+from xbench.reports.formats import TIMES, View, has_machines, label, number, remark, title
 
 SIGNS = {"PASS": "✅", "UNSUPPORTED": "➖", "UNVERIFIED": "⚠️"}
 FAILURE = "❌"
@@ -32,11 +21,6 @@ OPEN = 3  # tables of a page that are not folded
 LIMIT = 1000 * 1024  # bytes of a page; GitHub shows no summary of more than 1024 KiB
 ANNOTATIONS = 10  # of a step that GitHub shows
 Lines = list[list[str]]
-
-
-def annotation(heading: str, message: str) -> str:
-    """Return the command that makes GitHub show an error beside the job."""
-    return f"::error title={_property(heading)}::{_data(message)}"
 
 
 def annotations(failures: Sequence[tuple[str, str]]) -> list[str]:
@@ -151,45 +135,30 @@ def sign(status: str) -> str:
     return SIGNS.get(status, FAILURE)
 
 
-def escaped(text: Any) -> str:
-    """Return the text as one line in which GitHub's Markdown shows every letter as it is."""
-    plain = html.escape(printable(text), quote=False)
-    return re.sub(r"([\\`*_\[\]()|~#!@])", r"\\\1", plain).replace("\\@", "&#64;")
-
-
 def _table(header: Sequence[str], body: Lines, words: int, last: int | None = None) -> str:
     """The table; the first columns are words, and all from `last` on."""
     ends = len(header) if last is None else last
     numbers = [words <= place < ends and header[place] != "message" for place in range(len(header))]
-    lines = [list(header), ["--:" if each else "---" for each in numbers]]
-    lines += [[escaped(cell) for cell in line] for line in body]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    align = ["--:" if each else "---" for each in numbers]
+    return "".join(f"{line}\n" for line in markdown_table(header, align, body))
 
 
 def _folded(heading: str, table: str, unfolded: bool) -> str:
     if unfolded:
-        return f"#### {escaped(heading)}\n\n{table}"
-    return f"<details><summary>{html.escape(printable(heading))}</summary>\n\n{table}\n</details>\n"
+        return f"#### {markdown(heading)}\n\n{table}"
+    return f"<details><summary>{html(heading)}</summary>\n\n{table}\n</details>\n"
 
 
 def _page(verdict: str, parts: Sequence[str]) -> str:
     """The page, cut between its parts where it would be larger than GitHub shows."""
-    page, left = f"### {escaped(verdict)}\n", 0
+    page, left = f"### {markdown(verdict)}\n", 0
     for part in parts:
         if left or len((page + part).encode()) > LIMIT:
             left += 1
         else:
-            page += f"\n{part}" if part.endswith("\n") else f"\n{escaped(part)}\n"
+            page += f"\n{part}" if part.endswith("\n") else f"\n{markdown(part)}\n"
     return page + (f"\n{left} tables are left out: a summary may have 1 MiB.\n" if left else "")
 
 
 def _cells(count: int) -> str:
     return f"{count} cell{'s' * (count != 1)}"
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

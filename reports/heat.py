@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xbench.bench.schema import Record
+from xbench.converters.printable import visible
 from xbench.reports import Row
-from xbench.reports.formats import label, number, printable
+from xbench.reports.formats import label, number
 
 # The worse, the later: what stands for a place of several cells, which differ in batch, threads and the like.
 ORDER = ("UNSUPPORTED", "PASS", "UNVERIFIED", "TIMEOUT", "OOM", "CRASH", "FAIL")
@@ -32,7 +33,7 @@ class Place(NamedTuple):
             return number(ratio) if ratio is not None else "pass"
         if self.status == "FAIL":
             return f"FAIL {number(ratio)}" if ratio is not None else "FAIL"
-        return WORDS.get(self.status, printable(self.status).lower())
+        return WORDS.get(self.status, visible(self.status).lower())
 
     @property
     def shade(self) -> str:
@@ -56,7 +57,7 @@ def proof(record: Record) -> dict[str, Any]:
     """Return what a record says of its proof, as far as it is what docs/results.md promises; the rest is left out."""
     found = record.get("parity") or {}
     told: dict[str, Any] = {
-        name: printable(found[name]) for name in ("worst_tensor", "first_wrong") if isinstance(found.get(name), str)
+        name: visible(found[name]) for name in ("worst_tensor", "first_wrong") if isinstance(found.get(name), str)
     }
     told |= {name: found[name] for name in ("ratio", "rel_l2", "tensors", "steps") if is_number(found.get(name))}
     seeds = found.get("seeds")
@@ -69,11 +70,11 @@ def is_number(value: Any) -> bool:
 
 def matrix(cells: Sequence[tuple[Row, Record]]) -> Matrix:
     """Return the parity matrix of rows and the records that they were made of."""
-    columns = tuple(dict.fromkeys(printable(label(row)) for row, _ in cells))
+    columns = tuple(dict.fromkeys(visible(label(row)) for row, _ in cells))
     places: dict[tuple[str, ...], dict[str, list[tuple[int, Row, Record]]]] = {}
     for number_, (row, record) in enumerate(cells):
         key = tuple(str(row.get(name) or "") for name in KEY)
-        places.setdefault(key, {}).setdefault(printable(label(row)), []).append((number_, row, record))
+        places.setdefault(key, {}).setdefault(visible(label(row)), []).append((number_, row, record))
     lines = tuple(tuple(_worst(line.get(name, ())) for name in columns) for line in places.values())
     return Matrix(columns, tuple(places), lines)
 

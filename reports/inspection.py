@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from xbench.converters.printable import visible
 from xbench.reports.formats import number as digits
-from xbench.reports.formats import printable
 
 Facts = dict[str, Any]
 LAYERS = 20  # shown, unless another number is asked for
@@ -20,7 +20,7 @@ BYTES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 def show(facts: Facts, console: Console, count: int | None = LAYERS) -> None:
     """Print everything; `count` is how many layers are shown, the heaviest, all of them where it is None."""
     for word, text in about(facts):
-        console.print(Text(f"{word:<11}", style="dim") + Text(printable(text)), soft_wrap=True)
+        console.print(Text(f"{word:<11}", style="dim") + Text(visible(text)), soft_wrap=True)
     console.print()
     kinds = len(facts["operators"])
     words = f"{facts['nodes']:,} node{'s' * (facts['nodes'] != 1)} of {kinds} operator{'s' * (kinds != 1)}"
@@ -30,7 +30,7 @@ def show(facts: Facts, console: Console, count: int | None = LAYERS) -> None:
     console.print(_runtimes(facts["runtimes"]))
     for row in facts["runtimes"]:
         if row["message"] and row["message"] != "not installed":
-            console.print(Text(printable(f"  {row['runtime']}: {row['message']}")), soft_wrap=True)
+            console.print(Text(visible(f"  {row['runtime']}: {row['message']}")), soft_wrap=True)
     rows, left = heaviest(facts["layers"], count)
     if rows:
         console.print()
@@ -41,7 +41,7 @@ def show(facts: Facts, console: Console, count: int | None = LAYERS) -> None:
     if facts["remarks"]:
         console.print()
     for remark in facts["remarks"]:
-        console.print(Text("- " + printable(remark)), soft_wrap=True)
+        console.print(Text("- " + visible(remark)), soft_wrap=True)
 
 
 def about(facts: Facts) -> list[tuple[str, str]]:
@@ -128,7 +128,7 @@ def _operators(facts: Facts) -> Table:
         table.add_column(overflow="fold")
     for line in range(deep):
         table.add_row(
-            *(Text(printable(words[at])) if at < len(words) else "" for at in range(line, deep * COLUMNS, deep))
+            *(Text(visible(words[at])) if at < len(words) else "" for at in range(line, deep * COLUMNS, deep))
         )
     return table
 
@@ -142,7 +142,7 @@ def _runtimes(rows: Sequence[Facts]) -> Table:
         stops = ", ".join(f"{name} ({n})" for name, n in row["lacks"].items())
         stops = stops or ("" if row["takes"] is not False else "see below")
         cells = [row["runtime"], row["version"] or "not installed", word, row["how"], ", ".join(row["modes"]), stops]
-        texts = [Text(printable(cell)) for cell in cells]
+        texts = [Text(visible(cell)) for cell in cells]
         texts[2].stylize(style)
         table.add_row(*texts)
     return table
@@ -155,5 +155,5 @@ def _layers(rows: Sequence[Facts]) -> Table:
     for row in rows:
         macs = "?" if row["macs"] is None else amount(row["macs"] or None)
         sizes = [f"{row['parameters']:,}" if row["parameters"] else "", macs, size(row["bytes"]) or "?"]
-        table.add_row(*(Text(printable(cell)) for cell in [row["name"], row["operator"], shape(row["shape"]), *sizes]))
+        table.add_row(*(Text(visible(cell)) for cell in [row["name"], row["operator"], shape(row["shape"]), *sizes]))
     return table

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from xbench.bench.schema import Record
-from xbench.reports.formats import label, number, printable, seconds
+from xbench.converters.printable import markdown, markdown_table, visible
+from xbench.reports.formats import label, number, seconds
 from xbench.reports.table import COLOURS, OTHER
 
 Row = dict[str, Any]
@@ -45,7 +46,7 @@ def show(found: Sequence[Row], console: Console) -> None:
         console.print(table)
         for row in group:
             if row["message"]:
-                console.print(Text(f"  {printable(label(row))}: {printable(row['message'])}"), soft_wrap=True)
+                console.print(Text(f"  {visible(label(row))}: {visible(row['message'])}"), soft_wrap=True)
         if _bounds_differ(group):
             console.print(Text(f"  {BOUNDS}", style="dim"), soft_wrap=True)
         console.print()
@@ -56,11 +57,11 @@ def to_markdown(found: Sequence[Row]) -> str:
     parts = []
     for group in grouped(found):
         names = header(group)
-        lines = [names, ["---", "---", *["--:"] * (len(names) - 2)], *(cells(row, group) for row in group)]
-        table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
-        says = [f"- {printable(label(row))}: {printable(row['message'])}" for row in group if row["message"]]
+        align = ["---", "---", *["--:"] * (len(names) - 2)]
+        table = markdown_table(names, align, [cells(row, group) for row in group])
+        says = [f"- {markdown(label(row))}: {markdown(row['message'])}" for row in group if row["message"]]
         says += [f"- {BOUNDS}"] if _bounds_differ(group) else []
-        parts.append("\n".join([f"### {title(group[0])}", "", *table, "", *says, *([""] if says else [])]))
+        parts.append("\n".join([f"### {markdown(title(group[0]))}", "", *table, "", *says, *([""] if says else [])]))
     return "\n".join(parts)
 
 
@@ -70,7 +71,7 @@ def title(row: Row) -> str:
     parts = [f"{row['model']} {row['scenario']}", f"batch {row['batch']}", row["device"], threads]
     parts += [f"{row['samples_per_query']} samples a query"] if row["scenario"] == "multi-stream" else []
     parts += [f"p{row['percentile']:g} within the bound"] if row["scenario"] == "server" else []
-    return printable(", ".join(parts))
+    return visible(", ".join(parts))
 
 
 def header(group: Sequence[Row]) -> list[str]:
@@ -86,7 +87,7 @@ def cells(row: Row, group: Sequence[Row]) -> list[str]:
     """The row's cells under `header`; one that has no numbers shows none."""
     texts = {f"p{percent}": seconds((row["latency_s"] or {}).get(percent)) for percent in _percents(group)}
     status = " ".join(word for word in (row["status"], row["class"]) if word)
-    texts |= {"runtime": printable(label(row)), "status": printable(status), "bound": seconds(row["bound_s"])}
+    texts |= {"runtime": visible(label(row)), "status": visible(status), "bound": seconds(row["bound_s"])}
     texts |= {name: number(row["queries_per_s"]) for name in ("highest rate/s", "queries/s")}
     texts |= {"samples/s": number(row["samples_per_s"]), "queries": str(row["queries"] or "")}
     texts["samples"] = str(row["samples_per_query"] if row["queries"] else "")

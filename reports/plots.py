@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from xbench.converters.printable import picture
 from xbench.reports.curves import COLOURS
 from xbench.reports.grid import Grid
 
@@ -28,7 +29,7 @@ def draw(grid: Grid, stem: Path) -> list[Path]:
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    axes.set_title(grid.title, fontsize="medium")
+    axes.set_title(picture(grid.title), fontsize="medium")
     make(grid, axes)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
@@ -51,7 +52,7 @@ def _by_number(grid: Grid, axes: Any, each: Callable[[int, float], float]) -> No
             [max(m - low, 0) for m, (low, _) in zip(medians, bounds, strict=True)],
             [max(high - m, 0) for m, (_, high) in zip(medians, bounds, strict=True)],
         ]
-        axes.errorbar(places, medians, spread, color=colour, marker=mark, capsize=3, label=name)
+        axes.errorbar(places, medians, spread, color=colour, marker=mark, capsize=3, label=picture(name))
     numbers = sorted({int(row) for row in grid.rows if any(row in column for column in grid.ours.values())})
     axes.set_xscale("log", base=2)
     axes.set_xticks(numbers, [str(each) for each in numbers])
@@ -74,10 +75,10 @@ def _phases(grid: Grid, axes: Any) -> None:
     floor = [0.0] * len(names)
     for phase, colour in zip(("t_io", "t_h2d", "t_f", "t_b", "t_u"), COLOURS):
         heights = [1e3 * max(grid.ours[name][phase]["value"], 0.0) for name in names]
-        axes.bar(names, heights, bottom=floor, color=colour, label=phase)
+        axes.bar([*map(picture, names)], heights, bottom=floor, color=colour, label=phase)
         floor = [low + height for low, height in zip(floor, heights, strict=True)]
     whole = [1e3 * grid.ours[name]["t_iter"]["value"] for name in names]
-    axes.plot(names, whole, "k_", markersize=30, label="t_iter, measured")
+    axes.plot([*map(picture, names)], whole, "k_", markersize=30, label="t_iter, measured")
     axes.set(ylabel="ms")
 
 
@@ -88,7 +89,7 @@ def _training(grid: Grid, axes: Any) -> None:
         seconds = column["seconds an epoch"]["value"]
         if reached:
             times = [seconds * (epoch + 1) for epoch in range(len(reached))]
-            axes.plot(times, reached, color=colour, marker=mark, label=name)
+            axes.plot(times, reached, color=colour, marker=mark, label=picture(name))
     axes.set(xlabel="seconds of training", ylabel="test accuracy, %", xscale="log")
 
 
@@ -102,7 +103,7 @@ def _speed(grid: Grid, axes: Any) -> None:
             column = grid.ours.get(each, {})
             points = sorted((int(row), value["value"]) for row, value in column.items() if value["value"] is not None)
             if points:
-                axes.plot(*zip(*points, strict=True), style, color=colour, marker=mark, label=each)
+                axes.plot(*zip(*points, strict=True), style, color=colour, marker=mark, label=picture(each))
     axes.set_xticks(counts)
     axes.set(xlabel="workers", ylabel="speed-up")
 

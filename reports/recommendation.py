@@ -1,6 +1,5 @@
 """An answer of `bench/recommend/recommendation.py` in words, as a table, as Markdown and as JSON (docs/results.md)."""
 
-import json
 import math
 from typing import Any
 
@@ -12,7 +11,8 @@ from xbench.bench.recommend import chance
 from xbench.bench.recommend.limits import MB, MEMORY, Limit, Relaxation
 from xbench.bench.recommend.question import Question
 from xbench.bench.recommend.recommendation import Answer, Cell, Place
-from xbench.reports.formats import number, printable, seconds
+from xbench.converters.printable import json, markdown, markdown_table, visible
+from xbench.reports.formats import number, seconds
 from xbench.reports.table import COLOURS
 
 FASTER = {"offline": "samples/s", "server": "queries/s"}
@@ -39,7 +39,7 @@ def to_json(answer: Answer, deployed: str | None = None) -> str:
         "notes": answer.notes,
         "deployed": deployed,
     }
-    return json.dumps(found, indent=1, allow_nan=False) + "\n"
+    return json(found) + "\n"
 
 
 def _ranked(place: Place, question: Question) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def title(question: Question) -> str:
     parts += [f"{question.calls} calls"] if question.calls else []
     parts += [f"{question.stream} samples a query"] if question.stream else []
     parts += [f"{limit.name} up to {_amount(limit.name, limit.most)}" for limit in question.limits]
-    return printable(", ".join(parts))
+    return visible(", ".join(parts))
 
 
 def verdict(answer: Answer) -> list[str]:
@@ -164,33 +164,33 @@ def cells(place: Place, question: Question) -> list[str]:
     shown = ["" if v is None else _amount(n.name, v) for n, v in zip(question.limits, limits, strict=True)]
     ratio = f"{'~' if place.tied and place.ratio.low != place.ratio.high else ''}{number(place.ratio.value)}"
     status = f"{record['status']} {record['parity']['class']}"
-    return [printable(place.cell.label), status, *cost, ratio, _interval(place), _percent(place.chance), *shown]
+    return [visible(place.cell.label), status, *cost, ratio, _interval(place), _percent(place.chance), *shown]
 
 
 def below(answer: Answer) -> list[str]:
     """What stands below the table: the others and why, what has no record, what is to be known."""
-    said = [f"not chosen: {printable(cell.label)}: {printable(cell.why)}" for cell in answer.excluded]
+    said = [f"not chosen: {visible(cell.label)}: {visible(cell.why)}" for cell in answer.excluded]
     if answer.missing:
         names = (word if precision == "fp32" else f"{word} ({precision})" for word, precision in answer.missing)
         said.append(f"not measured: {', '.join(names)}; --measure measures them")
-    return said + [f"note: {printable(note)}" for note in answer.notes]
+    return said + [f"note: {visible(note)}" for note in answer.notes]
 
 
 def to_markdown(answer: Answer) -> str:
     """The answer as Markdown."""
     names = header(answer.question)
-    lines = [names, ["---", "---", *["--:"] * (len(names) - 2)], *(cells(p, answer.question) for p in answer.ranked)]
-    table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
-    parts = [f"### {title(answer.question)}", "", *map(printable, verdict(answer)), ""]
+    align = ["---", "---", *["--:"] * (len(names) - 2)]
+    table = markdown_table(names, align, [cells(place, answer.question) for place in answer.ranked])
+    parts = [f"### {markdown(title(answer.question))}", "", *map(markdown, verdict(answer)), ""]
     parts += [*table, ""] if answer.ranked else []
-    return "\n".join([*parts, *(f"- {line}" for line in below(answer)), ""])
+    return "\n".join([*parts, *(f"- {markdown(line)}" for line in below(answer)), ""])
 
 
 def show(answer: Answer, console: Console) -> None:
     """Prints the answer to a terminal; sentences are never wrapped, so that they can be searched and copied."""
     console.print(Text(title(answer.question), style="bold"), soft_wrap=True)
     for line in verdict(answer):
-        console.print(Text(printable(line)), soft_wrap=True)
+        console.print(Text(visible(line)), soft_wrap=True)
     if answer.ranked:
         names = header(answer.question)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")

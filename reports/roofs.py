@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from xbench.converters.printable import picture
 from xbench.reports import Row
 from xbench.reports.curves import COLOURS
 
@@ -37,9 +38,9 @@ def draw(found: Sequence[Row], path: Path) -> None:
     axes.set(xscale="log", yscale="log", xlabel="FLOP a byte, at most", ylabel="GFLOP/s")
     _roofs(axes, rows)
     for runtime, colour in colours.items():
-        axes.plot([], [], "s", color=colour, label=runtime)
+        axes.plot([], [], "s", color=colour, label=picture(runtime))
     for work, marker in markers.items():
-        axes.plot([], [], marker, color="white", markeredgecolor="black", label=work)
+        axes.plot([], [], marker, color="white", markeredgecolor="black", label=picture(work))
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
     figure.savefig(path, dpi=120)

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from xbench.bench.schema import Record
-from xbench.reports.formats import label, number, printable, seconds
+from xbench.converters.printable import markdown, markdown_table, visible
+from xbench.reports.formats import label, number, seconds
 from xbench.reports.table import COLOURS, OTHER
 
 Row = dict[str, Any]
@@ -52,11 +53,9 @@ def to_markdown(found: Sequence[Row]) -> str:
     """One Markdown table a group."""
     parts = []
     for group in grouped(found):
-        lines = [list(HEADER), ["---", "---", *["--:"] * (len(HEADER) - 2)], *map(cells, group)]
-        table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
-        parts.append(
-            "\n".join([f"### {title(group[0])}", "", *table, "", *(f"- {words}" for words in says(group)), ""])
-        )
+        table = markdown_table(HEADER, ["---", "---", *["--:"] * (len(HEADER) - 2)], map(cells, group))
+        below = [f"- {markdown(words)}" for words in says(group)]
+        parts.append("\n".join([f"### {markdown(title(group[0]))}", "", *table, "", *below, ""]))
     return "\n".join(parts)
 
 
@@ -64,14 +63,14 @@ def title(row: Row) -> str:
     """What all rows of a table have in common."""
     threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
     batch = f"batch {row['batch']} {'a worker' if row['kind'] == 'weak' else 'in all'}"
-    return printable(f"{row['model']} {row['kind']} scaling, {batch}, {row['device']}, {threads} a worker")
+    return visible(f"{row['model']} {row['kind']} scaling, {batch}, {row['device']}, {threads} a worker")
 
 
 def says(group: Sequence[Row]) -> list[str]:
     """The messages of a table's rows, and the engines in their makers' words."""
     found = [f"{label(row)}, {row['workers']}: {row['message']}" for row in group if row["message"]]
     engines = dict.fromkeys(f"{row['runtime']}: {row['engine']}" for row in group if row["engine"])
-    return [printable(words) for words in (*engines, *found)]
+    return [visible(words) for words in (*engines, *found)]
 
 
 def cells(row: Row) -> list[str]:
@@ -83,7 +82,7 @@ def cells(row: Row) -> list[str]:
     shown += [_signed(_middle(row[name])) for name in ("apart_s", "comm_s", "exposed_s")]
     shown += [HIDDEN[row["hidden"]] if several else "", seconds(row["model_s"]), number(row["model_speed_up"])]
     error = "" if row["model_error"] is None else f"{row['model_error']:+.0%}"
-    return [printable(label(row)), printable(status), str(row["workers"]), *shown, error]
+    return [visible(label(row)), visible(status), str(row["workers"]), *shown, error]
 
 
 def _row(record: Record) -> Row:

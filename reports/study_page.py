@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from xbench.bench.schema import Record
-from xbench.reports.formats import number, printable, seconds
+from xbench.converters.printable import markdown, markdown_code, markdown_table, visible
+from xbench.reports.formats import number, seconds
 from xbench.reports.grid import Grid, Listing, Value
 from xbench.reports.plots import draw
 from xbench.reports.study import PHASES
@@ -23,7 +24,7 @@ def text(value: Value | None, unit: str) -> str:
     if value is None:
         return ""
     if value["value"] is None:
-        return printable(value["status"])
+        return visible(value["status"])
     unit = value.get("unit", unit)
     plain = seconds(value["value"]) if unit == "s" else f"{number(value['value'])} {unit}".strip()
     if unit == "s" and value["value"] < 0:
@@ -56,7 +57,7 @@ def remarks(grid: Grid | Listing) -> list[str]:
     if isinstance(grid, Listing):
         return [*grid.notes]
     why = [
-        f"{name}, {row}: {value['status']}: {printable(value['message'])}"
+        f"{name}, {row}: {value['status']}: {visible(value['message'])}"
         for name, column in grid.ours.items()
         for row, value in column.items()
         if value["value"] is None and value["status"] != "PASS" and value["message"]
@@ -67,11 +68,10 @@ def remarks(grid: Grid | Listing) -> list[str]:
 
 def to_markdown(grid: Grid | Listing) -> str:
     """One table in Markdown, with what stands below it."""
-    header, *body = ([cell.replace("|", "\\|") for cell in line] for line in lines(grid))
-    align = ["---", *["--:"] * (len(header) - 1)]
-    table = ["| " + " | ".join(line) + " |" for line in (header, align, *body)]
-    below = [f"- {line}" for line in remarks(grid)]
-    return "\n".join([f"### {grid.title}", "", *table, "", *below, *([""] if below else [])])
+    header, *body = lines(grid)
+    table = markdown_table(header, ["---", *["--:"] * (len(header) - 1)], body)
+    below = [f"- {markdown(line)}" for line in remarks(grid)]
+    return "\n".join([f"### {markdown(grid.title)}", "", *table, "", *below, *([""] if below else [])])
 
 
 def show(grid: Grid | Listing, console: Console) -> None:
@@ -107,8 +107,8 @@ def save(
         except ImportError:
             pictures = []
         files += [path.name for path in pictures]
-        parts += [f"![{grid.title}]({path.name})\n" for path in pictures if path.suffix == ".png"]
-    parts.append("\n".join(["### Left out", "", *(f"- {line}" for line in omitted), ""]))
+        parts += [f"![{markdown(grid.title)}]({path.name})\n" for path in pictures if path.suffix == ".png"]
+    parts.append("\n".join(["### Left out", "", *(f"- {markdown(line)}" for line in omitted), ""]))
     (folder / PAGE).write_text("\n".join(parts))
     return files
 
@@ -123,12 +123,12 @@ def _head(study: Study, command: str, records: Sequence[Record]) -> str:
         [
             f"# {study.name}: {study.about[0].lower()}{study.about[1:]}",
             "",
-            f"{study.source}. Run again by `{command}`: {len(records)} cells, of which"
+            f"{study.source}. Run again by {markdown_code(command)}: {len(records)} cells, of which"
             f" {passed} are proved to be the same network and timed. † are published figures, of other machines and"
             " other years: quotations, not measurements of ours.",
             "",
-            f"Machine: {printable(machine.get('cpu'))}, {machine.get('cpus')} CPUs. "
-            + ", ".join(f"{name} {word}" for name, word in sorted(versions.items()))
+            f"Machine: {markdown(machine.get('cpu'))}, {markdown(machine.get('cpus'))} CPUs. "
+            + markdown(", ".join(f"{name} {word}" for name, word in sorted(versions.items())))
             + ".",
             "",
         ]

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from xbench.converters.printable import visible
 from xbench.reports import SHARED, Row
-from xbench.reports.formats import label, printable
+from xbench.reports.formats import label
 
 AXES = ("batch", "threads")
 
@@ -33,6 +34,6 @@ def sweeps(found: Sequence[Row], axis: str) -> list[Sweep]:
             continue
         lines: dict[str, dict[int, float]] = {}
         for row in rows:
-            lines.setdefault(printable(label(row)), {})[row[axis]] = row["median_s"] / row["batch"]
+            lines.setdefault(visible(label(row)), {})[row[axis]] = row["median_s"] / row["batch"]
         made.append(Sweep(axis, rows[0], numbers, lines))
     return made

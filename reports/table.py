@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from xbench.converters.printable import visible
 from xbench.reports import Row, grouped
-from xbench.reports.formats import TIMES, View, has_machines, label, printable, remark, title
+from xbench.reports.formats import TIMES, View, has_machines, label, remark, title
 
 COLOURS = {"PASS": "green", "FAIL": "bold red", "UNVERIFIED": "yellow", "UNSUPPORTED": "cyan"}
 OTHER = "magenta"  # OOM, TIMEOUT, CRASH
@@ -50,8 +51,8 @@ def _table(rows: Sequence[Row], widths: dict[str, int], hidden: set[str], view: 
 
 def _message(row: Row) -> Text:
     """Return the line that tells what is wrong with a cell."""
-    line = Text(f"  {printable(label(row))}: ")
-    line.append(printable(row["status"]), style=_colour(row))
+    line = Text(f"  {visible(label(row))}: ")
+    line.append(visible(row["status"]), style=_colour(row))
     return line.append(f" {remark(row)}")
 
 

@@ -7,8 +7,9 @@ says by how much the first is ahead of the next. Where that interval holds 1 nob
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from xbench.converters.printable import visible
 from xbench.reports import Row, grouped, is_ranked
-from xbench.reports.formats import is_tie, label, number, printable, seconds
+from xbench.reports.formats import is_tie, label, number, seconds
 
 Kind = Literal["faster", "unsure", "tie", "alone", "none"]
 CLASSES = {"fp32": "equal to PyTorch in fp32 class"}  # of any other, what is lost is said by its name
@@ -44,15 +45,15 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     ranked = [first, *(row for row in ranked if row is not first)]
     if len(ranked) == 1:
         words = f" alone passed, {seconds(first['median_s'])}; {equal([first])}{_others(rows[1:], '; ')}"
-        return Verdict("alone", (first,), printable(label(first)), words)
+        return Verdict("alone", (first,), visible(label(first)), words)
     ties = [row for row in ranked[1:] if is_tie(row)]
     if ties:
         return _tie(first, ties)
-    words = f", {_by(ranked[1])} faster than the next, {printable(label(ranked[1]))}; {equal([first])}"
+    words = f", {_by(ranked[1])} faster than the next, {visible(label(ranked[1]))}; {equal([first])}"
     if ranked[1]["ratio_low"] is None:
         words += "; of too few rounds to be sure"
-        return Verdict("unsure", (first,), printable(label(first)), words)
-    return Verdict("faster", (first,), printable(label(first)), words)
+        return Verdict("unsure", (first,), visible(label(first)), words)
+    return Verdict("faster", (first,), visible(label(first)), words)
 
 
 def _tie(first: Row, ties: Sequence[Row]) -> Verdict:
@@ -66,7 +67,7 @@ def _tie(first: Row, ties: Sequence[Row]) -> Verdict:
         words = f" cannot be told apart ({_by(close[-1])}): a tie{f', nor can {scattered}' if vague else ''}"
         return Verdict("tie", winners, _listed((first, *close)), f"{words}; {equal(winners)}")
     words = f" leads by its median, but cannot be told apart from {scattered}: a tie; {equal(winners)}"
-    return Verdict("tie", winners, printable(label(first)), words)
+    return Verdict("tie", winners, visible(label(first)), words)
 
 
 def equal(rows: Sequence[Row]) -> str:
@@ -90,15 +91,15 @@ def _by(row: Row) -> str:
 
 
 def _listed(rows: Sequence[Row]) -> str:
-    *names, last = (printable(label(row)) for row in rows)
+    *names, last = (visible(label(row)) for row in rows)
     return f"{', '.join(names)} and {last}" if names else last
 
 
 def _others(rows: Sequence[Row], before: str) -> str:
     """Return who else was there, and why each has no time."""
-    told = [f"{printable(label(row))} {_why(row)}" for row in rows]
+    told = [f"{visible(label(row))} {_why(row)}" for row in rows]
     return before + ", ".join(told) if told else ""
 
 
 def _why(row: Row) -> str:
-    return "passed, but was not timed" if row["status"] == "PASS" else printable(row["status"])
+    return "passed, but was not timed" if row["status"] == "PASS" else visible(row["status"])

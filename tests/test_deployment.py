@@ -123,7 +123,7 @@ def test_every_script_has_20_lines_at_most_and_no_xbench(lenet):
     [
         ("onnxruntime:level=extended", "ORT_ENABLE_EXTENDED"),
         ("onnxruntime:level=disable", "ORT_DISABLE_ALL"),
-        ("openvino:hint=throughput", '"PERFORMANCE_HINT": "THROUGHPUT"'),
+        ("openvino:hint=throughput", "\"PERFORMANCE_HINT\": 'THROUGHPUT'"),
         ("openvino", '"INFERENCE_NUM_THREADS": 3'),
         ("tensorflow:xla", "jit_compile=True"),
         ("tensorflow:grappler=off", '"disable_meta_optimizer": True'),

@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "runtimes": {"models", "converters"},
     "parity": {"models", "converters", "runtimes"},
     "bench": {"models", "studies", "data", "converters", "runtimes", "parity"},
-    "reports": {"bench", "studies"},
+    "reports": {"converters", "bench", "studies"},
     "api": {"models", "converters", "runtimes", "bench", "reports"},
     "cli": {"models", "studies", "data", "converters", "runtimes", "parity", "bench", "reports"},
 }
@@ -253,6 +253,69 @@ def test_every_job_of_a_worker_has_a_name_of_its_own():
     ]
     assert set(JOB_FILES) == entries("bench/jobs")
     report([f"{job} is in {file}, too" for at, (job, file) in enumerate(jobs) if job in dict(jobs[:at])])
+
+
+# What escapes foreign text, and who alone may: everybody else calls `converters/printable.py`.
+ESCAPES = {"shlex", "html.escape", "rich.markup", "json.dumps(ensure_ascii)"}
+PRINTABLE = "converters/printable.py"
+GENERATORS = ("bench/scripts.py", "bench/reproduce.py", "bench/recommend/script.py")
+GENERATORS += ("converters/standalone.py", "converters/_printer.py")
+# What prints, and the files that hand it to a terminal.
+PRINTERS = {"print": "cli/__init__.py", "typer.echo": "cli/_terminal.py", "Console": "cli/_console.py"}
+
+
+def escapes_itself(node: ast.AST) -> str | None:
+    """What a statement or call uses of that which only `printable.py` may."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        named = [alias.name for alias in node.names]
+        named += [f"{node.module}.{name}" for name in named] + [str(node.module)] if hasattr(node, "module") else []
+        return next((each for each in named if each in ESCAPES), None)
+    if isinstance(node, ast.Call):
+        if any(each.arg == "ensure_ascii" for each in node.keywords):
+            return "json.dumps(ensure_ascii)"
+        if ast.unparse(node.func).endswith(".replace") and ast.unparse(node.args[0]) in ("'|'", "'<'", "'$'"):
+            return ast.unparse(node.func)
+    return None
+
+
+def test_foreign_text_is_escaped_in_one_file():
+    report(
+        [
+            f"{name(path)}:{node.lineno}: {word} is for {PRINTABLE} alone"
+            for path in SOURCES
+            for node in ast.walk(TREES[path])
+            if name(path) != PRINTABLE and (word := escapes_itself(node))
+        ]
+    )
+
+
+def test_generators_of_programs_write_literals_by_one_function():
+    """`{name!r}` and `repr` are right for text alone, and nobody sees where a word was forgotten."""
+    offences = []
+    for path in (ROOT / generator for generator in GENERATORS):
+        for node in ast.walk(TREES[path]):
+            is_repr = isinstance(node, ast.Call) and ast.unparse(node.func) == "repr"
+            converted = isinstance(node, ast.FormattedValue) and node.conversion != -1
+            if (is_repr or converted) and not in_an_error(path, node):
+                offences.append(f"{name(path)}:{node.lineno}: {ast.unparse(node)}: use printable.python")
+    report(offences)
+
+
+def in_an_error(path: Path, node: ast.AST) -> bool:
+    raised = (each for each in ast.walk(TREES[path]) if isinstance(each, ast.Raise))
+    return any(node in ast.walk(each) for each in raised)
+
+
+def test_commands_print_through_what_makes_text_visible():
+    """Rich's markup and a terminal's commands in a name are text, in `cli/_terminal.py` and `cli/_console.py`."""
+    offences = []
+    for path in SOURCES:
+        for node in ast.walk(TREES[path]):
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            own = PRINTERS.get(called.removeprefix("rich.console."))
+            if own and name(path).split("/")[0] in ("cli", "reports") and name(path) != own:
+                offences.append(f"{name(path)}:{node.lineno}: {called} is for {own}")
+    report(offences)
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])

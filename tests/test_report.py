@@ -14,12 +14,12 @@ from xbench.bench import XBenchError
 from xbench.bench.results import VERSION, StoreError, encode
 from xbench.bench.schema import problem
 from xbench.cli.report import report
+from xbench.converters.printable import script_json
 from xbench.reports import break_even, formats, grouped, pairs, rows, sweeps
 from xbench.reports.distribution import distribution
 from xbench.reports.heat import matrix
 from xbench.reports.html import commands, content, page
 from xbench.reports.html.others import FILES
-from xbench.reports.html.values import script_json
 from xbench.reports.verdict_words import verdict, verdicts
 
 EVIL = "</script><img src=x onerror=alert(1)>\u2028&\"'<!--"
@@ -474,14 +474,14 @@ def test_what_very_many_groups_leave_out_is_said(a_fifth):
     made = stores.spread_out(1100, 8, 2)[:-1]  # a single cell at the end
     made[0]["command"] += " --out elsewhere"
     made[7] |= stores.record("a b", "jax", command="xbench time 'a b' --runtime jax --rerun")
-    made += [stores.record("lenet", "jax", precision="bf16", command="by hand <b>")]
+    made += [stores.record("lenet", "jax", precision="bf16", command="xbench by 'hand <b>'")]
     read = Reader(page(made))
     assert len(read.tables[0]) - 1 == len(grouped(rows(made))) - 4  # of one cell: the last, lenet, a b, whom it left
     assert "4 groups of a single cell, which has nothing to be compared with, are not in this table" in read.words
     usual = "xbench time NETWORK --runtime RUNTIME --mode MODE --batch BATCH --threads THREADS --rerun"
     assert usual in read.words and "as an option (--precision)" in read.words
     assert sorted(read.commands) == sorted([made[0]["command"], made[7]["command"]])
-    assert "by hand <b>" in read.words and "results.jsonl" in read.words
+    assert "xbench by 'hand <b>'" in read.words and "results.jsonl" in read.words
     lines = {tuple(line[: len(formats.HEADER)]) for table in read.tables for line in table}
     assert {tuple(formats.cells(row)) for row in rows(made)} < lines
     assert "many groups for a table of their own: the number stands among the cells" in read.words
@@ -510,8 +510,8 @@ def test_cells_that_differ_in_the_runtime_alone_have_one_command(suite):
     )
     three[2]["versions"], three[0]["versions"] = {"torch": "2"}, {"torch": "1"}
     assert [told.partition(", ")[2] for _, told in commands.merged(three, {"torch"})] == ["torch 1", "torch 2"]
-    three[1]["command"] = "by hand"
-    assert [command for command, _ in commands.merged(three, set())][1] == "by hand"
+    three[1]["command"] = "xbench by hand"
+    assert [command for command, _ in commands.merged(three, set())][1] == "xbench by hand"
 
 
 def test_the_form_of_a_command_is_that_of_most():

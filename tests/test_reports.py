@@ -68,7 +68,7 @@ GOLDEN = """\
 | jax | PASS fp32 | 10.0 ms | ±1.00 % | 1.00 |  | 1.50 s | 250 ms | 800 |  |
 | torch | PASS fp32 | 12.0 ms | ±1.00 % | 1.20 |  | 1.50 s | 250 ms | 667 |  |
 | tvm (untuned) | PASS fp32 | 1.50 s | ±1.00 % | 150 |  | 1.50 s | 250 ms | 5.33 |  |
-| cheat | FAIL wrong |  |  |  |  |  |  |  | Relu_3 is 40 % off \\| at [0] see log |
+| cheat | FAIL wrong |  |  |  |  |  |  |  | Relu_3 is 40 % off \\| at \\[0\\] see log |
 | openvino | UNSUPPORTED |  |  |  |  |  |  |  | LSTM (2) |
 
 ### lenet step, batch 8, cpu, 2 threads

@@ -24,8 +24,10 @@ from xbench.bench.tuning import as_opened
 from xbench.bench.variables import MEMORY
 from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
+from xbench.converters.printable import command, markdown, markdown_table, requirement, visible
 from xbench.parity.verdict import LIMITS, noise, read, size_of
 
+NONE = "no command was recorded"
 PATIENCE = 900  # seconds that the script may take here
 
 
@@ -54,7 +56,9 @@ def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path,
     case = as_opened(Case(**record["case"]), artifact, {"layout": None, "tuning": None} | record)
     how = form(case)
     if record.get("artifact") != artifact.digest:
-        raise XBenchError(f"{case.model} is not the model that was measured: measure it again, {record.get('command')}")
+        raise XBenchError(
+            f"{case.model} is not the model that was measured: measure it again, {command(record.get('command'), NONE)}"
+        )
     try:
         with temporary.folder(folder.parent, temporary.HIDDEN) as place:
             made = _saved(case, artifact, exporter, how, place, logs)
@@ -64,14 +68,16 @@ def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path,
             threads = f"{case.threads} thread{'s' * (case.threads > 1)}"
             title = f"{case.model} by {case.runtime}, batch {case.batch}, {threads}, as it was measured"
             (made / "run.py").write_text(script(case, how, title, made.parent.name, names, allowed))
-            needed = "".join(f"{name}=={version.partition('+')[0]}\n" for name, version in versions.items())
-            (made / "requirements.txt").write_text(needed)
+            needed = [requirement(name, version) for name, version in versions.items()]
+            (made / "requirements.txt").write_text("".join(f"{line}\n" for line in needed))
             answer = _tried(made / "run.py", case.runtime)
             (made / "README.md").write_text(_readme(record, case, answer))
             folder.rmdir() if folder.exists() else None
             os.rename(made, folder)
     except OSError as error:
         raise XBenchError(f"--deploy {folder}: {error.strerror}") from error
+    except ValueError as error:
+        raise XBenchError(f"{case.runtime} is not deployed: {error}") from error
     return [f"run.py computes it here: {answer}", *said]
 
 
@@ -153,14 +159,14 @@ def _readme(record: Record, case: Case, answer: str) -> str:
     peak = (record.get("cost") or {}).get("peak_memory_bytes")
     facts += [("peak memory", f"{peak / 1e6:.4g} MB")] if peak else []
     facts += _loaded(record.get("load"))
-    rows = "\n".join(f"| {name} | {value} |" for name, value in facts)
+    rows = "\n".join(markdown_table(("measured", ""), ("---", "---"), facts))
     ratio = parity.get("ratio")
     error = f"its worst tensor is {ratio:.2g} noise floors off (64 are float32's)" if ratio is not None else "it passed"
     memory = " ".join(f"{name}={value}" for name, value in MEMORY.items())
     note = "" if case.runtime.partition(":")[0] not in ("torch", "torch_compile") else TORCH
     return README.format(
-        model=case.model, rows=rows, error=error, label=parity["class"], answer=answer, memory=memory, note=note,
-        command=record.get("command"), time=record.get("time"),
+        model=markdown(case.model), rows=rows, error=error, label=markdown(parity["class"]), answer=visible(answer),
+        memory=memory, note=note, command=command(record.get("command"), NONE), time=markdown(record.get("time")),
     )  # fmt: skip
 
 
@@ -190,8 +196,6 @@ python run.py
 runs the model on the inputs of `expected.npz`, compares what comes out with what float64 computes of them, prints the
 relative error of each output and what it may be, and exits with 1 where it is more. It needs no xbench.
 
-| measured | |
-| --- | --- |
 {rows}
 
 Times are of steps in steady state, {time}, by

@@ -6,6 +6,7 @@ from string import Template
 from typing import NamedTuple
 
 from xbench.bench import Case, XBenchError
+from xbench.converters.printable import docstring, file_name, python
 from xbench.runtimes import parse
 
 SCRIPT = '''"""$title. Needs no xbench."""
@@ -50,7 +51,7 @@ LEVELS = {"disable": "DISABLE_ALL", "basic": "ENABLE_BASIC", "extended": "ENABLE
 OPENVINO = """core, given = openvino.Core(), dict(zip($inputs, inputs))
 model = core.read_model(HERE / "$name.xml")
 model.reshape({name: list(array.shape) for name, array in given.items()})
-told = {"PERFORMANCE_HINT": "$hint", "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": $threads}
+told = {"PERFORMANCE_HINT": $hint, "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": $threads}
 told["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # else activations are quantised where weights are
 answer = core.compile_model(model, "CPU", told)(given)
 outputs = [answer[place] for place in range(len(answer))]"""
@@ -75,7 +76,7 @@ model = runpy.run_path(str(HERE / "$name.py"))
 params, state = model["load"]()
 ${compiled}with torch.inference_mode():
     outputs = model["apply"](params, state, *map(torch.from_numpy, inputs))[0]"""
-COMPILED = 'model["apply"] = torch.compile(model["apply"], dynamic=False, mode={mode!r}, backend={backend!r})\n'
+COMPILED = 'model["apply"] = torch.compile(model["apply"], dynamic=False, mode={mode}, backend={backend})\n'
 
 TVM = """params = tvm.runtime.load_param_dict_from_file(str(HERE / "$name.params"))
 main = tvm.relax.VirtualMachine(tvm.runtime.load_module(str(HERE / "$name.so")), tvm.cpu())["main"]
@@ -117,24 +118,28 @@ def script(
     """The text of `run.py`. `name` is that of the model's files, `names` those of its `inputs` and `outputs`, `allowed`
     the relative error that each output may have."""
     threads = {"OMP_NUM_THREADS": str(case.threads)}
-    told = {"threads": str(case.threads), "name": name, **{word: repr(list(each)) for word, each in names.items()}}
+    lists = {word: python(list(each)) for word, each in names.items()}
+    told = {"threads": python(case.threads), "name": file_name(name), **lists}
     return Template(SCRIPT).substitute(
         told,
-        title=title,
-        environment=repr(threads | dict(how.environment)).replace("'", '"'),
+        title=docstring(title),
+        environment=python(threads | dict(how.environment)),
         imports=how.imports,
-        allowed=repr(tuple(float(f"{each:.2e}") for each in allowed)),
+        allowed=python(tuple(float(f"{each:.2e}") for each in allowed)),
         lines=Template(how.lines).substitute(told, **how.words),
     )
 
 
 def _onnxruntime(told: Mapping[str, str]) -> Form:
-    words = {"level": LEVELS[told.get("level", "all")]}
+    level = told.get("level", "all")
+    if level not in LEVELS:
+        raise XBenchError(f"onnxruntime is not deployed: it has no level {level!r}, but {', '.join(LEVELS)}")
+    words = {"level": LEVELS[level]}
     return Form((("onnxruntime",), ("numpy",)), "import onnxruntime", ONNXRUNTIME, words)
 
 
 def _openvino(told: Mapping[str, str]) -> Form:
-    words = {"hint": told.get("hint", "latency").upper()}
+    words = {"hint": python(told.get("hint", "latency").upper())}
     return Form((("openvino",), ("numpy",)), "import openvino", OPENVINO, words)
 
 
@@ -157,7 +162,7 @@ def _torch(told: Mapping[str, str], compiled: str = "") -> Form:
 
 
 def _torch_compile(told: Mapping[str, str]) -> Form:
-    return _torch(told, COMPILED.format(mode=told.get("mode"), backend=told.get("backend", "inductor")))
+    return _torch(told, COMPILED.format(mode=python(told.get("mode")), backend=python(told.get("backend", "inductor"))))
 
 
 def _tvm(told: Mapping[str, str]) -> Form:

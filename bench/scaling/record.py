@@ -1,6 +1,5 @@
 """What a record of several workers is made of: what was asked, what their times say, and what the model says."""
 
-import shlex
 import statistics
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ from xbench.bench.scaling import model as scaling_model
 from xbench.bench.scaling.model import Line, Phases
 from xbench.bench.statistics import Interval, median_interval
 from xbench.converters.artifact import Artifact
+from xbench.converters.printable import shell
 from xbench.runtimes import distributed
 
 PARTS = ("io", "h2d", "forward", "gradient", "step")
@@ -80,7 +80,7 @@ def filed(record: Record, case: Case, artifact: Artifact, plan: Plan, workers: i
         "oversubscribed": case.device == "cpu" and workers * case.threads > cpus,
     }
     more = ("efficiency", "phases", "messages", "early", "line", "prediction", "blocks")
-    found = {"key": key(case, artifact, plan, workers), "command": shlex.join([*map(str, words), "--rerun"])}
+    found = {"key": key(case, artifact, plan, workers), "command": shell(*words, "--rerun")}
     return record | found | {"scaling": told | dict.fromkeys((*names, *more))}
 
 

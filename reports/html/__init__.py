@@ -15,12 +15,14 @@ from typing import Any
 
 from xbench.bench import XBenchError
 from xbench.bench.schema import Record
+from xbench.converters.printable import command, lines, script_json, visible
 from xbench.reports import pairs
-from xbench.reports.formats import printable, seconds
+from xbench.reports.formats import seconds
 from xbench.reports.html import content as limits
+from xbench.reports.html.commands import NONE
 from xbench.reports.html.content import Content, where
 from xbench.reports.html.others import FILES, KINDS, readable, tables
-from xbench.reports.html.values import Index, script_json, values
+from xbench.reports.html.values import Index, values
 
 HERE = Path(__file__).parent
 MISSING = "xbench report needs Jinja2 and vl-convert-python: pip install 'xbench[report]'"
@@ -57,8 +59,8 @@ def page(
     scripts = [(HERE / "report.js").read_text(), _bundle()]
     return str(
         _template().render(
-            chosen="; ".join(f"{of} {printable(', '.join(words))}" for of, words in (chosen or {}).items() if words),
-            title=printable(title) or "Where does each network run best?",
+            chosen="; ".join(f"{of} {visible(', '.join(words))}" for of, words in (chosen or {}).items() if words),
+            title=visible(title) or "Where does each network run best?",
             content=content,
             index=index,
             others={name: tables(name, some) for name, some in content.files.items() if some},
@@ -76,7 +78,8 @@ def _words(content: Content) -> dict[str, Any]:
     return {
         "where": lambda row: where(row, content.several),
         "seconds": seconds,
-        "printable": printable,
+        "visible": visible,
+        "recorded": lambda record: command(record.get("command"), NONE),
         "plural": lambda count, word: f"{count:,} {word}{'' if count == 1 else 's'}",
         "marked": {place.row for line in content.matrix.lines for place in line if place},
         "kinds": KINDS,
@@ -99,7 +102,7 @@ def _content(
     for name in FILES:
         rest[name], wrong = readable(name, [each for each in files.get(name, ()) if _is_chosen(each, chosen)])
         told += wrong
-    return Content(found, rest, [printable(each) for each in told])
+    return Content(found, rest, [visible(each) for each in told])
 
 
 def _is_chosen(record: Record, chosen: Mapping[str, Sequence[str]]) -> bool:
@@ -111,9 +114,7 @@ def facts(content: Content) -> list[tuple[str, dict[str, Any]]]:
     found: dict[str, dict[str, Any]] = {}
     for record in content.records:
         told = {name: value for name, value in (record.get("machine") or {}).items() if name != "load"}
-        words = {
-            printable(name).replace("_", " "): printable(value) for name, value in told.items() if value is not None
-        }
+        words = {visible(name).replace("_", " "): visible(value) for name, value in told.items() if value is not None}
         found.setdefault(repr(sorted(words.items())), words)
     return [(str(number), words) for number, words in enumerate(found.values(), 1)]
 
@@ -123,8 +124,15 @@ def _template() -> Any:
     import jinja2
 
     loader = jinja2.FileSystemLoader(HERE)
-    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, finalize=_shown, trim_blocks=True, lstrip_blocks=True
+    )
     return environment.get_template("report.html.j2")
+
+
+def _shown(value: Any) -> Any:
+    """Text as it may be shown; what the page is made of (its `__html__`) and numbers as they are."""
+    return lines(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 @functools.cache

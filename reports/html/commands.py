@@ -1,14 +1,14 @@
 """The commands that measure cells again: one of all that differ in the runtime alone, and the form that most have."""
 
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from xbench.bench import Case
 from xbench.bench.record import command
 from xbench.bench.schema import Record
+from xbench.converters import printable
+from xbench.converters.printable import visible
 from xbench.reports import Row
-from xbench.reports.formats import printable
 
 END = " --rerun"
 NONE = "no command was recorded"
@@ -21,7 +21,7 @@ def merged(records: Iterable[Record], many: Collection[str]) -> list[tuple[str, 
     package; `many` are the packages whose versions must be told."""
     found: dict[tuple[str, str], list[tuple[list[Record], dict[str, str]]]] = {}
     for record in records:
-        versions = {name: word for name, word in (record.get("versions") or {}).items() if printable(name) in many}
+        versions = {name: word for name, word in (record.get("versions") or {}).items() if visible(name) in many}
         parts = found.setdefault(_without_runtime(record), [])
         for some, known in parts:
             if all(known.get(name, word) == word for name, word in versions.items()):
@@ -31,7 +31,7 @@ def merged(records: Iterable[Record], many: Collection[str]) -> list[tuple[str, 
         else:
             parts.append(([record], versions))
     return [
-        (printable(_with_runtimes(before, after, some)), printable(", ".join([*_when(some), *_said(known)])))
+        (_with_runtimes(before, after, some), printable.shell_comment(", ".join([*_when(some), *_said(known)])))
         for (before, after), parts in found.items()
         for some, known in parts
     ]
@@ -39,7 +39,7 @@ def merged(records: Iterable[Record], many: Collection[str]) -> list[tuple[str, 
 
 def _without_runtime(record: Record) -> tuple[str, str]:
     """What stands before and behind the runtime; all of the command is before it where it names none."""
-    text = str(record.get("command") or NONE)
+    text = printable.command(record.get("command"), NONE)
     before, word, after = text.partition(_runtime(record))
     return (before, after) if word and after.startswith(" ") else (text, "")
 
@@ -49,7 +49,7 @@ def _with_runtimes(before: str, after: str, records: Sequence[Record]) -> str:
 
 
 def _runtime(record: Record) -> str:
-    return f" --runtime {shlex.quote(str(record['case']['runtime']))}"
+    return f" --runtime {printable.shell(record['case']['runtime'])}"
 
 
 def _when(records: Sequence[Record]) -> list[str]:
@@ -70,7 +70,7 @@ def added(record: Record) -> str | None:
     name must be quoted or cannot be printed as it is."""
     case, given = record["case"], record.get("command")
     names = (str(case["model"]), str(case["runtime"]))
-    if not isinstance(given, str) or any(not name == shlex.quote(name) == printable(name) for name in names):
+    if not isinstance(given, str) or any(name != printable.shell(name) for name in names):
         return None
     try:
         head = command(Case(**case)).removesuffix(END)
@@ -89,7 +89,7 @@ def usual(records: Iterable[Record]) -> str:
 def form(more: str) -> str:
     """Return the command of any cell, in capitals what its heading and its line say."""
     words = "--runtime RUNTIME --mode MODE --batch BATCH --threads THREADS"
-    return printable(f"xbench time NETWORK {words}{more}{END}")
+    return visible(f"xbench time NETWORK {words}{more}{END}")
 
 
 def options(rows: Iterable[Row]) -> list[str]:

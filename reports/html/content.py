@@ -7,11 +7,12 @@ from itertools import compress
 from typing import Any
 
 from xbench.bench.schema import Record
+from xbench.converters.printable import visible
 from xbench.reports import SHARED, Row, is_ranked
 from xbench.reports.break_even import ahead_from, sentence, steps, tuning_rows
 from xbench.reports.cost import joules, percent, size
 from xbench.reports.distribution import distribution
-from xbench.reports.formats import HEADER, cells, conditions, has_machines, label, number, printable, remark, seconds
+from xbench.reports.formats import HEADER, cells, conditions, has_machines, label, number, remark, seconds
 from xbench.reports.formats import title as whole_title
 from xbench.reports.heat import Matrix, Place, matrix, proof
 from xbench.reports.html import commands
@@ -164,7 +165,7 @@ class Content:
     def heading(self, row: Row) -> str:
         """The heading of a group in its table, which names the network where the table does not."""
         title = whole_title(row, self.several)
-        return title if self.is_wide else title.removeprefix(f"{printable(row['model'])} ")
+        return title if self.is_wide else title.removeprefix(f"{visible(row['model'])} ")
 
     @cached_property
     def _sweeps(self) -> dict[str, list[Sweep]]:
@@ -189,7 +190,7 @@ class Content:
         row, told = sweep.row, conditions(sweep.row, self.several).split(", ")
         rest = [word for word in told if sweep.axis != "threads" or not word.endswith(("thread", "threads"))]
         batch = [] if sweep.axis == "batch" else [f"batch {row['batch']}"]
-        return printable(", ".join([f"{row['model']} {row['mode']}", *batch, *rest]))
+        return visible(", ".join([f"{row['model']} {row['mode']}", *batch, *rest]))
 
     def start_table(self) -> Table:
         """Who is ahead after how many calls, of each group in which two cells or more have a time; of no group where
@@ -204,7 +205,7 @@ class Content:
         found = tuning_rows(self.pairs)
         lines = [
             [
-                *(printable(label(row)), *where(row, self.several)),
+                *(visible(label(row)), *where(row, self.several)),
                 *(seconds(taken), seconds(other["median_s"]), seconds(row["median_s"]), steps(calls)),
             ]
             for row, taken, other, calls in found
@@ -241,8 +242,8 @@ class Content:
         found: dict[str, dict[str, int]] = {}
         for record in self.records:
             for name, word in (record.get("versions") or {}).items():
-                counts = found.setdefault(printable(name), {})
-                counts[printable(word)] = counts.get(printable(word), 0) + 1
+                counts = found.setdefault(visible(name), {})
+                counts[visible(word)] = counts.get(visible(word), 0) + 1
         return dict(sorted(found.items()))
 
 
@@ -260,7 +261,7 @@ def _line(row: Row, record: Record, group: Sequence[Row]) -> list[str]:
 
 def where(row: Row, several: bool) -> tuple[str, str, str, str]:
     """The network, the mode, the batch and the rest of what a group has in common."""
-    return printable(row["model"]), printable(row["mode"]), str(row["batch"]), conditions(row, several)
+    return visible(row["model"]), visible(row["mode"]), str(row["batch"]), conditions(row, several)
 
 
 def _grouped(found: Sequence[tuple[Row, Record]]) -> list[list[tuple[Row, Record]]]:

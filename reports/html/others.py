@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xbench.bench.schema import Record
+from xbench.converters.printable import script_json, visible
 from xbench.reports import load, scaling
-from xbench.reports.formats import label, printable
+from xbench.reports.formats import label
 from xbench.reports.html.content import Table
-from xbench.reports.html.values import DRAWN, script_json
+from xbench.reports.html.values import DRAWN
 from xbench.reports.study import grids_of
 from xbench.reports.study_page import lines, remarks
 from xbench.studies import Part
@@ -31,7 +32,7 @@ def tables(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]
     """
     by_model: dict[str, list[Record]] = {}
     for record in records:
-        by_model.setdefault(printable(record["case"]["model"]), []).append(record)
+        by_model.setdefault(visible(record["case"]["model"]), []).append(record)
     make = {"load": _loads, "scaling": _workers}.get(name) or (lambda own: _grids(name, own))
     return [(replace(table, model=model), notes) for model, own in by_model.items() for table, notes in make(own)]
 
@@ -48,7 +49,7 @@ def _grids(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]
 def _loads(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
     found: list[tuple[Table, list[str]]] = []
     for group in load.grouped(load.rows(records)):
-        told = [f"{printable(label(row))}: {printable(row['message'])}" for row in group if row["message"]]
+        told = [f"{visible(label(row))}: {visible(row['message'])}" for row in group if row["message"]]
         body = [load.cells(row, group) for row in group]
         found.append((Table(load.title(group[0]), load.header(group), body, words=2), told))
     return found

@@ -1,14 +1,14 @@
 """The numbers that pictures and filters need, in few letters: ten thousand cells are to fit beside their tables."""
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from xbench.converters.printable import command, visible
 from xbench.reports import Row
 from xbench.reports.break_even import start_up
 from xbench.reports.curves import over_time, thinned
 from xbench.reports.distribution import distribution
-from xbench.reports.formats import conditions, label, printable
+from xbench.reports.formats import conditions, label
 from xbench.reports.html.content import Content
 from xbench.reports.html.plots import specs
 from xbench.reports.study import PHASES
@@ -41,26 +41,19 @@ class Index:
         self.models, self.modes, self.devices, self.machines, self.runtimes = (Words() for _ in range(5))
         for row in content.rows:
             self.of(row)
-            self.runtimes(printable(label(row)))
+            self.runtimes(visible(label(row)))
         for record in (each for some in content.files.values() for each in some):
-            self.models(printable(record["case"]["model"]))
+            self.models(visible(record["case"]["model"]))
             self.runtimes(named(record))
 
     def of(self, row: Row) -> tuple[int, int, int, int]:
         """The numbers of a row's model, mode, device and machine."""
         return (
-            self.models(printable(row["model"])),
-            self.modes(printable(row["mode"])),
-            self.devices(printable(row["device"])),
-            self.machines(printable(row.get("machine") or "")),
+            self.models(visible(row["model"])),
+            self.modes(visible(row["mode"])),
+            self.devices(visible(row["device"])),
+            self.machines(visible(row.get("machine") or "")),
         )
-
-
-def script_json(value: Any) -> str:
-    """Return JSON that may stand in a <script>: no letter of it can end the script or begin a comment; what is beyond
-    ASCII, U+2028 with it, is escaped by json."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def values(content: Content, index: Index) -> dict[str, Any]:
@@ -94,7 +87,7 @@ def _group(content: Content, index: Index, row: Row, first: int, number: int) ->
 
 
 def _cell(row: Row, record: dict[str, Any], index: Index) -> list[Any]:
-    runtime = index.runtimes(printable(label(row)))
+    runtime = index.runtimes(visible(label(row)))
     if row["median_s"] is None:
         return [runtime]
     found = distribution(record.get("times"))
@@ -136,15 +129,15 @@ def _proofs(content: Content) -> dict[str, dict[str, Any]]:
         told |= {"steps": parity.get("steps") or None}
         told |= {name: _round(parity.get(name)) for name in ("ratio", "rel_l2")}
         told |= {"seeds": [_round(each) for each in parity["seeds"]], "class": row["class"]}
-        told |= {"status": row["status"], "message": printable(row["message"] or "")}
-        told |= {"command": record.get("command"), "cells": place.cells}
+        told |= {"status": row["status"], "message": visible(row["message"] or "")}
+        told |= {"command": command(record.get("command"), ""), "cells": place.cells}
         found[str(place.row)] = {name: value for name, value in told.items() if value not in (None, "", [])}
     return found
 
 
 def named(record: dict[str, Any]) -> str:
     """The runtime of a record as its row would call it."""
-    return printable(label({"runtime": record["case"]["runtime"], "note": record.get("note")}))
+    return visible(label({"runtime": record["case"]["runtime"], "note": record.get("note")}))
 
 
 def _training(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -160,9 +153,9 @@ def _training(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         accuracy = [[epoch, _round(100 * each)] for epoch, each in enumerate(told["test_accuracy"], 1)]
         passed = "" if record["status"] == "PASS" else f": {record['status']}"
         memory, power = ([[_round(x), _round(y)] for x, y in zip(*each)] for each in over_time(told["usage"]))
-        told = {"title": printable(words), "runtime": named(record), "status": passed}
+        told = {"title": visible(words), "runtime": named(record), "status": passed}
         told |= {"loss": curve, "accuracy": accuracy, "memory": memory, "power": power}
-        found.append({**told, "model": printable(case["model"])})
+        found.append({**told, "model": visible(case["model"])})
     return found
 
 
@@ -175,7 +168,7 @@ def _phases(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         parts = [[PHASES[name], _round(record["phases"][name]["mean"], 1e3)] for name in STACKED]
         name = f"{case['model']}, batch {case['batch']}: {named(record)}"
         found.append(
-            {"title": printable(name), "model": printable(case["model"]), "runtime": named(record), "parts": parts}
+            {"title": visible(name), "model": visible(case["model"]), "runtime": named(record), "parts": parts}
         )
     return found
 
@@ -186,8 +179,8 @@ def _scaling(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "title": scaling.title(row),
-            "model": printable(row["model"]),
-            "runtime": printable(label(row)),
+            "model": visible(row["model"]),
+            "runtime": visible(label(row)),
             "workers": row["workers"],
             "speed": _round(row["speed_up"]["median"]),
         }
