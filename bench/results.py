@@ -21,7 +21,6 @@ from typing import Any
 from xbench.bench import XBenchError, schema
 from xbench.bench.memory import uncollected
 from xbench.bench.schema import VERSION, Record
-from xbench.converters import files
 
 FOLDER = Path("xbench-results")
 FILE = "results.jsonl"
@@ -100,6 +99,8 @@ def salvage(path: Path) -> tuple[list[Record], list[str]]:
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a results file with their numbers."""
+    from xbench.converters import files  # whose package imports NumPy, which a command's help need not
+
     try:
         with files.opened(path, links=False) as file:
             for number in itertools.count(1):
@@ -169,6 +170,8 @@ def _is_complete(tail: bytes) -> bool:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """Open the file for appending and hold its lock; every OSError inside becomes a StoreError."""
+    from xbench.converters import files
+
     try:
         file = files.descriptor(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, links=False)
         try:
