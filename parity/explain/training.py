@@ -1,5 +1,7 @@
 """Mistakes of a training step: whole steps are computed under each."""
 
+import functools
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +16,8 @@ from xbench.converters.torch_dropout import dropping
 from xbench.parity import network
 from xbench.parity.candidate import inputs_of
 from xbench.parity.explain import CLEAR, Finding, Tensors, errors
-from xbench.parity.mistakes import Mistake, both
+from xbench.parity.mistakes import Change, Mistake, Operator, attribute, both
+from xbench.parity.mistakes.layers import frozen
 from xbench.parity.mistakes.training import losses, norms, statistics, updates
 from xbench.parity.verdict import LIMITS, LOSS, compared, distance, steps_of
 from xbench.runtimes.torch import ProgramModule, named_tensors, update
@@ -23,6 +26,7 @@ MASKS = 16  # draws of dropout that a result is compared with
 SPREAD = 3.0  # by how much it may be outside of what they gave
 FITS = 6  # steps towards a number that is not known
 NEAR = 64 * LIMITS["fp32"]  # floors off from which on a mistake's own rounding cannot be what is left
+NORM = "BatchNormalization"
 PAIRED = 2  # mistakes that are tried together with every other
 
 
@@ -48,12 +52,13 @@ def _groups(step: "Step") -> list[list[Mistake]]:
     info, mode = step.artifact.info, step.mode
     first = [*losses(info), *norms(info["program_operators"])]
     if mode == "gradient":
-        return [[*first, *_frozen(step)]]
-    kept, moved = list(statistics(info["program_operators"])), [*updates(info["optimizer"]), *_frozen(step)]
+        return [[*first, *_frozen(step)], list(_some(step))]
+    kept = [*statistics(info["program_operators"]), *_some(step)]
+    moved = [*updates(info["optimizer"]), *_frozen(step)]
     off = errors(step.given, step.reference, step.reference)
     wrong = {name for name, floors in off.items() if floors > LIMITS["fp32"]}
     if f"{LOSS}1" in wrong:  # before anything was updated
-        return [first, moved, kept]
+        return [first, kept, moved]
     if wrong <= {f"weight/{name}" for name in info["statistics"]}:
         return [kept, moved, first]
     return [moved + kept, first]
@@ -142,6 +147,50 @@ def _frozen(step: Step) -> Iterable[Mistake]:
     yield Mistake("no_gradient", f"no gradient reaches {names}", zeroed=tuple(still))
     if step.mode == "step":
         yield Mistake("no_update", f"the update leaves out {names}", skipped=tuple(still))
+
+
+def _some(step: Step) -> Iterator[Mistake]:
+    """BatchNormalizations in evaluation among others that train: those whose statistics stay, or where none are
+    compared, each alone."""
+    calls = _normed(step)
+    if step.mode == "gradient":
+        sets = [[number] for number in range(len(calls))]
+    else:
+        held = step.artifact.program().state
+        still = {n for n, a in held.items() if np.array_equal(step.given.get(f"weight/{n}", ()), a)}
+        sets = [[number for number, name in enumerate(calls) if name in still]]
+    kinds = (
+        ("norm_mode", "uses the running statistics, not those of the batch", frozen),
+        ("bn_not_updated", "does not update its running statistics", attribute("momentum", 1.0)),
+    )
+    for among in sets if len(calls) > 1 else []:
+        names = ", ".join(calls[number] for number in among)
+        for name, says, change in kinds if 0 < len(among) < len(calls) else ():
+            only = functools.partial(_only, frozenset(among), len(calls), change)
+            yield Mistake(name, f"{NORM} of {names} alone {says}", {NORM: only})
+
+
+def _normed(step: Step) -> list[str]:
+    """The mean that each call of BatchNormalization is given, in order."""
+    program, calls = step.artifact.program(), list[str]()
+    params, state = ({n: torch.from_numpy(a) for n, a in held.items()} for held in (program.params, program.state))
+
+    def watched(x: Any, scale: Any, bias: Any, mean: Any, var: Any, **named: Any) -> Any:
+        calls.append(next((name for name, array in state.items() if array is mean), NORM))
+        return TABLE[NORM](x, scale, bias, mean, var, **named)
+
+    if NORM in step.artifact.info["program_operators"]:
+        with torch.no_grad(), network.default_type(torch.float32):
+            program.bind({**TABLE, NORM: watched})(
+                params, state, *network.arrays(inputs_of(step.reference), torch.float32)
+            )
+    return calls
+
+
+def _only(among: frozenset[int], count: int, change: Change, operator: Operator) -> Operator:
+    """An operator that is changed in some of the `count` calls that a network has of it."""
+    numbers, other = itertools.count(), change(operator)
+    return lambda *given, **named: (other if next(numbers) % count in among else operator)(*given, **named)
 
 
 def _named(tensors: Iterable[str], kind: str) -> list[str]:
