@@ -261,8 +261,8 @@ def _python(value: Any) -> str:
         return python(value.decode())
     if isinstance(value, float | np.floating):
         return _number(np.float32(value))  # an attribute is a float32: 1e-5 must not read 9.999999747e-06
-    if isinstance(value, list | tuple) and {*map(type, value)} in ({int}, {str}):  # of a tree there may be millions
-        return repr(tuple(value))
+    if isinstance(value, list | tuple) and {*map(type, value)} in ({int}, {str}):
+        return python(tuple(value))
     if isinstance(value, list | tuple) or (hasattr(value, "__len__") and not isinstance(value, str)):
         return (
             "(" + "".join(f"{_python(item)}, " for item in value).removesuffix(" " if len(value) == 1 else ", ") + ")"

@@ -61,6 +61,8 @@ def python(value: Any) -> str:
         return repr(str.__str__(value))
     if value is None or isinstance(value, bool | int | float | complex):
         return repr(value)
+    if isinstance(value, tuple) and {*map(type, value)} in ({int}, {str}):  # of a tree there may be millions
+        return repr(value)
     if isinstance(value, tuple):
         return f"({''.join(f'{python(each)}, ' for each in value).removesuffix(' ' if len(value) == 1 else ', ')})"
     if isinstance(value, list):

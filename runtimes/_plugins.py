@@ -141,4 +141,5 @@ FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "layers": _maybe(_text),
     "engine": _maybe(_engine),
     "named": _flag,
+    "reads_onnx": _flag,
 }
