@@ -121,6 +121,20 @@ class Exporter:
                     self.close()
         return path
 
+    def unread(self, artifact: Artifact, batch: int) -> dict[str, list[str]]:
+        """The outputs that do not depend on each input, by its name, from the cache or looked for now; nothing where
+        that cannot be told: it is worth a remark and no more."""
+        path = artifact.folder / f"unread-b{batch}-v{ORACLE}.json"
+        with self._turn:
+            if (known := read_json(path)) is not None:
+                return known
+            try:
+                found: dict[str, list[str]] = self.call("unread", artifact=str(artifact.folder), batch=batch)
+            except WorkerFailure:
+                return {}
+            path.write_text(json.dumps(found))
+            return found
+
     def matched(self, word: str, reference: Artifact, batch: int) -> dict[str, Any]:
         """Whether a model is the reference network, and what it has otherwise (`parity/matching.py`).
 

@@ -6,7 +6,8 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from xbench.bench import AUTO, TUNE_BUDGET, Case, digest, machine
+from xbench import models
+from xbench.bench import AUTO, SYNTHETIC, TUNE_BUDGET, Case, digest, machine
 from xbench.bench.schema import VERSION as SCHEMA
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import parse, table, version
@@ -44,12 +45,21 @@ def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:
         "cost": None,
         "session": session,
         "artifact": artifact.digest,
+        "inputs": drawn(case, artifact),
         "macs": artifact.info["macs"],
         "versions": machine.versions((*row.packages, "numpy")) | {"xbench": VERSION},
         "machine": machine.describe(),
         "command": command(case, how),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def drawn(case: Case, artifact: Artifact) -> list[dict[str, Any]] | None:
+    """What is drawn for every input, in words; None where the values come from elsewhere."""
+    if case.data != SYNTHETIC:
+        return None
+    inputs = [models.Input(**each) for each in artifact.info["inputs"]]
+    return [{"name": each.name, "drawn": models.drawn(each), "unread": None} for each in inputs]
 
 
 def command(case: Case, how: str = "") -> str:

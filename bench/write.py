@@ -53,7 +53,7 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
         "dead_nodes": _dead_nodes(model),
         "looked_up": _looked_up(model, trainable),
         "untrainable": untrainable,
-        "digest": _content(folder),
+        "digest": _content(folder, facts["inputs"]),
     }
     (folder / "model.json").write_text(json.dumps(info, indent=1))
 
@@ -118,9 +118,10 @@ def weight_bytes(model: ir.Model) -> int:
     return sum(array.nbytes for array in arrays if array is not None)
 
 
-def _content(folder: Path) -> str:
-    """A digest of the texts and the weights: what a parity proof is tied to."""
-    total = hashlib.sha256()
+def _content(folder: Path, inputs: list[dict[str, Any]]) -> str:
+    """A digest of the texts, the weights and how inputs are drawn: what a parity proof is tied to."""
+    drawn = [{name: value for name, value in each.items() if name != "why"} for each in inputs]
+    total = hashlib.sha256(json.dumps(drawn, sort_keys=True).encode())
     for name in (*TEXTS.values(), TRAINING, INDEX, WEIGHTS):
         if not (folder / name).exists():  # a model without images has one text
             continue

@@ -188,6 +188,11 @@ def _run(
         return trained(artifact.info, module, given, mode)
 
 
+def outputs(artifact: Artifact, inputs: Sequence[np.ndarray], labels: np.ndarray) -> Tensors:
+    """What the network gives in float64, as references name it."""
+    return _run(artifact, "forward", [(inputs, labels)], torch.float64)
+
+
 def values(program: Program, inputs: Sequence[np.ndarray], training: bool) -> Tensors:
     """What a program gives in float64, by the names of its outputs; less what is no tensor."""
     with default_type(torch.float64), dropping(False), torch.no_grad():
