@@ -59,6 +59,7 @@ def check(
     layout: str = "nchw",
     precision: str = "fp32",
     shapes: Sequence[str] | None = None,
+    ranges: Sequence[str] | None = None,
     optimizer: str | None = None,
     steps: int = 2,
     timeout: float = 900,
@@ -81,6 +82,8 @@ def check(
         layout: `nchw`, `nhwc` or `auto`.
         precision: `fp32`, `tf32`, `bf16`, `fp16` or `int8`, each judged by its own tolerance.
         shapes: Sizes of the dynamic axes of files, such as `["sequence=128"]`.
+        ranges: Values of inputs, from the first to below the second, such as `["ids=0:30522"]`; where there are none,
+            what reads an input says what it may be.
         optimizer: Update rule instead of the model's own, such as `"adamw,lr=0.001"`.
         steps: Training steps of mode `step`.
         timeout: Seconds that one job of a worker may take.
@@ -99,7 +102,7 @@ def check(
 
     return records.checked(
         _cells.check(
-            *(models, inputs, runtimes, modes, batch, shapes, optimizer, timeout, explain, progress),
+            *(models, inputs, runtimes, modes, batch, (shapes, ranges), optimizer, timeout, explain, progress),
             {"threads": threads, "device": device, "layout": layout, "precision": precision, "steps": steps},
         )
     )
@@ -121,6 +124,7 @@ def time(
     tune: str = "default",
     tune_budget: float = 120.0,
     shapes: Sequence[str] | None = None,
+    ranges: Sequence[str] | None = None,
     optimizer: str | None = None,
     budget: float = 2.0,
     target_ci: float = 0.02,
@@ -152,6 +156,7 @@ def time(
         tune: Effort for speed: `off`, `default` or `max`.
         tune_budget: Seconds that a search may take for each cell where `tune` is `max`.
         shapes: As of `check`.
+        ranges: As of `check`.
         optimizer: As of `check`.
         budget: Seconds of sampling for each cell, and at most as many of warm-up.
         target_ci: Stop early when half the width of the 95 % interval is this share of the median.
@@ -175,7 +180,7 @@ def time(
     words = {"plane": plane, "data": data, "tune": tune}
     protocol = {"budget": budget, "target": target_ci, "timeout": timeout, "processes": processes}
     again = "all" if rerun else "failed" if retry else "none"
-    chosen = (models, inputs, runtimes, modes, batches, shapes, optimizer)
+    chosen = (models, inputs, runtimes, modes, batches, (shapes, ranges), optimizer)
     return records.timed(_cells.time(*chosen, out, again, progress, cell, words, tune_budget, protocol))
 
 
@@ -190,6 +195,7 @@ def convert(
     device: str = "cpu",
     layout: str = "nchw",
     shapes: Sequence[str] | None = None,
+    ranges: Sequence[str] | None = None,
     optimizer: str | None = None,
     oracle: bool = False,
     compile: bool = False,
@@ -207,6 +213,7 @@ def convert(
         device: `cpu` or `cuda`.
         layout: `nchw`, `nhwc` or `auto`.
         shapes: As of `check`.
+        ranges: As of `check`.
         optimizer: As of `check`.
         oracle: Compute in float64, too, what `time` proves forward and step against.
         compile: Make the kernels that torch_compile keeps.
@@ -224,7 +231,7 @@ def convert(
 
     where = {"output": output, "batch": batch, "device": device, "layout": layout}
     return records.converted(
-        _cells.convert(models, inputs, runtimes, to, shapes, optimizer, oracle, compile, progress, where)
+        _cells.convert(models, inputs, runtimes, to, (shapes, ranges), optimizer, oracle, compile, progress, where)
     )
 
 

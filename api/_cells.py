@@ -17,6 +17,7 @@ from xbench.bench.worker import WorkerFailure
 from xbench.converters.artifact import Artifact
 
 Rows = list[dict[str, Any]]
+Options = tuple[Sequence[str] | None, Sequence[str] | None]  # the words of `shapes` and of `ranges`
 Told = Callable[[str], object] | bool | None
 
 
@@ -61,7 +62,7 @@ def networks(
     models: Any,
     inputs: Any,
     default: Sequence[str],
-    shapes: Sequence[str] | None,
+    options: Options,
     optimizer: str | None,
     timeout: float = EXPORT_TIMEOUT,
 ) -> Iterator[Networks]:
@@ -82,7 +83,9 @@ def networks(
             yield Networks([given.name], lambda name: artifact, exporter, logs, *own)
             return
         words = listed(models, "models")
-        names = choose.choose_models(words, default, listed(shapes, "shapes"), listed(inputs, "inputs"), optimizer)
+        shapes, ranges = options
+        rest = listed(inputs, "inputs"), optimizer, listed(ranges, "ranges")
+        names = choose.choose_models(words, default, listed(shapes, "shapes"), *rest)
         yield Networks(names, exporter.artifact, exporter, logs)
 
 
@@ -125,7 +128,7 @@ def check(
     runtimes: Sequence[str] | None,
     modes: Sequence[str] | None,
     batch: int | None,
-    shapes: Sequence[str] | None,
+    options: Options,
     optimizer: str | None,
     timeout: float,
     explain: bool,
@@ -139,7 +142,7 @@ def check(
     cell = cell_of(told)
     at_least("batch", 2 if batch is None else batch, 1)
     at_least("steps", told["steps"], 1)
-    with networks(models, inputs, tuple(zoo.MODELS), shapes, optimizer, timeout) as given:
+    with networks(models, inputs, tuple(zoo.MODELS), options, optimizer, timeout) as given:
         size = _batch(given, batch) or 2
         cases = suite.cells(given.names, targets, words, [size], {**cell, **(given.data or {})})
         lines = Lines(progress, len(cases))
@@ -159,7 +162,7 @@ def time(
     runtimes: Sequence[str] | None,
     modes: Sequence[str] | None,
     batches: Sequence[int] | None,
-    shapes: Sequence[str] | None,
+    options: Options,
     optimizer: str | None,
     out: str | Path | None,
     again: str,
@@ -182,7 +185,7 @@ def time(
     folder = None if live.is_module(models) else Path(out or results.FOLDER)
     limit = float(protocol["timeout"])
     with (
-        networks(models, inputs, zoo.DEFAULT_SUITE, shapes, optimizer, limit) as given,
+        networks(models, inputs, zoo.DEFAULT_SUITE, options, optimizer, limit) as given,
         contextlib.ExitStack() as stack,
     ):
         if given.batch:
@@ -202,7 +205,7 @@ def convert(
     inputs: Any,
     runtimes: Sequence[str] | None,
     to: Sequence[str] | None,
-    shapes: Sequence[str] | None,
+    options: Options,
     optimizer: str | None,
     oracle: bool,
     kernels: bool,
@@ -221,7 +224,7 @@ def convert(
         raise XBenchError("convert takes words: a factory of the module, as module:factory")
     told = {**where, "output": Path(where["output"])}
     plan = conversion.Plan(runtimes=targets, forms=forms, oracle=oracle, kernels=kernels, **told)
-    with networks(models, inputs, zoo.DEFAULT_SUITE, shapes, optimizer) as given:
+    with networks(models, inputs, zoo.DEFAULT_SUITE, options, optimizer) as given:
         lines = Lines(progress, len(given.names) * len(targets))
         return list(conversion.each(given.names, plan, given.artifact_of, _raise, given.exporter, given.logs, lines))
 
@@ -249,7 +252,7 @@ def compared(
     cell = cell_of(told)
     if converted and words != ["forward"]:
         raise XBenchError("converted is compared in mode forward alone")
-    with networks(module, inputs, (), None, optimizer, timeout) as given:
+    with networks(module, inputs, (), (None, None), optimizer, timeout) as given:
         (name,), network = given.names, given.artifact_of("")
         artifact = _file(given, network, converted, shapes) if converted else network
         cases = suite.cells(given.names, targets, words, [given.batch or 1], {**cell, **(given.data or {})})

@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from xbench import models
+from xbench.converters.artifact import Artifact
+from xbench.parity import candidate
 
 BATCHES = 8  # of a training block
 SEGMENT = 64  # training steps at most between two resets: as far as float32 agrees with float64 on most networks
+UNSEEN = 10_000  # and more are the seeds of inputs that were not there before
 
 Batch = tuple[int, np.ndarray]  # which of the inputs, and the labels
 
@@ -40,17 +43,8 @@ def _labels(spec: Mapping[str, Any] | None, known: np.ndarray, seed: int) -> np.
     return np.asarray(models.draw(models.Input(**spec), len(known), seed), known.dtype)
 
 
-def unseen(arrays: Sequence[np.ndarray], seed: int) -> list[np.ndarray] | None:
-    """Inputs with the values of others at other places, moved along the first axis and the last; None where that gives
-    the same arrays."""
-    draw = np.random.default_rng(seed)
-    made = [_moved(array, draw) for array in arrays]
+def unseen(artifact: Artifact, arrays: Sequence[np.ndarray], labels: np.ndarray, seed: int) -> list[np.ndarray] | None:
+    """Inputs that were not there before, drawn as the artifact says: an index stays within its table and a mask keeps
+    something. None where that gives the same arrays."""
+    made = candidate.redrawn(artifact, arrays, labels, UNSEEN + seed)
     return None if all(map(np.array_equal, made, arrays)) else made
-
-
-def _moved(array: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    axes = sorted({0, array.ndim - 1}) if array.ndim else []
-    for axis in axes:
-        if array.shape[axis] > 1:
-            array = np.roll(array, int(draw.integers(1, array.shape[axis])), axis)
-    return array.copy()

@@ -59,10 +59,11 @@ def artifact_folder(source: Source, seed: int = 0) -> Path:
 
 
 def makers() -> list[Any]:
-    """What decides how a model is converted: every file that may shape it (which operators a table has decides what is
-    written out), and the versions of who exports."""
+    """What decides how a model is converted and its inputs are drawn: every file that may shape it (which operators a
+    table has decides what is written out), and the versions of who exports."""
     ours = map(Path(__file__).with_name, ("convert.py", "write.py"))
-    files = sorted([*ours, *Path(converters.__file__).parent.rglob("*.py")])
+    drawing = map(Path(models.__file__).with_name, ("_drawing.py", "_spec.py"))
+    files = sorted([*ours, *drawing, *Path(converters.__file__).parent.rglob("*.py")])
     return [*map(_source, files), versions(EXPORTERS)]
 
 

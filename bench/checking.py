@@ -77,8 +77,21 @@ def row_of(record: Record) -> dict[str, Any]:
         "certificate": record.get("certificate"),
         "graph": record["graph"],
         "layout": (record["layout"] or {}).get("chosen", case["layout"]),
+        "inputs": record.get("inputs"),
         "message": record["message"],
     }
+
+
+def about_inputs(row: Mapping[str, Any]) -> list[str]:
+    """What was drawn, where the graph or `--range` has said it, and which outputs do not depend on an input; a line
+    each."""
+    lines = []
+    for each in row["inputs"] or ():
+        if ", " in each["drawn"]:
+            lines.append(f"{each['name']}: {each['drawn']}")
+        if each["unread"]:
+            lines.append(f"{each['name']}: what it is changes nothing in {', '.join(each['unread'])}")
+    return lines
 
 
 def line(row: Mapping[str, Any]) -> str:

@@ -29,8 +29,10 @@ def choose_models(
     shapes: Sequence[str] | None = None,
     inputs: Sequence[str] | None = None,
     optimizer: str | None = None,
+    ranges: Sequence[str] | None = None,
 ) -> list[str]:
-    """The words for models, each with the options of `--shape`, `--input`, `--optimizer`; `all` means the whole zoo.
+    """The words for models, each with the options of `--shape`, `--input`, `--optimizer`, `--range`; `all` means the
+    whole zoo.
 
     Raises:
         XBenchError: a word that means nothing, or an option that cannot be read.
@@ -40,7 +42,7 @@ def choose_models(
 
     found = [f"./{word}" if word.startswith("-") else word for word in words or default]  # a file, and never an option
     chosen = [name for word in found for name in (models.MODELS if word == ALL else [word])]
-    given = (list(shapes or ()) if words else [], list(inputs or ()) if words else [], optimizer)
+    given = (list(shapes or ()) if words else [], list(inputs or ()) if words else [], optimizer, ranges or ())
     chosen = [with_options(name, *given) for name in dict.fromkeys(chosen)]
     for name in chosen:
         try:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,25 +18,32 @@ from xbench.bench.source import BATCH, Source
 from xbench.bench.write import weight_bytes, write
 from xbench.converters import PARAMETERS, STATIC_INPUTS
 from xbench.converters.artifact import GIVEN
+from xbench.converters.inputs import settled
 from xbench.converters.reader import InvalidModel, besides, canonical, plain, read, stored
 
-# Operators that hand on what they are given, in other shapes or types, where they read it first.
-MOVES = {
-    "Cast", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
-}  # fmt: skip
 
+def export_zoo(
+    name: str,
+    seed: int,
+    folder: Path,
+    optimizer: models.Optimizer | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+) -> None:
+    """Exports a reference network into an empty folder, to be trained by its own update rule or by another.
 
-def export_zoo(name: str, seed: int, folder: Path, optimizer: models.Optimizer | None = None) -> None:
-    """Exports a reference network into an empty folder, to be trained by its own update rule or by another."""
+    Raises:
+        XBenchError: a range of what is no input.
+    """
     from xbench.converters.onnx import export
 
     spec = models.find(name)
+    ranged = {each.name: each for each in with_ranges(name, ranges or {}, spec.inputs)}
     network = models.build(spec, seed)
     inputs, _ = models.sample(spec, 2, seed)
     model = export(network, inputs)
-    given = [models.plain(each) for each in spec.inputs]
+    given = [models.plain(each) for each in ranged.values()]
     rule = asdict(optimizer or spec.optimizer)
-    labels = None if spec.labels is None else models.plain(spec.labels)
+    labels = None if spec.labels is None else models.plain(ranged.get(spec.labels.name, spec.labels))
     facts = {"labels": labels, "loss": spec.loss and asdict(spec.loss), "optimizer": rule}
     write(folder, model, {"name": name, "origin": "zoo", "seed": seed, "inputs": given, **facts})
 
@@ -57,8 +65,7 @@ def export_module(source: Source, folder: Path) -> None:
         while error.__cause__ is not None:
             error = error.__cause__
         raise XBenchError(f"{source.place} cannot be exported: {plain(error)}") from error
-    values = {value.name: value for value in model.graph.inputs}
-    given = [models.plain(i) | {"high": _high(i, values.get(i.name))} for i in source.inputs]
+    given = drawing(source, model, source.inputs)
     facts = {"name": source.word, "origin": "module", "seed": 0, "inputs": given, **training_of(source, model)}
     write(folder, model, facts)
 
@@ -74,10 +81,6 @@ def training_of(source: Source, model: ir.Model) -> dict[str, Any]:
     told = tuple(size for size in sizes[:-1] if size is not None)
     labels = models.plain(models.Input("labels", told, "int64", 0, classes)) if classes else None
     return {"labels": labels, "loss": asdict(models.Loss()) if classes else None, "optimizer": rule}
-
-
-def _high(given: models.Input, value: ir.Value | None) -> float:
-    return _vocabulary(value) if value is not None and np.dtype(given.dtype).kind in "iu" else given.high
 
 
 @uncollected()
@@ -158,7 +161,7 @@ def _fix_axis(dim: Any, size: int | str) -> None:
 
 def _write_file(folder: Path, source: Source, model: ir.Model, brought: dict[str, Any]) -> None:
     graph = model.graph
-    given = [input_of(source, value) for value in graph.inputs if value.name not in graph.initializers]
+    given = drawing(source, model, [input_of(source, v) for v in graph.inputs if v.name not in graph.initializers])
     model.metadata_props[PARAMETERS] = json.dumps(trainable(graph))
     facts = {"name": source.word, "origin": "onnx", "seed": 0, "inputs": given, **training_of(source, model)}
     write(folder, model, facts | brought)
@@ -185,8 +188,12 @@ def _static(node: ir.Node) -> list[ir.Value]:
     return [value for value in given if value is not None]
 
 
-def input_of(source: Source, value: ir.Value) -> dict[str, Any]:
-    """How an input is drawn: its first symbolic axis is the batch, integers stay inside the table they look up."""
+def input_of(source: Source, value: ir.Value) -> models.Input:
+    """An input of a file, in no particular range; its first axis is the batch where it is symbolic.
+
+    Raises:
+        XBenchError: a size is not known.
+    """
     if value.shape is None or value.dtype is None:
         raise XBenchError(f"{source.place}: the shape of input {value.name} is not known: --shape {value.name}=...")
     shape = [n if isinstance(n, int) else BATCH if axis == 0 else None for axis, n in enumerate(value.shape)]
@@ -196,22 +203,33 @@ def input_of(source: Source, value: ir.Value) -> dict[str, Any]:
         sizes = ",".join("?" if n is None else str(n) for n in shape)
         remedy = f"--shape {name}=SIZE" if name and name.isidentifier() else f"--shape {value.name}={sizes}"
         raise XBenchError(f"{source.place}: axis {axis} of input {value.name} is dynamic; give its size: {remedy}")
-    dtype = value.dtype.numpy().name
-    whole = np.issubdtype(dtype, np.integer)
-    low, high = (0, _vocabulary(value)) if whole else (models.Input.low, models.Input.high)
-    return models.plain(models.Input(str(value.name), tuple(n for n in shape if n is not None), dtype, low, high))
+    return models.Input(str(value.name), tuple(n for n in shape if n is not None), value.dtype.numpy().name)
 
 
-def _vocabulary(value: ir.Value) -> int:
-    """The rows of the smallest table that integers index, as they are or moved; 256, a byte, where they index none."""
-    sizes, follow, seen = list[int](), [value], {value}
-    while follow:
-        for node, index in follow.pop().uses():
-            table = node.inputs[0]
-            if node.op_type == "Gather" and index == 1 and table is not None and table.shape is not None:
-                rows = table.shape[node.attributes.get_int("axis", 0)]
-                sizes += [rows] if isinstance(rows, int) else []
-            elif index == 0 and node.op_type in MOVES:
-                follow += [moved for moved in node.outputs if moved not in seen]
-                seen.update(node.outputs)
-    return min(sizes, default=256)
+def drawing(source: Source, model: ir.Model, inputs: Sequence[models.Input]) -> list[dict[str, Any]]:
+    """How the inputs of a graph are drawn, as JSON holds it: as the graph wants them, but where `--range` says other.
+
+    Raises:
+        XBenchError: a range of what is no input.
+    """
+    return [models.plain(each) for each in with_ranges(source.place, source.ranges, settled(model, inputs))]
+
+
+def with_ranges(
+    place: str, ranges: Mapping[str, tuple[float, float]], inputs: Sequence[models.Input]
+) -> list[models.Input]:
+    """The inputs, those that `--range` names drawn from it.
+
+    Raises:
+        XBenchError: there is no input of a name, or it cannot hold what it is given.
+    """
+    names = [each.name for each in inputs]
+    for name, (low, high) in ranges.items():
+        option = f"{place}: --range {name}={low:g}:{high:g}"
+        if name not in names:
+            raise XBenchError(f"{option}: there is no input of this name; there are {', '.join(names)}")
+        kind = np.dtype(inputs[names.index(name)].dtype)
+        ends = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max) if kind.kind in "iu" else None
+        if ends and not ends[0] <= low <= high - 1 <= ends[1]:
+            raise XBenchError(f"{option}: {kind.name} holds whole numbers from {ends[0]} to {ends[1]}")
+    return [models.narrowed(each, *ranges[each.name]) if each.name in ranges else each for each in inputs]

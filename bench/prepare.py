@@ -11,6 +11,7 @@ from xbench.bench import XBenchError, cache, damage, digest
 from xbench.bench.machine import cpus
 from xbench.bench.source import Source, parse
 from xbench.bench.worker import Worker, WorkerFailure
+from xbench.converters import seals
 from xbench.converters.artifact import WEIGHTS, Artifact
 
 EXPORT_TIMEOUT = 1800.0
@@ -178,6 +179,22 @@ class Exporter:
             self._make(source, artifact.folder, reason)
         if _read(artifact.folder).digest != artifact.digest:
             raise XBenchError(f"{artifact.name} was damaged ({reason}) and is exported as another network now")
+
+    def unread(self, artifact: Artifact, batch: int) -> dict[str, list[str]]:
+        """The outputs that do not depend on each input, by its name, from the cache or looked for now; nothing where
+        that cannot be told: it is worth a remark and no more."""
+        path, of = artifact.folder / f"unread-b{batch}-v{ORACLE}.json", f"{artifact.digest} unread {batch}"
+        with self._turn:
+            known: dict[str, list[str]] | None = seals.kept(path, of)
+            if known is not None:
+                return known
+            try:
+                found: dict[str, list[str]] = self.call("unread", artifact=str(artifact.folder), batch=batch)
+            except WorkerFailure:
+                return {}
+            with contextlib.suppress(cache.CacheError), cache.writing():
+                seals.keep(path, of, found)
+            return found
 
     def matched(self, word: str, reference: Artifact, batch: int) -> dict[str, Any]:
         """Whether a model is the reference network, and what it has otherwise (`parity/matching.py`).

@@ -100,6 +100,9 @@ def _verified(case: Case, artifact: Artifact, exporter: Exporter, timeout: float
     batches = [case.batch, case.batch + (case.mode == "forward")]
     try:
         record, _ = prove(record, case, artifact, exporter, worker, timeout, batches)
+        if record["inputs"]:
+            unread = exporter.unread(artifact, case.batch)
+            record["inputs"] = [each | {"unread": unread.get(each["name"])} for each in record["inputs"]]
         record["certificate"] = certificate = worker.call("certify", timeout, given=record["graph"] == "given")
         if record["status"] == "PASS" and certificate["different"]:
             message = f"{len(certificate['different'])} parameters differ, the first {certificate['different'][0]}"

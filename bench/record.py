@@ -5,7 +5,8 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from xbench.bench import AUTO, TUNE_BUDGET, Case, digest, machine
+from xbench import models
+from xbench.bench import AUTO, SYNTHETIC, TUNE_BUDGET, Case, digest, machine
 from xbench.bench.schema import VERSION as SCHEMA
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
@@ -46,6 +47,7 @@ def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:
         "cost": None,
         "session": session,
         "artifact": artifact.digest,
+        "inputs": drawn(case, artifact),
         "macs": artifact.info["macs"],
         "versions": machine.versions((*row.packages, "numpy")) | {"xbench": VERSION},
         "machine": machine.describe(),
@@ -59,6 +61,14 @@ def graph_of(case: Case, artifact: Artifact) -> str:
     row = table()[parse(case.runtime)[0]]
     as_it_is = artifact.given and row.reads_onnx and case.mode == "forward" and case.precision not in NARROW
     return "given" if as_it_is else "converted"
+
+
+def drawn(case: Case, artifact: Artifact) -> list[dict[str, Any]] | None:
+    """What is drawn for every input, in words; None where the values come from elsewhere."""
+    if case.data != SYNTHETIC:
+        return None
+    inputs = [models.Input(**each) for each in artifact.info["inputs"]]
+    return [{"name": each.name, "drawn": models.drawn(each), "unread": None} for each in inputs]
 
 
 def command(case: Case, how: str = "") -> str:

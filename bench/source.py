@@ -7,20 +7,20 @@
 
     lenet@optimizer=adam,lr=0.001                 any of them, trained by another update rule than its own
 
-The options behind the @, between semicolons, are those of `--shape`, `--input` and `--optimizer`, so that one word says
-all that a record needs.
+    model.onnx@ids=0:30522                        any of them, the values of an input drawn from 0 to 30521
+
+The options behind the @, between semicolons, are those of `--shape`, `--input`, `--range` and `--optimizer`, so that
+one word says all that a record needs.
 """
 
 import dataclasses
 import difflib
 import math
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from xbench import models
 from xbench.bench import XBenchError
@@ -36,7 +36,7 @@ class Source:
     """A parsed word. `kind` is zoo, onnx, tensorflow or module; `place` a name, a path or module:factory.
 
     `shapes` maps names of axes to one size and names of inputs to all their sizes; `inputs` are those of a module;
-    `optimizer` is None where the model's own is meant.
+    `optimizer` is None where the model's own is meant; `ranges` maps names of inputs to [low, high).
     """
 
     word: str
@@ -45,6 +45,7 @@ class Source:
     shapes: dict[str, tuple[int | str, ...]]
     inputs: tuple[models.Input, ...]
     optimizer: models.Optimizer | None = None
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def stem(self) -> str:
@@ -66,6 +67,8 @@ def parse(word: str) -> Source:
     options = [option for option in rest.split(";") if option]
     rules = [option for option in options if option.startswith(RULE)]
     options = [option for option in options if option not in rules]
+    spans = [option for option in options if "=" in option and ":" in option]
+    options = [option for option in options if option not in spans]
     shapes = dict(_shape(option) for option in options if "=" in option)
     inputs = tuple(_input(option) for option in options if "=" not in option)
     if inputs and kind != "module":
@@ -74,7 +77,8 @@ def parse(word: str) -> Source:
         raise XBenchError(f"{place}: name its inputs in order, such as --input x:float32:batch,3,224,224")
     if shapes and kind in ("zoo", "module"):
         raise XBenchError(f"{place}: --shape is for files with dynamic axes")
-    return Source(word, kind, place, shapes, inputs, _optimizer(rules[-1]) if rules else None)
+    ranges = dict(_range(option) for option in spans)
+    return Source(word, kind, place, shapes, inputs, _optimizer(rules[-1]) if rules else None, ranges)
 
 
 def _kind(place: str) -> str:
@@ -118,8 +122,21 @@ def _input(option: str) -> models.Input:
     shape = _sizes(sizes, f"--input {option}")
     if not shape or shape[0] != BATCH or BATCH in shape[1:]:
         raise XBenchError(f"--input {option}: the first size, and no other, is the word {BATCH}")
-    low, high = (0, 2) if np.dtype(dtype).kind in "iub" else (models.Input.low, models.Input.high)
-    return models.Input(name, shape, dtype, low, high)
+    return models.Input(name, shape, dtype)
+
+
+def _range(option: str) -> tuple[str, tuple[float, float]]:
+    """Reads `ids=0:30522`: from the first number to below the second."""
+    name, _, span = option.rpartition("=")
+    try:
+        low, high = (float(end) for end in span.split(":"))
+    except ValueError:
+        raise XBenchError(f"--range {option}: write name=low:high, such as ids=0:30522") from None
+    if not (name and math.isfinite(low) and math.isfinite(high)):
+        raise XBenchError(f"--range {option}: write name=low:high, such as ids=0:30522")
+    if low >= high:
+        raise XBenchError(f"--range {option} is empty: it holds the numbers from {low:g} to below {high:g}")
+    return name, (low, high)
 
 
 TRUTH = {"true": "1", "false": "0"}
@@ -158,10 +175,23 @@ def _unknown(what: str, word: str, known: Iterable[str]) -> str:
     return f"unknown {what} {word!r}: " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}")
 
 
-def with_options(word: str, shapes: list[str], inputs: list[str], optimizer: str | None = None) -> str:
-    """The word with the options of `--shape`, `--input` and `--optimizer`; the zoo's networks have their own shapes."""
+def with_options(
+    word: str,
+    shapes: Sequence[str] = (),
+    inputs: Sequence[str] = (),
+    optimizer: str | None = None,
+    ranges: Sequence[str] = (),
+) -> str:
+    """The word with the options of `--shape`, `--input`, `--optimizer` and `--range`; the zoo's networks have their own
+    shapes.
+
+    Raises:
+        XBenchError: a range that cannot be read.
+    """
     options = [] if word.partition("@")[0] in models.MODELS else [*inputs, *shapes]
-    options += [RULE + optimizer] if optimizer else []
+    for each in ranges:
+        _range(each)
+    options += [*ranges, *([RULE + optimizer] if optimizer else [])]
     if not options:
         return word
     return f"{word}{';' if '@' in word and not os.path.exists(word) else '@'}{';'.join(options)}"

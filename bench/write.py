@@ -54,7 +54,7 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
         "looked_up": _looked_up(model, trainable),
         "untrainable": untrainable,
         "texts": {path.name: text_digest(path.read_bytes()) for path in sorted(folder.glob("program*.py"))},
-        "digest": _content(folder),
+        "digest": _content(folder, facts["inputs"]),
     }
     (folder / "model.json").write_text(json.dumps(info, indent=1))
 
@@ -119,9 +119,11 @@ def weight_bytes(model: ir.Model) -> int:
     return sum(array.nbytes for array in arrays if array is not None)
 
 
-def _content(folder: Path) -> str:
-    """A digest of the texts, the weights and the file that was brought: what a parity proof is tied to."""
-    total = hashlib.sha256()
+def _content(folder: Path, inputs: list[dict[str, Any]]) -> str:
+    """A digest of the texts, the weights, the file that was brought and how inputs are drawn: what a parity proof is
+    tied to."""
+    drawn = [{name: value for name, value in each.items() if name != "why"} for each in inputs]
+    total = hashlib.sha256(json.dumps(drawn, sort_keys=True).encode())
     brought = sorted(each for each in (folder / GIVEN).rglob("*") if each.is_file())
     for path in (*(folder / name for name in (*TEXTS.values(), TRAINING, INDEX, WEIGHTS)), *brought):
         if not path.exists():  # a model without images has one text

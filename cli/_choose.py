@@ -65,6 +65,10 @@ InputWords = Annotated[
     list[str] | None,
     typer.Option("--input", help="An input of module:factory, in its order: name:float32:batch,3,224,224."),
 ]
+RangeWords = Annotated[
+    list[str] | None,
+    typer.Option("--range", help="Values of an input, from the first to below the second: ids=0:30522."),
+]
 OptimizerWord = Annotated[
     str | None,
     typer.Option(

@@ -40,6 +40,7 @@ def bisect(
     layout: Annotated[str, typer.Option(help="Order of an image's axes inside the runtimes: nchw or nhwc.")] = "nchw",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
+    ranges: choose.RangeWords = None,
     timeout: Annotated[float, typer.Option(help="Seconds one run of a runtime may take.")] = 900,
     out: Out = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what is found as a JSON object.")] = False,
@@ -56,7 +57,8 @@ def bisect(
     if len(words) != 1 + bool(b):
         raise XBenchError(f"one runtime beside another: xbench bisect MODEL A B, not {', '.join(words)}")
     told = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads), "layout": layout}
-    cases = _cases(model, words, mode, shape, inputs, batch=batch, **told)
+    names = choose.choose_models([model], (), shape, inputs, None, ranges)
+    cases = _cases(names, words, mode, batch=batch, **told)
     choose.need_torch()
     report = _found(cases, seed, timeout, out)
     if as_json:
@@ -66,9 +68,7 @@ def bisect(
     raise typer.Exit(int(report["differs"]))
 
 
-def _cases(
-    model: str, words: list[str], mode: str, shape: list[str] | None, inputs: list[str] | None, **told: Any
-) -> list[Any]:
+def _cases(names: list[str], words: list[str], mode: str, **told: Any) -> list[Any]:
     """A cell a runtime.
 
     Raises:
@@ -77,7 +77,7 @@ def _cases(
     from xbench.bench import AUTO, Case
     from xbench.runtimes import parse, table
 
-    names, modes = choose.choose_models([model], (), shape, inputs), choose.choose_modes([mode], ())
+    modes = choose.choose_modes([mode], ())
     if len(names) > 1 or len(modes) > 1:
         raise XBenchError("one model and one mode at a time")
     if choose.choose_layout(told["layout"]) == AUTO:

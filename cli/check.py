@@ -32,6 +32,7 @@ def check(
     precision: choose.PrecisionWord = "fp32",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
+    ranges: choose.RangeWords = None,
     optimizer: choose.OptimizerWord = None,
     steps: StepCount = STEPS,
     timeout: Annotated[float, typer.Option(help="Seconds one job of a worker may take.")] = 900,
@@ -52,7 +53,7 @@ def check(
     from xbench.bench.suite import cells
 
     form = choose_format(format_, {"json": as_json}, (TABLE, JSON, GITHUB))
-    names = choose.choose_models(model, tuple(models.MODELS), shape, inputs, optimizer)
+    names = choose.choose_models(model, tuple(models.MODELS), shape, inputs, optimizer, ranges)
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "gradient"))
     cell: dict[str, Any] = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
@@ -99,7 +100,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    from xbench.bench.checking import held
+    from xbench.bench.checking import about_inputs, held
     from xbench.cli._console import console
 
     out = console()
@@ -116,6 +117,9 @@ def _print(rows: list[dict[str, Any]]) -> None:
         out.print()
         out.print(Text(model, "bold"), soft_wrap=True)
         out.print(table)
+        lines = next((lines for row in rows if row["model"] == model and (lines := about_inputs(row))), [])
+        for line in lines:
+            out.print(f"  {line}", highlight=False, soft_wrap=True)
         for row in (row for row in rows if row["model"] == model and "explanations" in row):
             out.print(*_explained(row), sep="\n", highlight=False)
 

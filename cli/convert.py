@@ -31,6 +31,7 @@ def convert(
     layout: choose.LayoutWord = "nchw",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
+    ranges: choose.RangeWords = None,
     optimizer: choose.OptimizerWord = None,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Compute in float64, too, what `time` proves forward and step against.")
@@ -50,7 +51,7 @@ def convert(
     from xbench import models
     from xbench.bench import conversion
 
-    names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer)
+    names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer, ranges)
     forms = choose.choose_runtimes(to) if to else []
     targets = list(dict.fromkeys([*choose.choose_runtimes(runtime or forms), *forms]))
     choose.choose_device(device)

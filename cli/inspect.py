@@ -33,6 +33,7 @@ def inspect(
     device: choose.DeviceWord = "cpu",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
+    ranges: choose.RangeWords = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Start no runtime: those with importers of their own are then not known of.")
     ] = False,
@@ -58,7 +59,7 @@ def inspect(
     from xbench.bench.source import parse
     from xbench.cli._progress import Bar
 
-    words = choose.choose_models([model], (), shape, inputs)
+    words = choose.choose_models([model], (), shape, inputs, None, ranges)
     if len(words) > 1:
         raise XBenchError("inspect takes one model at a time")
     targets = choose.choose_runtimes(runtime) if runtime else inspection.default_runtimes()

@@ -55,6 +55,7 @@ def load(
     device: choose.DeviceWord = "cpu",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
+    ranges: choose.RangeWords = None,
     seconds: Seconds = 2.0,
     latency_ms: Latency = None,
     percentile: Percent = 99.0,
@@ -74,7 +75,7 @@ def load(
     from xbench.bench.load import FILE, SCENARIOS, Plan, need_loadgen
     from xbench.bench.results import open_store
 
-    names = choose.choose_models([model], (), shape, inputs)
+    names = choose.choose_models([model], (), shape, inputs, None, ranges)
     if len(names) > 1:
         raise XBenchError("load takes one network at a time")
     chosen = _scenarios(scenario, SCENARIOS)

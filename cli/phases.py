@@ -30,6 +30,7 @@ def phases(
     device: choose.DeviceWord = "cpu",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
+    ranges: choose.RangeWords = None,
     optimizer: choose.OptimizerWord = None,
     budget: Budget = 2.0,
     timeout: Timeout = 600,
@@ -48,7 +49,7 @@ def phases(
     from xbench.bench.results import encode, open_store
     from xbench.bench.settings import Protocol
 
-    names = choose.choose_models([model], (), shape, inputs, optimizer)
+    names = choose.choose_models([model], (), shape, inputs, optimizer, ranges)
     if len(names) > 1:
         raise XBenchError("phases takes one network at a time")
     own = batch or choose.batch_of(names[0], 1)

@@ -28,6 +28,7 @@ def profile(
     device: choose.DeviceWord = "cpu",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
+    ranges: choose.RangeWords = None,
     top: Top = 15,
     timeout: Timeout = 600,
     out: Out = FOLDER,
@@ -45,7 +46,7 @@ def profile(
     from xbench.bench.results import encode, open_store
     from xbench.runtimes import parse, table
 
-    names = choose.choose_models([model], (), shape, inputs)
+    names = choose.choose_models([model], (), shape, inputs, None, ranges)
     if len(names) > 1:
         raise XBenchError("profile takes one network at a time")
     own = batch or choose.batch_of(names[0], 1)

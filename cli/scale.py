@@ -42,6 +42,7 @@ def scale(
     device: choose.DeviceWord = "cpu",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
+    ranges: choose.RangeWords = None,
     optimizer: choose.OptimizerWord = None,
     budget: Budget = 4.0,
     timeout: Timeout = 300,
@@ -64,7 +65,7 @@ def scale(
     from xbench.bench.scaling.run import FILE, KINDS, sensible
     from xbench.runtimes.distributed import missing
 
-    names = choose.choose_models([model], (), shape, inputs, optimizer)
+    names = choose.choose_models([model], (), shape, inputs, optimizer, ranges)
     if len(names) > 1:
         raise XBenchError("scale takes one network at a time")
     if scaling not in KINDS:

@@ -64,6 +64,7 @@ def time(
     layout: choose.LayoutWord = "nchw",
     shape: choose.ShapeWords = None,
     inputs: choose.InputWords = None,
+    ranges: choose.RangeWords = None,
     optimizer: choose.OptimizerWord = None,
     plane: Plane = "resident",
     precision: choose.PrecisionWord = "fp32",
@@ -90,7 +91,7 @@ def time(
     from xbench.bench.suite import FAILED, cells
 
     form = choose_format(format_, {"json": as_json}, FORMATS[:-1])
-    names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer)
+    names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer, ranges)
     targets, modes = choose.choose_runtimes(runtime), choose.choose_modes(mode, ("forward", "step"))
     cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
     cell |= {"layout": choose.choose_layout(layout), "precision": choose.choose_precision(precision)}

@@ -69,14 +69,24 @@ def _is_inferred(graph: ir.Graph) -> bool:
     )
 
 
-def _inferred(model: ir.Model) -> ir.Graph:
-    """A copy without weights, its shapes inferred for inputs whose symbolic dimensions are 1: of symbols the operators
-    that join and reshape make others, of which nobody knows the size. onnx_ir's own pass looks for every weight among
-    all inputs."""
+def sizes(model: ir.Model, batch: int) -> dict[str, list[int]]:
+    """The shapes of all tensors, by name, whose sizes follow from those of the inputs, their symbolic dimensions taken
+    for `batch`."""
+    graph = _inferred(model, batch)
+    nodes = (value for node in graph.all_nodes() for value in node.outputs)
+    shapes = {str(value.name): value.shape for value in (*graph.inputs, *nodes) if value.shape is not None}
+    known = {name: [n for n in shape if isinstance(n, int)] for name, shape in shapes.items()}
+    return {name: found for name, found in known.items() if len(found) == len(shapes[name])}
+
+
+def _inferred(model: ir.Model, size: int = 1) -> ir.Graph:
+    """A copy without weights, its shapes inferred for inputs whose symbolic dimensions have that size: of symbols the
+    operators that join and reshape make others, of which nobody knows the size. onnx_ir's own pass looks for every
+    weight among all inputs."""
     copy = model.clone()
     given = set(copy.graph.inputs)
     for value in given:
-        value.shape = value.shape and ir.Shape(_ones(value.shape))
+        value.shape = value.shape and ir.Shape(_ones(value.shape, size))
     _forget(copy.graph)
     for value in list(copy.graph.initializers.values()):
         tensor = value.const_value
@@ -112,8 +122,8 @@ def _shape(value: ir.Value | None) -> list[int]:
     return _ones(value.shape)
 
 
-def _ones(shape: ir.Shape) -> list[int]:
-    return [n if isinstance(n, int) else 1 for n in shape]
+def _ones(shape: ir.Shape, size: int = 1) -> list[int]:
+    return [n if isinstance(n, int) else size for n in shape]
 
 
 def _conv(node: ir.Node) -> int:

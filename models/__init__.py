@@ -9,11 +9,11 @@ import functools
 import importlib
 import os
 import sys
-import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xbench.models._drawing import UNBOUNDED, draw, drawn, narrowed, resolve
 from xbench.models._spec import Input, Loss, ModelSpec, Optimizer, classes, image, plain, tokens
 from xbench.models._table import MODELS
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = (
     "DEFAULT_SUITE",
     "MODELS",
+    "UNBOUNDED",
     "BadFactory",
     "Input",
     "Loss",
@@ -32,9 +33,11 @@ __all__ = (
     "build",
     "classes",
     "draw",
+    "drawn",
     "find",
     "image",
     "make",
+    "narrowed",
     "plain",
     "resolve",
     "sample",
@@ -109,23 +112,3 @@ def sample(spec: ModelSpec, batch: int, seed: int = 0) -> tuple[dict[str, np.nda
     """Draws one batch: the inputs by name, and the labels, zeros where there are none."""
     inputs = {each.name: draw(each, batch, seed) for each in spec.inputs}
     return inputs, np.zeros(batch, np.int64) if spec.labels is None else draw(spec.labels, batch, seed)
-
-
-def resolve(shape: tuple[int | str, ...], batch: int) -> tuple[int, ...]:
-    return tuple(batch if isinstance(size, str) else size for size in shape)
-
-
-def draw(each: Input, batch: int, seed: int = 0) -> np.ndarray:
-    """Draws an array from [low, high), the same values on every machine.
-
-    NumPy's uniform numbers are made by integer arithmetic and one multiplication, so they are exact everywhere. Its
-    normal numbers call the C library, and PyTorch's depend on the vector instructions of the CPU.
-    """
-    shape, low, high = resolve(each.shape, batch), each.low, each.high
-    random = np.random.default_rng([seed, zlib.crc32(each.name.encode())]).random
-    if each.quantiles:
-        places = np.linspace(0, 1, len(each.quantiles))
-        return np.floor(np.interp(random(shape), places, each.quantiles)).astype(each.dtype)
-    if np.issubdtype(each.dtype, np.integer):
-        return (low + np.floor(random(shape) * (high - low))).astype(each.dtype)
-    return (random(shape, dtype=np.float32) * np.float32(high - low) + np.float32(low)).astype(each.dtype, copy=False)

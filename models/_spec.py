@@ -10,6 +10,11 @@ class Input:
 
     `shape` holds numbers and the symbol `"batch"`. `dtype` is numpy's name. For integers `high` is exclusive.
     `quantiles` are values that equally many lie between, from the least to the largest.
+
+    `within` is a second bound that grows with the batch: values stay below `within[0] * batch + within[1]`. `special`
+    are values that the network compares the input with: each is put in some places. `mask` is not 0 where every value
+    is 0 or 1 and says what counts: 1 where a 1 keeps its place, -1 where a 0 does. `why` says in words what the range
+    was chosen by.
     """
 
     name: str
@@ -18,6 +23,10 @@ class Input:
     low: float = -1.7320508  # uniform with mean 0 and variance 1
     high: float = 1.7320508
     quantiles: tuple[float, ...] = ()
+    within: tuple[int, int] | None = None
+    special: tuple[float, ...] = ()
+    mask: int = 0
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,4 +96,4 @@ def classes(count: int, *shape: int) -> Input:
 
 def plain(each: Input) -> dict[str, Any]:
     """An input as JSON holds it."""
-    return asdict(each) | {"shape": list(each.shape), "quantiles": list(each.quantiles)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(each).items()}

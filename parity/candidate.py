@@ -23,6 +23,14 @@ def sample(artifact: Artifact, batch: int, seed: int) -> tuple[list[np.ndarray],
     return inputs, np.zeros(batch, np.int64) if labels is None else models.draw(models.Input(**labels), batch, seed)
 
 
+def redrawn(artifact: Artifact, given: Sequence[np.ndarray], labels: np.ndarray, seed: int) -> list[np.ndarray]:
+    """Other inputs of the same shapes, drawn as the artifact says."""
+    told = [models.Input(**{**each, "shape": a.shape}) for each, a in zip(artifact.info["inputs"], given, strict=True)]
+    firsts = [a.shape[0] for each, a in zip(artifact.info["inputs"], given) if each["shape"][:1] == ["batch"]]
+    batch = firsts[0] if firsts else len(labels)
+    return [np.asarray(models.draw(each, batch, seed), a.dtype) for each, a in zip(told, given, strict=True)]
+
+
 def named(artifact: Artifact, values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs of forward, as references name them.
 

@@ -175,3 +175,8 @@ def _grown(floors: dict[str, tuple[float, float]]) -> dict[str, tuple[float, flo
 def flipped(batch: Batch) -> Batch:
     inputs, labels = batch
     return [array[::-1].copy() for array in inputs], labels[::-1].copy()
+
+
+def outputs(artifact: Artifact, inputs: Sequence[np.ndarray], labels: np.ndarray) -> Tensors:
+    """What the network gives in float64, as references name it."""
+    return run(artifact, "forward", [(inputs, labels)], torch.float64)

@@ -52,7 +52,7 @@ def about(facts: Facts) -> list[tuple[str, str]]:
     lines = [
         ("model", f"{facts['model']} ({size(facts['file_bytes'])}{made})"),
         ("format", f"IR {facts['ir_version']}, opset {opsets}, {producer}"),
-        *(("input", _value(value)) for value in facts["inputs"]),
+        *(("input", _value(value) + _drawn(value)) for value in facts["inputs"]),
         *(("output", _value(value)) for value in facts["outputs"]),
     ]
     held, stored, memory = facts["parameters"], facts["stored"], facts["memory"]
@@ -105,6 +105,11 @@ def _scaled(number: int, units: Sequence[tuple[int, str]], plain: str, gap: str)
 
 def _value(value: Facts) -> str:
     return f"{value['name']} {value['dtype']} {shape(value['shape'])}"
+
+
+def _drawn(value: Facts) -> str:
+    """What is drawn for an input, where it can be drawn."""
+    return f", drawn from {value['drawn']}" if value.get("drawn") else ""
 
 
 def shape(sizes: Sequence[int | str | None] | None) -> str:

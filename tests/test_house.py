@@ -48,7 +48,7 @@ ALIASES = {"jaxlib": "jax"}
 BESIDE = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}, "caffe2": {"torch"}}
 
 # What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
-SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient")
+SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient", "converters/inputs")
 SUBFOLDERS += ("runtimes/distributed", "runtimes/originals", "parity/explain", "parity/mistakes", "reports/html")
 SUBFOLDERS += ("bench/bisect", "bench/inspect", "bench/jobs", "bench/recommend", "bench/scaling")
 

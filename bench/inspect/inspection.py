@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from xbench import models
 from xbench.bench import XBenchError
 from xbench.bench.machine import cpus
 from xbench.bench.prepare import FILE_TIMEOUT, Exporter
@@ -44,6 +45,8 @@ def inspect(word: str, runtimes: Sequence[str], batch: int | None, device: str, 
         lowered = _completed(lowering.result(), facts)
         say("which runtimes take it?")
         facts["remarks"] += lowered.pop("remarks")
+        drawn = lowered.pop("drawn", {})
+        facts["inputs"] = [each | {"drawn": drawn.get(each["name"])} for each in facts["inputs"]]
         rows = _rows(runtimes, lowered, device, ask, folder)
     readers = {"zoo": "PyTorch's exporter", "module": "PyTorch's exporter", "tensorflow": "tf2onnx"}
     training = {"trains": lowered["trains"], "without_gradient": lowered["gradients"]}
@@ -145,7 +148,8 @@ def _of_artifact(artifact: Artifact) -> Facts:
     trains, zoo = bool(info["loss"] and artifact.parameters), info["origin"] == "zoo"
     why = info["untrainable"] if trains else None
     remarks = [f"no training step as a graph: {why}"] if why else []
-    found = {"program": artifact.operators, "folder": str(artifact.folder), "remarks": remarks}
+    drawn = {each["name"]: models.drawn(models.Input(**each)) for each in info["inputs"]}
+    found = {"program": artifact.operators, "folder": str(artifact.folder), "remarks": remarks, "drawn": drawn}
     return {**found, "trains": trains, "gradients": {}, "untrainable": why, "module": zoo}
 
 

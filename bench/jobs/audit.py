@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from xbench import models
 from xbench.bench import group, timing
 from xbench.bench.cell import CELL, Cell, fetched_of, proving, step_of
 from xbench.bench.clock import now
@@ -78,13 +77,10 @@ def _answers(cell: Cell, rounds: int, patience: float) -> dict[str, Any]:
 
 def _drawn(cell: Cell) -> dict[str, np.ndarray]:
     """New inputs of the shapes that are timed, and the labels there are."""
-    arrays, seed = candidate.inputs_of(cell.references[0]), next(SEEDS)
-    inputs = [
-        models.draw(models.Input(**{**i, "shape": a.shape}), 0, seed)
-        for i, a in zip(cell.artifact.info["inputs"], arrays, strict=True)
-    ]
-    named = {f"input/{index}": np.asarray(array, a.dtype) for index, (array, a) in enumerate(zip(inputs, arrays))}
-    return {**named, "labels": cell.references[0]["labels"].copy()}
+    arrays, labels = candidate.inputs_of(cell.references[0]), cell.references[0]["labels"]
+    inputs = candidate.redrawn(cell.artifact, arrays, labels, next(SEEDS))
+    named = {f"input/{index}": array for index, array in enumerate(inputs)}
+    return {**named, "labels": labels.copy()}
 
 
 def _repeats(cell: Cell) -> float | None:

@@ -80,7 +80,7 @@ def _repeated(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int) -
     steps = [cell.steps[place or 0] for place in places]
     reference = cell.references[0]
     start = now()
-    arrays = batches.unseen(candidate.inputs_of(reference), seed)
+    arrays = batches.unseen(cell.artifact, candidate.inputs_of(reference), reference["labels"], seed)
     given = {f"input/{i}": array for i, array in enumerate(arrays or ())} | {"labels": reference["labels"]}
     other = step_of(cell, given) if arrays else None
     looks.aside += now() - start

@@ -40,7 +40,7 @@ def export(word: str, file: str, folder: str) -> None:
 
 def _export(convert: Any, source: Source, file: str, folder: str) -> None:
     if source.kind == "zoo":
-        convert.export_zoo(source.place, 0, Path(folder), source.optimizer)
+        convert.export_zoo(source.place, 0, Path(folder), source.optimizer, source.ranges)
     elif source.kind == "module":
         try:
             convert.export_module(source, Path(folder))
@@ -93,6 +93,13 @@ def _write(
         raise XBenchError(f"{artifact.name} was not exported as it is: {error}") from error
 
 
+def unread(artifact: str, batch: int) -> dict[str, list[str]]:
+    """The outputs that do not depend on each input, by its name."""
+    from xbench.parity import sensitivity
+
+    return sensitivity.unread(Artifact.read(artifact), batch)
+
+
 def layers(artifact: str) -> list[list[int]]:
     """The bytes of the gradients of each parameter and the multiply-accumulates that it takes part in, in order."""
     import onnx_ir as ir
@@ -138,4 +145,14 @@ def match(port: str, reference: str, batch: int) -> dict[str, Any]:
     return {"same": False, "agrees": None, "differences": [head, *said]}
 
 
-JOBS = (export, import_tensorflow, reference, training_reference, layers, explain_forward, explain_training, match)
+JOBS = (
+    export,
+    import_tensorflow,
+    reference,
+    training_reference,
+    unread,
+    layers,
+    explain_forward,
+    explain_training,
+    match,
+)

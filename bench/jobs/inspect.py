@@ -137,9 +137,9 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
     """Writes `inference.onnx` of a file into a folder, with what runtimes want to know of it (`model.json`); a file
     with operators that nobody here knows is written as it is.
 
-    Returns `program`, the operators that our own tables must have; `wants`, what must be said of its inputs before it
-    can be converted; `trains`, whether it has parameters and a loss, and `gradients`, the operators without a gradient
-    rule.
+    Returns `program`, the operators that our own tables must have; `drawn`, what is drawn for each input; `wants`, what
+    must be said of the inputs before it can be converted; `trains`, whether it has parameters and a loss, and
+    `gradients`, the operators without a gradient rule.
 
     Raises:
         XBenchError: ONNX's own code cannot bring it to our opset.
@@ -160,7 +160,7 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
         with at_most(stored(proto), besides(proto)):
             if strange:
                 program = _as_it_is(proto, path, Path(folder))
-                return {"program": program, "wants": None, "trains": False, "gradients": {}}
+                return {"program": program, "wants": None, "drawn": {}, "trains": False, "gradients": {}}
             model = _folded(canonical(proto, path.parent))
             del proto
             facts = training_of(source, model)
@@ -168,21 +168,22 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
             known = set[str].intersection(*map(operators_of, TABLES))
             expanded = expand(model.clone(), known)
             _save(model, Path(folder), path)
-            found = {"program": count_operators(expanded), "wants": _wants(source, model)}
+            found = {"program": count_operators(expanded)} | _drawn(source, model)
             trains = bool(facts["loss"] and named)
             return {**found, "trains": trains, "gradients": without_gradient(model, named) if trains else {}}
 
 
-def _wants(source: Any, model: Any) -> str | None:
-    """Why an input cannot be drawn as it is."""
-    from xbench.bench.convert import input_of
+def _drawn(source: Any, model: Any) -> dict[str, Any]:
+    """What is drawn for every input, in words, or why one cannot be drawn as it is (`wants`)."""
+    from xbench import models
+    from xbench.bench.convert import drawing, input_of
 
+    given = [each for each in model.graph.inputs if each.name not in model.graph.initializers]
     try:
-        for value in (each for each in model.graph.inputs if each.name not in model.graph.initializers):
-            input_of(source, value)
+        drawn = drawing(source, model, [input_of(source, value) for value in given])
     except XBenchError as error:
-        return str(error).removeprefix(f"{source.place}: ")
-    return None
+        return {"wants": str(error).removeprefix(f"{source.place}: "), "drawn": {}}
+    return {"wants": None, "drawn": {each["name"]: models.drawn(models.Input(**each)) for each in drawn}}
 
 
 def _folded(model: Any) -> Any:

@@ -1,0 +1,129 @@
+"""From one input along all that reads it: how every tensor on the way follows from the input, and what is then wanted
+of it. What an operator means for that is in `operators.py`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from xbench.converters.inputs.known import INFINITE, Fact, Known, _bodies
+
+STEPS = 20_000  # tensors on the way, after which nobody looks further
+
+
+@dataclass(frozen=True)
+class State:
+    """How a tensor follows from the input, element by element: it is `scale` times the input and a number in [low,
+    high] more, and lies in [least, most] whatever the input is.
+
+    `part` is the place along the last axis where it stands in an array of indices. `loose` says that other inputs have
+    a part in it, or many elements of this one, so that what it must be does not say what the input must be.
+    """
+
+    scale: float = 1.0
+    low: float = 0.0
+    high: float = 0.0
+    least: float = -INFINITE
+    most: float = INFINITE
+    part: int | None = None
+    loose: bool = False
+
+    @property
+    def exact(self) -> bool:
+        return self.low == self.high and self.scale != 0
+
+    def plus(self, other: Fact) -> "State":
+        low, high = other.low, other.high
+        least, most = self.least + low, self.most + high
+        return replace(self, low=self.low + low, high=self.high + high, least=least, most=most)
+
+    def times(self, factor: float) -> "State":
+        low, high = sorted((_times(self.low, factor), _times(self.high, factor)))
+        least, most = sorted((_times(self.least, factor), _times(self.most, factor)))
+        return replace(self, scale=self.scale * factor, low=low, high=high, least=least, most=most)
+
+    def truth(self, zero: bool, one: bool) -> "State":
+        """What a comparison makes of an input that is 0 or 1."""
+        return State(float(one) - float(zero), float(zero), float(zero), 0.0, 1.0, loose=self.loose)
+
+
+def _times(number: float, factor: float) -> float:
+    return number * factor if number and factor else 0.0
+
+
+@dataclass
+class Found:
+    """What the graph says of an input.
+
+    It must lie in [low, high], for the reason of the nearer end (`why`); `direct` where elements of it say so, one by
+    one. `mask` is how sure it is that it is 0 or 1: 0 not at all, 1 compared or multiplied as if, 2 it makes no sense
+    otherwise; `keeps` is 1 where a 1 lets something count, -1 where a 0 does. `special` and `edges` are what it is
+    compared with, equal or in order. `unsized` says that an axis mattered whose length is not known.
+    """
+
+    low: float = -INFINITE
+    high: float = INFINITE
+    why: str = ""
+    direct: bool = False
+    mask: int = 0
+    keeps: int = 0
+    special: set[float] = field(default_factory=set)
+    edges: set[float] = field(default_factory=set)
+    alike: bool = False
+    unsized: bool = False
+
+    def want(self, state: State, low: float, high: float, why: str) -> None:
+        """A tensor of that state must lie in [low, high]."""
+        low = -INFINITE if state.least >= low else low
+        high = INFINITE if state.most <= high else high
+        if not state.scale or state.loose or (low, high) == (-INFINITE, INFINITE):
+            return
+        ends = (low - state.low) / state.scale, (high - state.high) / state.scale
+        least, most = ends if state.scale > 0 else ends[::-1]
+        if not least <= most:  # no value would do: what else it depends on is not known well enough
+            return
+        least, most = float(np.ceil(least)), float(np.floor(most))
+        if most < self.high or (self.high == INFINITE and least > self.low):
+            self.why = why
+        self.low, self.high, self.direct = max(self.low, least), min(self.high, most), True
+
+    def is_mask(self, sure: int, keeps: int = 0) -> None:
+        self.mask, self.keeps = max(self.mask, sure), self.keeps or keeps
+
+
+class Trace:
+    """One walk. `found` is what it has found so far."""
+
+    def __init__(self, known: Known, given: ir.Value) -> None:
+        self.known, self.given, self.found = known, given, Found()
+        self.floating = given.dtype is not None and given.dtype.is_floating_point()
+
+    def size(self, value: ir.Value | None, axis: int) -> int:
+        """The length of an axis that matters; 1 where it is not known, so that an index into it is 0."""
+        found = self.known.size(value, axis)
+        self.found.unsized |= found is None
+        return 1 if found is None else found
+
+
+def targets(graph: ir.Graph) -> dict[ir.Value, list[ir.Value]]:
+    """What becomes of the outputs of branches and bodies: the values outside that they are handed on to, and for a loop
+    those that the next round is given."""
+    found: dict[ir.Value, list[ir.Value]] = {}
+    for node in graph.all_nodes():
+        for body in _bodies(node):
+            for index, value in enumerate(body.outputs):
+                found.setdefault(value, []).extend(_handed_out(node, body, index))
+    return found
+
+
+def _handed_out(node: ir.Node, body: ir.Graph, index: int) -> Iterator[ir.Value]:
+    if node.op_type == "Loop":  # a body gives whether to go on, what it carries, and what is collected
+        if index:
+            yield node.outputs[index - 1]
+            if index + 1 < len(body.inputs):
+                yield body.inputs[index + 1]
+        return
+    yield node.outputs[index]
+    if node.op_type == "Scan" and index < len(body.inputs) - node.attributes.get_int("num_scan_inputs", 0):
+        yield body.inputs[index]

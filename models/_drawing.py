@@ -1,0 +1,100 @@
+"""How an input is drawn from what is known of it, the same values on every machine, and the words for it."""
+
+import dataclasses
+import zlib
+
+import numpy as np
+
+from xbench.models._spec import Input
+
+UNBOUNDED = 2**31  # of `high`, where only the batch is a bound
+SHARE = 8  # one place in so many has a special value, or a zero in the middle of a mask
+
+
+def resolve(shape: tuple[int | str, ...], batch: int) -> tuple[int, ...]:
+    return tuple(batch if isinstance(size, str) else size for size in shape)
+
+
+def draw(each: Input, batch: int, seed: int = 0) -> np.ndarray:
+    """Draws an array of the input's shape from [low, high), the same values on every machine.
+
+    NumPy's uniform numbers are made by integer arithmetic and one multiplication, so they are exact everywhere. Its
+    normal numbers call the C library, and PyTorch's depend on the vector instructions of the CPU.
+    """
+    shape, key = resolve(each.shape, batch), zlib.crc32(each.name.encode())
+    generator = np.random.default_rng([seed, key])
+    if each.mask:
+        alone = each.mask in (1, -1) and len(shape) > 1  # else what it keeps may be nothing at all
+        kept = _kept(shape, generator, None if alone else key + seed)
+        return np.asarray(~kept if each.mask == -1 else kept).astype(each.dtype)
+    return np.asarray(_special(each, _uniform(each, shape, batch, generator), generator, (key + seed) % 2 == 1))
+
+
+def _uniform(each: Input, shape: tuple[int, ...], batch: int, generator: np.random.Generator) -> np.ndarray:
+    random, low, high = generator.random, each.low, each.high
+    if each.within is not None:
+        high = min(high, each.within[0] * batch + each.within[1])
+    if each.quantiles:
+        places = np.linspace(0, 1, len(each.quantiles))
+        return np.floor(np.interp(random(shape), places, each.quantiles)).astype(each.dtype)
+    if np.dtype(each.dtype).kind in "iub":
+        return (low + np.floor(random(shape) * (high - low))).astype(each.dtype)
+    return (random(shape, dtype=np.float32) * np.float32(high - low) + np.float32(low)).astype(each.dtype, copy=False)
+
+
+def _special(each: Input, found: np.ndarray, generator: np.random.Generator, alone: bool) -> np.ndarray:
+    """Puts every special value in some places: at least one of every row, and the first of none, so that a causal
+    mask made of them keeps something everywhere. Where there is one place in all, every other seed has it."""
+    for value in each.special:
+        if found.size < 2:
+            found = np.where(alone, np.asarray(value, found.dtype), found)
+            continue
+        rows = found.reshape(-1, found.shape[-1]) if found.shape[-1] > 1 else found.reshape(1, -1)
+        taken = generator.random(rows.shape) < 1 / SHARE
+        taken[np.arange(len(rows)), generator.integers(1, rows.shape[1], len(rows))] = True
+        taken[:, 0] = False
+        found = np.where(taken, np.asarray(value, found.dtype), rows).reshape(found.shape)
+    return found
+
+
+def _kept(shape: tuple[int, ...], generator: np.random.Generator, turn: int | None) -> np.ndarray:
+    """What a mask keeps: in every row, which is the last axis of more than one place, the first place and others, never
+    all of them; it ends early and has a gap. Where there is no row everything is kept, as nothing else may be there to
+    be kept; or every other place where a `turn` says that nobody knows."""
+    axis = next((a for a in reversed(range(1, len(shape))) if shape[a] > 1), 0 if len(shape) == 1 else None)
+    if axis is None or shape[axis] < 2:
+        every = np.arange(int(np.prod(shape))).reshape(shape)
+        return every >= 0 if turn is None else (every + turn) % 2 == 1
+    length = shape[axis]
+    rows = shape[:axis] + shape[axis + 1 :]
+    ends = generator.integers((length + 1) // 2, length, rows)[..., None]
+    places = np.arange(length)
+    kept = places < ends
+    gap = generator.integers(1, np.maximum(ends - 1, 2))
+    gone = (places == gap) | (generator.random(kept.shape) < 1 / SHARE)
+    kept &= ~(gone & (places > 0) & (places < ends - 1))
+    return np.moveaxis(kept, -1, axis)
+
+
+def narrowed(each: Input, low: float, high: float) -> Input:
+    """The same input, drawn from [low, high) because somebody said so."""
+    plain = Input(each.name, each.shape, each.dtype, low, high)
+    return dataclasses.replace(plain, why="as --range says")
+
+
+def drawn(each: Input) -> str:
+    """What is drawn, in words, and why."""
+    why = f", {each.why}" if each.why else ""
+    if each.mask:
+        kept = {-1: "0 keeps a place", 1: "1 keeps a place", 2: "either may count"}[each.mask]
+        return f"0 or 1 ({kept}; rows end early and have gaps){why}"
+    if np.dtype(each.dtype).kind not in "iub":
+        return f"{each.low:.6g} to {each.high:.6g}{why}"
+    last = f"{each.high - 1:.0f}"
+    if each.within is not None:
+        slope, rest = each.within[0], each.within[1] - 1
+        grown = f"{slope} * batch" if slope != 1 else "batch"
+        grown += f" {'+' if rest > 0 else '-'} {abs(rest)}" if rest else ""
+        last = grown if each.high >= UNBOUNDED else f"the least of {last} and {grown}"
+    specials = ", ".join(f"{value:g}" for value in each.special)
+    return f"{each.low:.0f} to {last}{f', often {specials}' if specials else ''}{why}"

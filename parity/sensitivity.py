@@ -1,0 +1,29 @@
+"""Which outputs do not depend on an input: each input is drawn again, alone, and the oracle looks what changes."""
+
+import numpy as np
+
+from xbench import models
+from xbench.converters.artifact import Artifact
+from xbench.parity import candidate, oracle
+
+SEEDS = range(100, 108)  # of other values, until some differ
+
+
+def unread(artifact: Artifact, batch: int) -> dict[str, list[str]]:
+    """The outputs that stayed as they were, bit by bit, by the input that was changed. An input that has one value only
+    is left out."""
+    inputs, labels = candidate.sample(artifact, batch, 0)
+    before = oracle.outputs(artifact, inputs, labels)
+    found = {}
+    for index, each in enumerate(models.Input(**told) for told in artifact.info["inputs"]):
+        draws = (models.draw(each, batch, seed) for seed in SEEDS)
+        other = next((drawn for drawn in draws if not np.array_equal(drawn, inputs[index])), None)
+        if other is not None:
+            after = oracle.outputs(artifact, [*inputs[:index], other, *inputs[index + 1 :]], labels)
+            same = [name for name in before if _equal(before[name], after[name])]
+            found[each.name] = [name.removeprefix("output/") for name in same]
+    return found
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
