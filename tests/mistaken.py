@@ -108,7 +108,64 @@ def adam(inside=False, coupled=False, corrected=True):  # type: ignore[no-untype
     return rule
 
 
+def keras_adam(r, count, p, g, old, eps=1e-7):  # type: ignore[no-untyped-def]
+    """As keras.optimizers.AdamW.update_step writes it, which TensorFlow 1's Adam does with 1e-8."""
+    lr, b1, b2 = r["lr"], r["beta1"], r["beta2"]
+    alpha = lr * jnp.sqrt(-jnp.expm1(count * jnp.log(b2))) / -jnp.expm1(count * jnp.log(b1))
+    p = p - p * r["weight_decay"] * lr
+    m, v = old["mean"] + (g - old["mean"]) * (1 - b1), old["square"] + (g * g - old["square"]) * (1 - b2)
+    return p - m * alpha / (jnp.sqrt(v) + eps), {"mean": m, "square": v}
+
+
+def tf1_adam(r, count, p, g, old):  # type: ignore[no-untyped-def]
+    """tf.compat.v1.train.AdamOptimizer, which decays nothing."""
+    return keras_adam({**r, "weight_decay": 0.0}, count, p, g, old, 1e-8)
+
+
+def bert_adam(r, count, p, g, old):  # type: ignore[no-untyped-def]
+    """AdamWeightDecayOptimizer of BERT's optimization.py."""
+    m, v = (b * o + (1 - b) * x for b, o, x in zip((0.9, 0.999), (old["mean"], old["square"]), (g, g * g)))
+    change = m / (jnp.sqrt(v) + 1e-6)
+    change = change + r["weight_decay"] * p if p.ndim > 1 else change
+    return p - r["lr"] * change, {"mean": m, "square": v}
+
+
+def keras_sgd(r, count, p, g, old):  # type: ignore[no-untyped-def]
+    """keras.optimizers.SGD.update_step, behind the decay of Optimizer._apply_weight_decay."""
+    p = p - p * r["weight_decay"] * r["lr"]
+    m = old["momentum"] * r["momentum"] - g * r["lr"]
+    return p + m, {"momentum": m}
+
+
+def caffe_sgd(r, count, p, g, old):  # type: ignore[no-untyped-def]
+    v = r["momentum"] * old["momentum"] + r["lr"] * (g + r["weight_decay"] * p)
+    return p - v, {"momentum": v}
+
+
 # ***** layers *****
+
+
+def frozen(operator):  # type: ignore[no-untyped-def]
+    return lambda *args, training_mode=0, **named: operator(*args, training_mode=0, **named)
+
+
+def following(operator):  # type: ignore[no-untyped-def]
+    """In evaluation, but with statistics of the batch kept."""
+
+    def norm(*args, **named):  # type: ignore[no-untyped-def]
+        return operator(*args, **{**named, "training_mode": 0})[0], *operator(*args, **named)[1:]
+
+    return norm
+
+
+def along_the_last(operator):  # type: ignore[no-untyped-def]
+    """A vector of the channels taken for one of the last axis."""
+    return lambda x, a: operator(x, a.reshape(-1) if jnp.size(a) == x.shape[-1] else a)
+
+
+def along_the_channels(operator):  # type: ignore[no-untyped-def]
+    """As OpenVINO takes a slope of one axis."""
+    return lambda x, a: operator(x, a.reshape(-1, 1, 1) if a.ndim == 1 else a)
 
 
 def epsilon_outside(operator):  # type: ignore[no-untyped-def]
@@ -227,6 +284,20 @@ RUNTIMES = {
     "relu_missing": nth_operator("Relu", 1, lambda operator: lambda x: x),
     "no_gradient": nth_operator("Conv", 1, stopped(1)),
     "learning_rate": ruled(lr=0.003),
+    "norm_frozen": operators(BatchNormalization=frozen),
+    "norm_frozen_first": nth_operator("BatchNormalization", 0, frozen),
+    "norm_frozen_second": nth_operator("BatchNormalization", 1, frozen),
+    "norm_following": operators(BatchNormalization=following),
+    "keras_adam": updated(keras_adam),
+    "tf1_adam": updated(tf1_adam),
+    "optax_adamw": ruled(eps=1e-8, weight_decay=1e-4),
+    "bert_adam": updated(bert_adam),
+    "keras_sgd": updated(keras_sgd),
+    "caffe_sgd": updated(caffe_sgd),
+    "prelu_last": operators(PRelu=along_the_last),
+    "sub_channels": operators(Sub=along_the_channels),
+    "mul_last": operators(Mul=along_the_last),
+    "add_last": operators(Add=along_the_last),
 }
 
 
@@ -263,6 +334,24 @@ class Normed(nn.Module):
 
 def normed() -> nn.Module:
     return Normed()
+
+
+class Vectors(nn.Module):
+    """Vectors along the channels and along the last axis, which are as long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.slope, self.fc = nn.Conv2d(3, 8, 3), nn.PReLU(8), nn.Linear(8, 10)
+        nn.init.uniform_(self.slope.weight, 0.1, 0.9)
+        self.last, self.scale, self.shift = (nn.Parameter(torch.rand(8, *more)) for more in ((), (1, 1), (1, 1)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.slope(self.conv(x)) * self.scale + self.shift
+        return self.fc((x.tanh() + 0.1 * (x - self.last).sigmoid()).mean((2, 3)))
+
+
+def vectors() -> nn.Module:
+    return Vectors()
 
 
 class Memory(nn.Module):

@@ -20,6 +20,7 @@ from xbench.runtimes.jax import Jax
 SMALL = "planted_net:make@x:float32:batch,3,12,16"
 NORMED = "mistaken:normed@x:float32:batch,3,12,16"
 RESIDUAL = "mistaken:residual@x:float32:batch,3,13,9"
+VECTORS = "mistaken:vectors@x:float32:batch,3,10,10"
 LSTM, GRU = (f"mistaken:{kind}@x:float32:batch,7,5" for kind in ("memory", "gated"))
 SGD = "sgd,lr=0.01,momentum=0.9,weight_decay=0.01"
 ADAM = "adamw,lr=0.001,weight_decay=0.1,eps=0.00001"
@@ -51,6 +52,20 @@ MISTAKES = {
     "relu_missing": (RESIDUAL, "gradient", None, "missing_relu"),
     "no_gradient": (SMALL, "step", SGD, "no_gradient"),
     "learning_rate": (SMALL, "step", SGD, "learning_rate"),
+    "norm_frozen": (SMALL, "step", SGD, "norm_mode"),
+    "norm_frozen_first": (SMALL, "step", SGD, "norm_mode"),
+    "norm_frozen_second": (SMALL, "gradient", None, "norm_mode"),
+    "norm_following": (SMALL, "step", SGD, "norm_mode"),
+    "keras_adam": (SMALL, "step", ADAM, "framework_defaults"),
+    "tf1_adam": (SMALL, "step", ADAM, "framework_defaults"),
+    "optax_adamw": (SMALL, "step", ADAM, "framework_defaults"),
+    "bert_adam": (SMALL, "step", ADAM, "framework_defaults"),
+    "keras_sgd": (SMALL, "step", SGD, "framework_defaults"),
+    "caffe_sgd": (SMALL, "step", SGD, "velocity"),
+    "prelu_last": (VECTORS, "forward", None, "broadcast_axis"),
+    "sub_channels": (VECTORS, "forward", None, "broadcast_axis"),
+    "mul_last": (VECTORS, "forward", None, "broadcast_axis"),
+    "add_last": (VECTORS, "forward", None, "broadcast_axis"),
 }
 
 

@@ -2,27 +2,23 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from xbench.converters.artifact import Artifact
-from xbench.converters.torch import TABLE
-from xbench.converters.torch_dropout import dropping
 from xbench.parity import network
-from xbench.parity.candidate import inputs_of
 from xbench.parity.explain import CLEAR, Finding, Tensors, errors
+from xbench.parity.explain.norms import some
+from xbench.parity.explain.step import Step
 from xbench.parity.mistakes import Mistake, both
 from xbench.parity.mistakes.training import losses, norms, statistics, updates
-from xbench.parity.verdict import LIMITS, LOSS, compared, distance, steps_of
-from xbench.runtimes.torch import ProgramModule, named_tensors, update
+from xbench.parity.verdict import LIMITS, LOSS, compared, distance
 
 MASKS = 16  # draws of dropout that a result is compared with
 SPREAD = 3.0  # by how much it may be outside of what they gave
 FITS = 6  # steps towards a number that is not known
-NEAR = 64 * LIMITS["fp32"]  # floors off from which on a mistake's own rounding cannot be what is left
 PAIRED = 2  # mistakes that are tried together with every other
 
 
@@ -43,84 +39,21 @@ def trained(artifact: Artifact, mode: str, reference: Tensors, candidate: Tensor
     return [Finding(m.name, m.says, float(ratio)) for m, ratio in ranked]
 
 
-def _groups(step: "Step") -> list[list[Mistake]]:
+def _groups(step: Step) -> list[list[Mistake]]:
     """All mistakes, those first that go with what is wrong: a step of a large network takes seconds."""
     info, mode = step.artifact.info, step.mode
     first = [*losses(info), *norms(info["program_operators"])]
     if mode == "gradient":
-        return [[*first, *_frozen(step)]]
-    kept, moved = list(statistics(info["program_operators"])), [*updates(info["optimizer"]), *_frozen(step)]
+        return [[*first, *_frozen(step)], list(some(step))]
+    kept = [*statistics(info["program_operators"]), *some(step)]
+    moved = [*updates(info["optimizer"]), *_frozen(step)]
     off = errors(step.given, step.reference, step.reference)
     wrong = {name for name, floors in off.items() if floors > LIMITS["fp32"]}
     if f"{LOSS}1" in wrong:  # before anything was updated
-        return [first, moved, kept]
+        return [first, kept, moved]
     if wrong <= {f"weight/{name}" for name in info["statistics"]}:
         return [kept, moved, first]
     return [moved + kept, first]
-
-
-@dataclass
-class Step:
-    """A training step that went wrong, and the oracle of it under any mistake."""
-
-    artifact: Artifact
-    mode: str
-    reference: Tensors
-    candidate: Tensors
-
-    def compute(
-        self, mistake: Mistake, seed: int | None = None, dtype: torch.dtype = torch.float64, moved: int | None = None
-    ) -> Tensors:
-        """Every tensor to compare; `seed` is that of dropout, where it is on, `moved` that of a change of all
-        weights."""
-        module = ProgramModule(self.artifact.program(), mistake.table(TABLE)).to(dtype).train()
-        if moved is not None:
-            network.move(module, moved)
-        module.dropout = seed is not None
-        if seed is not None:
-            torch.manual_seed(seed)
-        info = {**self.artifact.info, "optimizer": {**self.artifact.info["optimizer"], **mistake.rule}}
-        named = named_tensors(module)
-        for name in mistake.zeroed:
-            named[name].register_hook(torch.zeros_like)
-
-        def updated(*given: Any) -> None:
-            for name in mistake.skipped:
-                named[name].grad = None
-            (mistake.update or update)(*given)
-
-        *inputs, labels = network.arrays([*inputs_of(self.reference), self.reference["labels"]], dtype)
-        with dropping(seed is not None), network.default_type(dtype):
-            batches = [(inputs, labels)] * max(1, steps_of(self.reference))
-            return network.trained(info, module, batches, self.mode, mistake.loss, updated)
-
-    def off(self, mistake: Mistake) -> dict[str, float]:
-        """The error of every tensor under a mistake, in noise floors; infinite where it cannot be computed."""
-        try:
-            expected = self.compute(mistake)
-            found = errors(self.given, expected, self.reference)
-            if LIMITS["fp32"] < max(found.values()) < NEAR:
-                found = errors(self.given, expected, self._floors(mistake, expected))
-        except Exception:  # a mistake that does not go with this network
-            return {"": math.inf}
-        return found
-
-    def _floors(self, mistake: Mistake, expected: Tensors) -> Tensors:
-        """The reference with the noise of the mistake, measured as the oracle's is, where it is more: Adam with coupled
-        decay divides by numbers that rounding makes, and other weights meet other kinks in the second step."""
-        floors = {name: self.reference[f"floor/{name}"] for name in expected if f"floor/{name}" in self.reference}
-        for moved in (None, 0, 1):
-            made = self.compute(mistake, dtype=torch.float32, moved=moved)
-            share = 1.0 if moved is None else network.MOVED_SHARE
-            for name, floor in floors.items():
-                floors[name] = np.maximum(floor, np.array(distance(made[name], expected[name])) / share)
-        return {**self.reference, **{f"floor/{name}": floor for name, floor in floors.items()}}
-
-    @property
-    def given(self) -> Tensors:
-        """What the runtime gave; a gradient it did not give is zero."""
-        missing = {n: np.zeros_like(a) for n, a in self.reference.items() if n.startswith("gradient/")}
-        return {**missing, **self.candidate}
 
 
 def _frozen(step: Step) -> Iterable[Mistake]:

@@ -2,7 +2,8 @@
 
 A `Mistake` is the network, or its training step, with one thing done differently. `xbench check --explain` computes the
 oracle under each and names those that give what the runtime gave (`parity/explain/`). `operators.py` holds mistakes
-of one operator (`layers.py` of particular ones), `training.py` those of a loss or an update rule.
+of one operator (`layers.py` of particular ones), `training.py` those of a loss or an update rule (`rules.py` its
+formulas, `frameworks.py` what frameworks do otherwise all at once).
 """
 
 import dataclasses
@@ -38,7 +39,7 @@ class Mistake:
 def both(first: Mistake, second: Mistake) -> Mistake | None:
     """Two mistakes in one network; None where they are about the same thing."""
     same = first.operators.keys() & second.operators.keys() or first.rule.keys() & second.rule.keys()
-    if same or (first.loss and second.loss) or (first.update and (second.update or second.rule)):
+    if same or (first.loss and second.loss) or (first.update and second.update):
         return None
     return dataclasses.replace(
         first,

@@ -18,6 +18,7 @@ NORMS = (
     "RMSNormalization",
 )
 EPSILONS = {1e-3: "Keras's default", 1e-5: "PyTorch's default", 1e-6: "Flax's default", 1e-12: "BERT's", 0.0: "none"}
+LEAST = 2.0**-126  # in place of an epsilon of zero, which PyTorch refuses in training
 
 
 def of(operator: str, arguments: Sequence[Any], attributes: Mapping[str, Any]) -> Found:
@@ -61,15 +62,24 @@ def _norms(operator: str, attributes: Mapping[str, Any]) -> Found:
     own = attributes.get("epsilon", 1e-5)
     for value, whose in EPSILONS.items():
         if value != own:
-            yield "epsilon_value", f"epsilon is {value:g} ({whose}), not {own:g}", attribute("epsilon", value)
+            says = f"epsilon is {value:g} ({whose}), not {own:g}"
+            yield "epsilon_value", says, attribute("epsilon", max(value, LEAST))
     if operator == "BatchNormalization":
         yield "norm_mode", "it uses the statistics of the batch, not the running ones", attribute("training_mode", 1)
-        yield "norm_mode", "it uses the running statistics, not those of the batch", _frozen
+        yield "norm_mode", "it uses the running statistics, not those of the batch", frozen
+        says = "it uses the running statistics, which it still updates, not those of the batch"
+        yield "norm_mode", says, functools.partial(frozen, still=False)
 
 
-def _frozen(operator: Operator) -> Operator:
-    """BatchNormalization in evaluation; its statistics stay."""
-    return lambda *given, **named: operator(*given, **{**named, "training_mode": 0})
+def frozen(operator: Operator, still: bool = True) -> Operator:
+    """BatchNormalization in evaluation; its statistics stay where `still`."""
+
+    def call(x: Any, scale: Any, bias: Any, mean: Any, var: Any, **named: Any) -> Any:
+        copies = mean.clone(), var.clone()  # the backward pass needs what the next step overwrites
+        made = operator(x, scale, bias, *copies, **{**named, "training_mode": 0})
+        return made if still else (made[0], *operator(x, scale, bias, mean, var, **named)[1:])
+
+    return call
 
 
 def _norm(kind: str, root: Callable[[Any, int, float], Any], operator: Operator) -> Operator:

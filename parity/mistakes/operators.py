@@ -4,6 +4,7 @@ Each is a change of the operator as PyTorch's table has it; one that changes not
 whoever tries it.
 """
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -47,9 +48,31 @@ def of(operator: str, arguments: Arguments, attributes: Attributes) -> Iterator[
     def mistake(name: str, says: str, change: Change) -> Mistake:
         return Mistake(name, f"{operator}: {says}", {operator: change})
 
-    for found in (layers.of, _biases, _paddings, _switches, _words, _everywhere):
+    for found in (layers.of, _broadcast, _biases, _paddings, _switches, _words, _everywhere):
         for name, says, change in found(operator, arguments, attributes):
             yield mistake(name, says, change)
+
+
+BROADCAST = ("PRelu", "Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Sum", "Mean")
+
+
+def _broadcast(operator: str, arguments: Arguments, attributes: Attributes) -> Found:
+    """An operand of one axis laid along another axis that is as long: its last where it belongs to the channels, as
+    with channels last, or the channels where ONNX means the last."""
+    arrays = {i: a for i, a in enumerate(arguments) if isinstance(a, torch.Tensor)}
+    if operator not in BROADCAST or len(arrays) < 2:
+        return
+    for index, a in arrays.items():
+        others = [other for i, other in arrays.items() if i != index]
+        sizes, long = torch.broadcast_shapes(*(other.shape for other in others)), [n != 1 for n in a.shape]
+        if sum(long) != 1 or len(sizes) < a.ndim:
+            continue
+        own = long.index(True) + len(sizes) - a.ndim
+        for axis, size in enumerate(sizes):
+            if axis != own and size == a.numel():
+                says = f"its operand {index}, of {size} numbers, lies along axis {axis}, not {own}"
+                shape = [size if i == axis else 1 for i in range(len(sizes))]
+                yield "broadcast_axis", says, argument(index, functools.partial(torch.reshape, shape=shape))
 
 
 BIASES = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2, "LSTM": 3, "GRU": 3, "RNN": 3, "LayerNormalization": 2}

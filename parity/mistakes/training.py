@@ -1,8 +1,7 @@
 """Mistakes of a training step: of the loss, of the statistics, of the update rule.
 
-Each function lists those that a model with such operators, or such an update rule, may suffer from. Formulas are
-PyTorch's (torch.optim) with one thing otherwise; they work on the tensors a `torch.optim` optimizer holds and keep
-their arrays where it would, so that these are compared as well.
+Each function lists those that a model with such operators, or such an update rule, may suffer from. What an update rule
+does otherwise is computed by `rules.py`; frameworks that do several things otherwise are in `frameworks.py`.
 """
 
 import functools
@@ -13,13 +12,11 @@ from typing import Any
 import torch
 
 from xbench.converters.loss import CROSS_ENTROPY
-from xbench.converters.optimizer import rate
 from xbench.parity.mistakes import Change, Mistake, Operator, attribute
-from xbench.parity.mistakes.layers import EPSILONS, NORMS
+from xbench.parity.mistakes.frameworks import defaults
+from xbench.parity.mistakes.layers import EPSILONS, LEAST, NORMS
 from xbench.parity.mistakes.layers import of as of_layer
-
-Rule = dict[str, Any]
-
+from xbench.parity.mistakes.rules import Rule, formula
 
 # ***** the loss *****
 
@@ -61,7 +58,7 @@ def norms(operators: Mapping[str, int]) -> Iterator[Mistake]:
                 yield Mistake(name, f"{operator}: {says}", {operator: change})
         for value, whose in EPSILONS.items():
             says = f"{operator}: epsilon is {value:g} ({whose})"
-            yield Mistake("epsilon_value", says, {operator: attribute("epsilon", value)})
+            yield Mistake("epsilon_value", says, {operator: attribute("epsilon", max(value, LEAST))})
 
 
 def statistics(operators: Mapping[str, int]) -> Iterator[Mistake]:
@@ -102,6 +99,7 @@ def updates(rule: Mapping[str, Any]) -> Iterator[Mistake]:
     yield from _of_momentum(rule) if rule["name"] == "sgd" else _of_adam(rule)
     yield from _of_decay(rule)
     yield from _of_clipping(rule)
+    yield from defaults(rule)
     yield Mistake("accumulated", "gradients are added to those of the step before", update=_accumulating)
     if rule["schedule"]:
         late = (rule["schedule"][0], *rule["schedule"])
@@ -117,19 +115,26 @@ def _of_momentum(rule: Mapping[str, Any]) -> Iterator[Mistake]:
         else:
             yield Mistake("nesterov", "momentum is Nesterov's, not Polyak's", rule={"nesterov": True})
         says = f"momentum has unit gain: it is (1 - {m}) times as large, which is a learning rate as much smaller"
-        yield Mistake("unit_gain", says, update=_formula(gain=1 - m))
+        yield Mistake("unit_gain", says, update=formula(gain=1 - m))
+        for sign, whose in (
+            (-1, "minus the learning rate, as Keras's and MXNet's do"),
+            (1, "the learning rate, as Caffe's do"),
+        ):
+            yield Mistake(
+                "velocity", f"the arrays of momentum hold gradients times {whose}", update=formula(velocity=sign)
+            )
         yield Mistake("no_momentum", "there is no momentum", rule={"momentum": 0.0, "nesterov": False})
-        yield Mistake("forgotten", "momentum is forgotten after every step", update=_formula(keep=False))
+        yield Mistake("forgotten", "momentum is forgotten after every step", update=formula(keep=False))
         for value in {0.9, 0.99} - {m}:
             yield Mistake("momentum", f"momentum is {value}, not {m}", rule={"momentum": value})
 
 
 def _of_adam(rule: Mapping[str, Any]) -> Iterator[Mistake]:
-    yield Mistake("adam_epsilon", "Adam's epsilon is inside the square root", update=_formula(epsilon="inside"))
+    yield Mistake("adam_epsilon", "Adam's epsilon is inside the square root", update=formula(epsilon="inside"))
     says = "Adam's epsilon is added before the bias of the second moment is corrected, as TensorFlow does"
-    yield Mistake("adam_epsilon", says, update=_formula(epsilon="uncorrected"))
-    yield Mistake("adam_bias", "Adam's moments are not corrected for their bias", update=_formula(corrected=False))
-    yield Mistake("forgotten", "Adam's moments are forgotten after every step", update=_formula(keep=False))
+    yield Mistake("adam_epsilon", says, update=formula(epsilon="uncorrected"))
+    yield Mistake("adam_bias", "Adam's moments are not corrected for their bias", update=formula(corrected=False))
+    yield Mistake("forgotten", "Adam's moments are forgotten after every step", update=formula(keep=False))
     for value in {1e-7, 1e-8, 1e-6} - {rule["eps"]}:
         yield Mistake("adam_epsilon", f"Adam's epsilon is {value:g}, not {rule['eps']:g}", rule={"eps": value})
     for name, values in (("beta1", (0.9, 0.95, 0.99)), ("beta2", (0.99, 0.999, 0.95))):
@@ -150,15 +155,19 @@ def _of_decay(rule: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake("weight_decay_coupling", says, rule={"name": "adamw"})
     else:
         says = "weight decay is decoupled, not coupled (part of the gradient)"
-        yield Mistake("weight_decay_coupling", says, update=_formula(decay="decoupled"))
+        yield Mistake("weight_decay_coupling", says, update=formula(decay="decoupled"))
     if rule["name"] == "adamw":
         says = "decoupled weight decay is not multiplied by the learning rate"
         yield Mistake("weight_decay", says, rule={"weight_decay": decay / rule["lr"]})
     yield Mistake("weight_decay", "there is no weight decay", rule={"weight_decay": 0.0})
+    for value, whose in ((0.01, "PyTorch's"), (0.004, "Keras's"), (1e-4, "optax's")):
+        if rule["name"] == "adamw" and value not in (decay, 2 * decay, decay / 2):
+            says = f"weight decay is {value:g} ({whose} default), not {decay:g}"
+            yield Mistake("weight_decay", says, rule={"weight_decay": value})
     yield Mistake("weight_decay", "weight decay is twice as large", rule={"weight_decay": 2 * decay})
     yield Mistake("weight_decay", "weight decay is half as large", rule={"weight_decay": decay / 2})
     says = "weight decay does not reach what has one axis, as biases and normalisations"
-    yield Mistake("weight_decay", says, update=_formula(decay="matrices"))
+    yield Mistake("weight_decay", says, update=formula(decay="matrices"))
 
 
 def _of_clipping(rule: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -193,56 +202,3 @@ def _accumulating(optimizer: torch.optim.Optimizer, rule: Rule, count: int) -> N
                 group.setdefault("sums", {})[p] = group.get("sums", {}).get(p, 0) + p.grad.clone()
                 p.grad.copy_(group["sums"][p])
     _plain(optimizer, rule, count)
-
-
-def _formula(**otherwise: Any) -> Callable[..., None]:
-    """An update by torch.optim's formulas with something otherwise: `decay` decoupled or matrices, `gain` of momentum,
-    `keep` of its memory, `epsilon` inside or uncorrected, `corrected` for bias."""
-
-    def update(optimizer: torch.optim.Optimizer, rule: Rule, count: int) -> None:
-        with torch.no_grad():
-            given = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-            if rule["clip"]:
-                torch.nn.utils.clip_grad_norm_(given, rule["clip"])
-            for p in given:
-                g, kept = _decayed(p, rule, count, otherwise.get("decay")), optimizer.state[p]
-                step = _sgd if rule["name"] == "sgd" else _adam
-                p.sub_(rate(rule, count) * step(g, kept, rule, count, otherwise))
-                if not otherwise.get("keep", True):
-                    optimizer.state[p] = {}
-
-    return update
-
-
-def _decayed(p: Any, rule: Rule, count: int, how: str | None) -> Any:
-    """The gradient with the decay that is coupled; what is decoupled goes off the parameter here."""
-    decay = 0.0 if how == "matrices" and p.ndim < 2 else rule["weight_decay"]
-    if how == "decoupled" or rule["name"] == "adamw":
-        p.mul_(1 - rate(rule, count) * decay)
-        return p.grad
-    return p.grad + decay * p
-
-
-def _sgd(g: Any, kept: dict[str, Any], rule: Rule, count: int, otherwise: Mapping[str, Any]) -> Any:
-    if not rule["momentum"]:
-        return g
-    g = g * otherwise.get("gain", 1.0)
-    v = rule["momentum"] * kept.get("momentum_buffer", torch.zeros_like(g)) + g
-    kept["momentum_buffer"] = v
-    return g + rule["momentum"] * v if rule["nesterov"] else v
-
-
-def _adam(g: Any, kept: dict[str, Any], rule: Rule, count: int, otherwise: Mapping[str, Any]) -> Any:
-    beta1, beta2, count = rule["beta1"], rule["beta2"], count if otherwise.get("keep", True) else 1
-    m = beta1 * kept.get("exp_avg", torch.zeros_like(g)) + (1 - beta1) * g
-    v = beta2 * kept.get("exp_avg_sq", torch.zeros_like(g)) + (1 - beta2) * g * g
-    kept.update(exp_avg=m, exp_avg_sq=v)
-    first, second = (1 - beta1**count, 1 - beta2**count) if otherwise.get("corrected", True) else (1.0, 1.0)
-    place = otherwise.get("epsilon")
-    if place == "inside":
-        spread = (v / second + rule["eps"]).sqrt()
-    elif place == "uncorrected":
-        spread = (v.sqrt() + rule["eps"]) / second**0.5
-    else:
-        spread = (v / second).sqrt() + rule["eps"]
-    return m / first / spread

@@ -1,0 +1,116 @@
+"""Update rules as frameworks have them: several things are otherwise at once, and only together they explain a result.
+
+Whoever ports a network takes a framework's optimizer, passes some settings and leaves the rest to its defaults. What is
+here comes from the formulas and defaults that the frameworks document for their optimizers.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from xbench.parity.mistakes import Mistake
+from xbench.parity.mistakes.rules import formula
+
+BETAS = {"beta1": 0.9, "beta2": 0.999}  # every framework's default
+WORDS = {
+    ("epsilon", "uncorrected"): "epsilon is added before the bias of the second moment is corrected",
+    ("corrected", False): "the moments are not corrected for their bias",
+    ("decay", "decoupled"): "weight decay is decoupled",
+    ("decay", "unscaled"): "weight decay is decoupled and not multiplied by the learning rate",
+    ("decay", "matrices"): "weight decay does not reach what has one axis",
+    ("velocity", 1): "momentum holds the learning rate",
+    ("velocity", -1): "momentum holds the learning rate, with the other sign",
+}
+
+
+@dataclass(frozen=True)
+class Framework:
+    """An optimizer: the rules that it stands in for, the settings that it has by default, and what its formula does
+    otherwise (`rules.formula`). `decay` is its default by rule, none where it says nothing; `decays` is how it applies
+    what is passed, where that is not the rule's way."""
+
+    whose: str
+    rules: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    does: Mapping[str, Any] = field(default_factory=dict)
+    decay: Mapping[str, float] = field(default_factory=dict)
+    decays: str | None = None
+
+
+ADAMS = ("adam", "adamw")
+FRAMEWORKS = (
+    Framework("Keras", ADAMS, {"eps": 1e-7}, {"epsilon": "uncorrected"}, {"adamw": 0.004}, "decoupled"),
+    Framework("TensorFlow Addons", ("adamw",), {"eps": 1e-7}, {"epsilon": "uncorrected"}, {}, "unscaled"),
+    Framework("TensorFlow 1", ADAMS, {"eps": 1e-8}, {"epsilon": "uncorrected"}),
+    Framework("MXNet", ("adam",), {"eps": 1e-8}, {"epsilon": "uncorrected"}),
+    Framework("Chainer", ("adamw",), {"eps": 1e-8}, {"epsilon": "uncorrected"}, {}, "unscaled"),
+    Framework("optax", ADAMS, {"eps": 1e-8}, {}, {"adamw": 1e-4}),
+    Framework("PyTorch", ADAMS, {"eps": 1e-8}, {}, {"adamw": 0.01}),
+    Framework("BERT", ("adamw",), {"eps": 1e-6}, {"corrected": False}, {"adamw": 0.01}, "matrices"),
+    Framework("Keras", ("sgd",), {}, {"velocity": -1}, {}, "decoupled"),
+    Framework("MXNet", ("sgd",), {}, {"velocity": -1}),
+    Framework("Caffe", ("sgd",), {}, {"velocity": 1}),
+    Framework("TensorFlow 1", ("sgd",)),
+    Framework("optax", ("sgd",)),
+    Framework("PyTorch", ("sgd",)),
+)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A framework's rule: settings in place of those of the rule, what its formula does otherwise, each in words."""
+
+    settings: Mapping[str, Any]
+    does: Mapping[str, Any]
+    differences: tuple[str, ...]
+
+
+def defaults(rule: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Frameworks' rules that differ from this one in two things or more, those with the fewest first; frameworks that
+    compute the same are one mistake. One difference alone is a line of `training.py`."""
+    found: list[tuple[Whole, list[str]]] = []
+    for framework in FRAMEWORKS:
+        for whole in _wholes(framework, rule) if rule["name"] in framework.rules else ():
+            same = next((names for other, names in found if other == whole), None)
+            if same is None:
+                found.append((whole, [framework.whose]))
+            elif framework.whose not in same:
+                same.append(framework.whose)
+    for whole, names in sorted(found, key=lambda each: len(each[0].differences)):
+        if len(whole.differences) > 1:
+            kind = "SGD" if rule["name"] == "sgd" else "Adam"
+            says = f"{kind} is as in {' or '.join(names)}: {', '.join(whole.differences)}"
+            yield Mistake("framework_defaults", says, rule=whole.settings, update=formula(**whole.does))
+
+
+def _wholes(framework: Framework, rule: Mapping[str, Any]) -> Iterator[Whole]:
+    """A framework's rule where everything that it lets one set is passed, and where some of it is not."""
+    free = {"momentum": 0.0, "nesterov": False} if rule["name"] == "sgd" else BETAS
+    default = framework.decay.get(rule["name"], 0.0)
+    for settings in ({}, free):
+        for passed in (True, False):
+            yield _whole(framework, rule, {**framework.settings, **settings}, None if passed else default)
+
+
+def _whole(framework: Framework, rule: Mapping[str, Any], settings: Mapping[str, Any], decay: float | None) -> Whole:
+    """`decay` is None where the rule's own is passed."""
+    new = {**settings, **({} if decay is None else {"weight_decay": decay})}
+    new = {name: value for name, value in new.items() if value != rule[name]}
+    does = dict(framework.does)
+    if framework.decays and new.get("weight_decay", rule["weight_decay"]) and not _own(framework.decays, rule):
+        does["decay"] = framework.decays
+    if not new.get("momentum", rule["momentum"]):
+        does.pop("velocity", None)
+    said = [WORDS[item] for item in does.items()]
+    return Whole(new, does, (*(_setting(name, value, rule[name]) for name, value in new.items()), *said))
+
+
+def _own(decays: str, rule: Mapping[str, Any]) -> bool:
+    return decays == "decoupled" and rule["name"] == "adamw"
+
+
+def _setting(name: str, new: Any, old: Any) -> str:
+    if name == "nesterov":
+        return "momentum is Polyak's, not Nesterov's"
+    words = {"eps": "epsilon", "weight_decay": "weight decay"}.get(name, name)
+    return f"{words} is {new:g}, not {old:g}" if new else f"there is no {words}"
