@@ -1,32 +1,24 @@
 """Mistakes of a training step: whole steps are computed under each."""
 
-import functools
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from xbench.converters.artifact import Artifact
-from xbench.converters.torch import TABLE
-from xbench.converters.torch_dropout import dropping
 from xbench.parity import network
-from xbench.parity.candidate import inputs_of
 from xbench.parity.explain import CLEAR, Finding, Tensors, errors
-from xbench.parity.mistakes import Change, Mistake, Operator, attribute, both
-from xbench.parity.mistakes.layers import frozen
+from xbench.parity.explain.norms import some
+from xbench.parity.explain.step import Step
+from xbench.parity.mistakes import Mistake, both
 from xbench.parity.mistakes.training import losses, norms, statistics, updates
-from xbench.parity.verdict import LIMITS, LOSS, compared, distance, steps_of
-from xbench.runtimes.torch import ProgramModule, named_tensors, update
+from xbench.parity.verdict import LIMITS, LOSS, compared, distance
 
 MASKS = 16  # draws of dropout that a result is compared with
 SPREAD = 3.0  # by how much it may be outside of what they gave
 FITS = 6  # steps towards a number that is not known
-NEAR = 64 * LIMITS["fp32"]  # floors off from which on a mistake's own rounding cannot be what is left
-NORM = "BatchNormalization"
 PAIRED = 2  # mistakes that are tried together with every other
 
 
@@ -47,13 +39,13 @@ def trained(artifact: Artifact, mode: str, reference: Tensors, candidate: Tensor
     return [Finding(m.name, m.says, float(ratio)) for m, ratio in ranked]
 
 
-def _groups(step: "Step") -> list[list[Mistake]]:
+def _groups(step: Step) -> list[list[Mistake]]:
     """All mistakes, those first that go with what is wrong: a step of a large network takes seconds."""
     info, mode = step.artifact.info, step.mode
     first = [*losses(info), *norms(info["program_operators"])]
     if mode == "gradient":
-        return [[*first, *_frozen(step)], list(_some(step))]
-    kept = [*statistics(info["program_operators"]), *_some(step)]
+        return [[*first, *_frozen(step)], list(some(step))]
+    kept = [*statistics(info["program_operators"]), *some(step)]
     moved = [*updates(info["optimizer"]), *_frozen(step)]
     off = errors(step.given, step.reference, step.reference)
     wrong = {name for name, floors in off.items() if floors > LIMITS["fp32"]}
@@ -62,70 +54,6 @@ def _groups(step: "Step") -> list[list[Mistake]]:
     if wrong <= {f"weight/{name}" for name in info["statistics"]}:
         return [kept, moved, first]
     return [moved + kept, first]
-
-
-@dataclass
-class Step:
-    """A training step that went wrong, and the oracle of it under any mistake."""
-
-    artifact: Artifact
-    mode: str
-    reference: Tensors
-    candidate: Tensors
-
-    def compute(
-        self, mistake: Mistake, seed: int | None = None, dtype: torch.dtype = torch.float64, moved: int | None = None
-    ) -> Tensors:
-        """Every tensor to compare; `seed` is that of dropout, where it is on, `moved` that of a change of all
-        weights."""
-        module = ProgramModule(self.artifact.program(), mistake.table(TABLE)).to(dtype).train()
-        if moved is not None:
-            network.move(module, moved)
-        module.dropout = seed is not None
-        if seed is not None:
-            torch.manual_seed(seed)
-        info = {**self.artifact.info, "optimizer": {**self.artifact.info["optimizer"], **mistake.rule}}
-        named = named_tensors(module)
-        for name in mistake.zeroed:
-            named[name].register_hook(torch.zeros_like)
-
-        def updated(*given: Any) -> None:
-            for name in mistake.skipped:
-                named[name].grad = None
-            (mistake.update or update)(*given)
-
-        *inputs, labels = network.arrays([*inputs_of(self.reference), self.reference["labels"]], dtype)
-        with dropping(seed is not None), network.default_type(dtype):
-            batches = [(inputs, labels)] * max(1, steps_of(self.reference))
-            return network.trained(info, module, batches, self.mode, mistake.loss, updated)
-
-    def off(self, mistake: Mistake) -> dict[str, float]:
-        """The error of every tensor under a mistake, in noise floors; infinite where it cannot be computed."""
-        try:
-            expected = self.compute(mistake)
-            found = errors(self.given, expected, self.reference)
-            if LIMITS["fp32"] < max(found.values()) < NEAR:
-                found = errors(self.given, expected, self._floors(mistake, expected))
-        except Exception:  # a mistake that does not go with this network
-            return {"": math.inf}
-        return found
-
-    def _floors(self, mistake: Mistake, expected: Tensors) -> Tensors:
-        """The reference with the noise of the mistake, measured as the oracle's is, where it is more: Adam with coupled
-        decay divides by numbers that rounding makes, and other weights meet other kinks in the second step."""
-        floors = {name: self.reference[f"floor/{name}"] for name in expected if f"floor/{name}" in self.reference}
-        for moved in (None, 0, 1):
-            made = self.compute(mistake, dtype=torch.float32, moved=moved)
-            share = 1.0 if moved is None else network.MOVED_SHARE
-            for name, floor in floors.items():
-                floors[name] = np.maximum(floor, np.array(distance(made[name], expected[name])) / share)
-        return {**self.reference, **{f"floor/{name}": floor for name, floor in floors.items()}}
-
-    @property
-    def given(self) -> Tensors:
-        """What the runtime gave; a gradient it did not give is zero."""
-        missing = {n: np.zeros_like(a) for n, a in self.reference.items() if n.startswith("gradient/")}
-        return {**missing, **self.candidate}
 
 
 def _frozen(step: Step) -> Iterable[Mistake]:
@@ -147,50 +75,6 @@ def _frozen(step: Step) -> Iterable[Mistake]:
     yield Mistake("no_gradient", f"no gradient reaches {names}", zeroed=tuple(still))
     if step.mode == "step":
         yield Mistake("no_update", f"the update leaves out {names}", skipped=tuple(still))
-
-
-def _some(step: Step) -> Iterator[Mistake]:
-    """BatchNormalizations in evaluation among others that train: those whose statistics stay, or where none are
-    compared, each alone."""
-    calls = _normed(step)
-    if step.mode == "gradient":
-        sets = [[number] for number in range(len(calls))]
-    else:
-        held = step.artifact.program().state
-        still = {n for n, a in held.items() if np.array_equal(step.given.get(f"weight/{n}", ()), a)}
-        sets = [[number for number, name in enumerate(calls) if name in still]]
-    kinds = (
-        ("norm_mode", "uses the running statistics, not those of the batch", frozen),
-        ("bn_not_updated", "does not update its running statistics", attribute("momentum", 1.0)),
-    )
-    for among in sets if len(calls) > 1 else []:
-        names = ", ".join(calls[number] for number in among)
-        for name, says, change in kinds if 0 < len(among) < len(calls) else ():
-            only = functools.partial(_only, frozenset(among), len(calls), change)
-            yield Mistake(name, f"{NORM} of {names} alone {says}", {NORM: only})
-
-
-def _normed(step: Step) -> list[str]:
-    """The mean that each call of BatchNormalization is given, in order."""
-    program, calls = step.artifact.program(), list[str]()
-    params, state = ({n: torch.from_numpy(a) for n, a in held.items()} for held in (program.params, program.state))
-
-    def watched(x: Any, scale: Any, bias: Any, mean: Any, var: Any, **named: Any) -> Any:
-        calls.append(next((name for name, array in state.items() if array is mean), NORM))
-        return TABLE[NORM](x, scale, bias, mean, var, **named)
-
-    if NORM in step.artifact.info["program_operators"]:
-        with torch.no_grad(), network.default_type(torch.float32):
-            program.bind({**TABLE, NORM: watched})(
-                params, state, *network.arrays(inputs_of(step.reference), torch.float32)
-            )
-    return calls
-
-
-def _only(among: frozenset[int], count: int, change: Change, operator: Operator) -> Operator:
-    """An operator that is changed in some of the `count` calls that a network has of it."""
-    numbers, other = itertools.count(), change(operator)
-    return lambda *given, **named: (other if next(numbers) % count in among else operator)(*given, **named)
 
 
 def _named(tensors: Iterable[str], kind: str) -> list[str]:
