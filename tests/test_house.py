@@ -57,6 +57,7 @@ FILE_LINES = 300
 TABLE_LINES = 400
 TABLES = {f"converters/{place}{word}.py" for place in ("", "arrays/") for word in ("torch", "jax", "tensorflow")}
 TABLES |= {f"runtimes/originals/{word}.py" for word in ("caffe2", "chainer", "cntk", "mxnet", "theano")}
+TABLES |= {"converters/inputs/operators.py"}
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc", "base", "core", "manager"}
 
 
