@@ -86,8 +86,10 @@ def drawn(each: Input) -> str:
     """What is drawn, in words, and why."""
     why = f", {each.why}" if each.why else ""
     if each.mask:
-        kept = {-1: "0 keeps a place", 1: "1 keeps a place", 2: "either may count"}[each.mask]
-        return f"0 or 1 ({kept}; rows end early and have gaps){why}"
+        kept = {-1: ", 0 keeps a place", 1: ", 1 keeps a place"}.get(each.mask, "")
+        return (
+            f"0 or 1{why}{kept if each.shape[1:] else ''}{', rows end early and have gaps' if each.shape[1:] else ''}"
+        )
     if np.dtype(each.dtype).kind not in "iub":
         return f"{each.low:.6g} to {each.high:.6g}{why}"
     last = f"{each.high - 1:.0f}"

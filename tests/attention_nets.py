@@ -18,8 +18,10 @@ class Layer(nn.Module):
 
     def forward(self, x, bias=None, kept=None, memory=None):
         memory = x if memory is None else memory
-        pairs = (self.q, x), (self.k, memory), (self.v, memory)
-        q, k, v = (f(a).unflatten(-1, (HEADS, -1)).transpose(1, 2) for f, a in pairs)
+        q, k, v = (
+            f(a).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+            for f, a in ((self.q, x), (self.k, memory), (self.v, memory))
+        )
         scores = q @ k.transpose(-1, -2)
         scores = scores if bias is None else scores + bias
         scores = scores if kept is None else scores.masked_fill(~kept, -torch.inf)

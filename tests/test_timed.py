@@ -15,6 +15,7 @@ from xbench.bench import batches, kit_cell, probes, timed
 from xbench.bench.contracts import Contract
 from xbench.bench.prepare import Exporter
 from xbench.bench.source import with_options
+from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, draws, trajectory
 from xbench.parity.trajectory import Training
 
@@ -164,12 +165,20 @@ def test_no_two_blocks_have_the_same_batches_and_both_sides_make_the_same(networ
     assert all(sorted(new) == sorted(labels[index]) for index, new in permuted)
 
 
-def test_unseen_inputs_are_others_of_the_same_values():
-    arrays = [np.arange(12.0).reshape(3, 4), np.array([7, 8])]
-    found = batches.unseen(arrays, 0)
-    assert all(sorted(a.ravel()) == sorted(b.ravel()) for a, b in zip(found, arrays, strict=True))
-    assert not all(map(np.array_equal, found, arrays))
-    assert batches.unseen([np.zeros((3, 4)), np.array(1.0)], 0) is None
+def test_unseen_inputs_are_others_drawn_as_the_artifact_says(network):
+    artifact, _ = network
+    mask = {"name": "mask", "shape": ["batch", 6], "dtype": "int64", "low": 0, "high": 2, "mask": 1}
+    ids = {"name": "ids", "shape": ["batch", 6], "dtype": "int64", "low": 3, "high": 9}
+    drawing = Artifact(artifact.folder, artifact.info | {"inputs": [mask, ids]})
+    arrays, labels = candidate.sample(drawing, 4, 0)
+    for seed in range(20):
+        kept, words = batches.unseen(drawing, arrays, labels, seed)
+        assert kept[:, 0].all() and set(kept.ravel()) == {0, 1} and not kept[:, -1].any()
+        assert words.min() >= 3 and words.max() < 9 and not np.array_equal(words, arrays[1])
+    one = [{"name": "x", "shape": ["batch"], "dtype": "int64", "low": 3, "high": 4}]
+    assert (
+        batches.unseen(Artifact(artifact.folder, artifact.info | {"inputs": one}), [np.full(4, 3)], labels, 0) is None
+    )
 
 
 @pytest.mark.parametrize(

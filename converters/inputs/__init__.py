@@ -110,14 +110,14 @@ def _number(plain: models.Input, found: Found) -> models.Input:
         low = max(found.low, 0.0) if found.high >= 0 else max(found.low, found.high - FREE)
         last, why = found.high, found.why
     elif found.low > -INFINITE:
-        low, last, why = max(found.low, 1.0), max(found.low, 1.0) + FREE - 1, found.why
+        low, last, why = max(found.low, 0.0), max(found.low, 0.0) + FREE - 1, found.why
     elif compared:
         low, last = min(0.0, np.floor(compared[0]) - 1), np.ceil(compared[-1]) + 3
         why = f"is compared with {', '.join(f'{each:g}' for each in compared[:4])}"
     elif found.alike:
         low, last, why = 0.0, ALIKE - 1.0, "is compared with another input"
     else:
-        low, last, why = 0.0, FREE - 1.0, "any number"
+        low, last, why = float(max(-FREE // 2, kind.min) if kind.bits == 8 else 0), FREE - 1.0, "any number"
     low, last = max(low, float(kind.min)), min(last, float(kind.max), models.UNBOUNDED - 1.0)
     special = tuple(each for each in sorted(found.special) if low <= each <= last and low < last)
     return dataclasses.replace(plain, low=int(low), high=int(max(last, low)) + 1, special=special[:4], why=why)

@@ -96,7 +96,8 @@ class Known:
         found = self._computed(node, facts)
         if found is not None and found.size <= SMALL:
             return _of_array(found)
-        given = any(fact.given for fact in facts) or any(True for _ in _bodies(node))
+        sized = node.op_type in ("Shape", "Size")  # whatever the values are
+        given = not sized and (any(fact.given for fact in facts) or any(True for _ in _bodies(node)))
         low, high = self._bounds(node, value, facts)
         return Fact(low, high, None, given)
 

@@ -39,8 +39,7 @@ COUNTS: dict[tuple[str, int], tuple[float, float]] = {
     ("Loop", 0): (1, FEW),
     ("OneHot", 1): (1, FEW),
     ("Pad", 1): (0, 2),
-    ("Range", 0): (0, 0),
-    ("Range", 1): (1, 2 * FEW),
+    ("Reshape", 1): (0, 0),
     ("Range", 2): (1, 2),
     ("Tile", 1): (1, FEW),
     ("Trilu", 1): (-1, 1),
@@ -144,9 +143,22 @@ def _end(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     axes = trace.known.of(node.inputs[3]).array if len(node.inputs) > 3 and node.inputs[3] is not None else None
     axis = 0 if axes is None else int(axes.reshape(-1)[0])
     size = trace.size(node.inputs[0], axis)
-    low, high = {1: (0, size - 1), 2: (1, size), 3: (0, 0), 4: (1, 2)}[index]
+    middle = (size + 1) // 2  # it starts before and ends behind it: something is left
+    low, high = {1: (0, middle - 1), 2: (middle, size), 3: (0, 0), 4: (1, 2)}[index]
     trace.found.want(state, low, high, f"a place along axis {axis} of a Slice")
     return ()
+
+
+def _range(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
+    """Range: its numbers lie between where it starts and before where it ends."""
+    other = trace.known.of(node.inputs[1 - index])
+    why = "decides where a Range starts or ends"
+    if index == 0:
+        trace.found.want(state, 0, FEW if other.given or other.high == INFINITE else other.high - 1, why)
+        return [(node.outputs[0], state)]
+    start = 0.0 if other.given or abs(other.low) == INFINITE else other.low
+    trace.found.want(state, start + 1, start + 2 * FEW, why)
+    return [(node.outputs[0], replace(state.plus(Fact(-1.0, -1.0)), least=0.0))]
 
 
 def _most(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
@@ -170,6 +182,7 @@ def _add(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     other = _other(trace, node, index)
     if abs(other.low) == INFINITE or abs(other.high) == INFINITE:
         if not other.given or _is_float(node.outputs[0]):
+            trace.found.unsized |= not _is_float(node.outputs[0])
             _added_to_scores(trace, state)
             return ()
         other, state = Fact(0.0, 0.0), state.times(2.0)  # two that nobody knows share what there is
@@ -179,6 +192,7 @@ def _add(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 def _subtract(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     other = _other(trace, node, index)
     if abs(other.low) == INFINITE or abs(other.high) == INFINITE:
+        trace.found.unsized |= not other.given
         return ()
     if index == 0:
         return [(node.outputs[0], state.plus(Fact(-other.high, -other.low)))]
@@ -248,7 +262,7 @@ def _sum(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     count = trace.known.along(node)
     trace.found.unsized |= count is None
     least, most = state.least * (count or 1), state.most * (count or 1)
-    summed = replace(state, loose=True, least=min(least, state.least), most=max(most, state.most))
+    summed = replace(state, summed=True, least=min(least, state.least), most=max(most, state.most))
     return [(node.outputs[0], summed)]
 
 
@@ -282,6 +296,7 @@ def _compare(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
         trace.found.alike = True
         return [(node.outputs[0], replace(state, loose=True))] if trace.given.dtype == ir.DataType.BOOL else ()
     if abs(other.low) == INFINITE or abs(other.high) == INFINITE or trace.floating:
+        trace.found.unsized |= not trace.floating
         return ()
     more = not way(0, 0) and node.op_type != "Equal"  # a place is told from one that equals it
     below = more and way(1, 0)  # the input is the larger one
@@ -349,6 +364,8 @@ RULES: dict[tuple[str, int], Rule] = {
     ("GRU", 4): _length,
     ("RNN", 4): _length,
     ("ReverseSequence", 1): _length,
+    ("Range", 0): _range,
+    ("Range", 1): _range,
     **{("Slice", index): _end for index in (1, 2, 3, 4)},
     ("TopK", 1): _most,
     ("Add", -1): _add,

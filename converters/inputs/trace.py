@@ -17,8 +17,9 @@ class State:
     """How a tensor follows from the input, element by element: it is `scale` times the input and a number in [low,
     high] more, and lies in [least, most] whatever the input is.
 
-    `part` is the place along the last axis where it stands in an array of indices. `loose` says that other inputs have
-    a part in it, or many elements of this one, so that what it must be does not say what the input must be.
+    `part` is the place along the last axis where it stands in an array of indices. `summed` says that it counts up many
+    elements of the input; `loose` that another input has a part in it that nobody knows. Of both, what the tensor must
+    be does not say what the input must be.
     """
 
     scale: float = 1.0
@@ -27,6 +28,7 @@ class State:
     least: float = -INFINITE
     most: float = INFINITE
     part: int | None = None
+    summed: bool = False
     loose: bool = False
 
     @property
@@ -45,7 +47,7 @@ class State:
 
     def truth(self, zero: bool, one: bool) -> "State":
         """What a comparison makes of an input that is 0 or 1."""
-        return State(float(one) - float(zero), float(zero), float(zero), 0.0, 1.0, loose=self.loose)
+        return State(float(one) - float(zero), float(zero), float(zero), 0.0, 1.0, summed=self.summed, loose=self.loose)
 
 
 def _times(number: float, factor: float) -> float:
@@ -77,7 +79,9 @@ class Found:
         """A tensor of that state must lie in [low, high]."""
         low = -INFINITE if state.least >= low else low
         high = INFINITE if state.most <= high else high
-        if not state.scale or state.loose or (low, high) == (-INFINITE, INFINITE):
+        if state.summed and high < INFINITE:  # what is counted up to an index is there or is not
+            self.is_mask(1)
+        if not state.scale or state.summed or state.loose or (low, high) == (-INFINITE, INFINITE):
             return
         ends = (low - state.low) / state.scale, (high - state.high) / state.scale
         least, most = ends if state.scale > 0 else ends[::-1]
