@@ -90,7 +90,7 @@ def made_ready(
     return cell, {"load_s": loaded - start, "compile_s": None, "first_s": prepared - loaded + first}
 
 
-def certify(given: bool) -> dict[str, Any]:
+def certify(given: bool = False) -> dict[str, Any]:
     """What the runtime holds of the model; `given`: of the file that was brought."""
     (cell,) = CELL
     return certificate.certify(cell.artifact, _checked.held(cell.runtime), given)
