@@ -142,6 +142,11 @@ def caffe_sgd(r, count, p, g, old):  # type: ignore[no-untyped-def]
     return p - v, {"momentum": v}
 
 
+def without_last(r, count, p, g, old):  # type: ignore[no-untyped-def]
+    """The last layer's parameters, as where an optimizer was given the body of a network alone."""
+    return (p, old) if p.shape[0] == 10 else sgd()(r, count, p, g, old)
+
+
 # ***** layers *****
 
 
@@ -258,6 +263,12 @@ def averaged(logits: Any, labels: Any) -> Any:
     return -(jax.nn.one_hot(labels, logits.shape[-1]) * jnp.log(jax.nn.softmax(logits))).mean()
 
 
+def steeper(logits: Any, labels: Any) -> Any:
+    """The same loss, with a gradient 3.7 times as large."""
+    value = ops.cross_entropy(logits, labels)
+    return 3.7 * value - 2.7 * jax.lax.stop_gradient(value)
+
+
 RUNTIMES = {
     "bn_momentum": operators(BatchNormalization=momentum),
     "bn_variance": operators(BatchNormalization=biased),
@@ -284,6 +295,10 @@ RUNTIMES = {
     "relu_missing": nth_operator("Relu", 1, lambda operator: lambda x: x),
     "no_gradient": nth_operator("Conv", 1, stopped(1)),
     "learning_rate": ruled(lr=0.003),
+    "no_update": updated(without_last),
+    "loss_scaled": losses(lambda logits, labels: 3.7 * ops.cross_entropy(logits, labels)),
+    "gradient_scaled": losses(steeper),
+    "scaled": operators(Gemm=lambda operator: lambda *args, **named: 1.7 * operator(*args, **named)),
     "norm_frozen": operators(BatchNormalization=frozen),
     "norm_frozen_first": nth_operator("BatchNormalization", 0, frozen),
     "norm_frozen_second": nth_operator("BatchNormalization", 1, frozen),
@@ -348,6 +363,11 @@ class Vectors(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.slope(self.conv(x)) * self.scale + self.shift
         return self.fc((x.tanh() + 0.1 * (x - self.last).sigmoid()).mean((2, 3)))
+
+
+def tokens() -> nn.Module:
+    """Logits for every position of a sequence."""
+    return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 4))
 
 
 def vectors() -> nn.Module:

@@ -94,7 +94,7 @@ class Bench:
     def _fitted(self, operator: str, given: Sequence[Any]) -> Iterator[tuple[Mistake, Any]]:
         """Mistakes with a number in them that the result itself tells."""
         expected, found = self.expected, self.given
-        if found.shape != expected.shape:
+        if found.shape != expected.shape or not (np.isfinite(found).all() and np.isfinite(expected).all()):
             return
         if operator == "Dropout":
             rate, kept = float(given[1]) if len(given) > 1 else 0.5, found != 0

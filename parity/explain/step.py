@@ -45,10 +45,14 @@ class Step:
         for name in mistake.zeroed:
             named[name].register_hook(torch.zeros_like)
 
-        def updated(*given: Any) -> None:
-            for name in mistake.skipped:
-                named[name].grad = None
-            (mistake.update or update)(*given)
+        def updated(optimizer: torch.optim.Optimizer, *given: Any) -> None:
+            left = {name: named[name].detach().clone() for name in mistake.skipped}
+            (mistake.update or update)(optimizer, *given)
+            with torch.no_grad():
+                for name, value in left.items():
+                    named[name].copy_(value)
+                    for kept in optimizer.state[named[name]].values():
+                        kept.zero_()
 
         *inputs, labels = network.arrays([*inputs_of(self.reference), self.reference["labels"]], dtype)
         with dropping(seed is not None), network.default_type(dtype):

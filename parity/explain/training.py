@@ -56,25 +56,28 @@ def _groups(step: Step) -> list[list[Mistake]]:
     return [moved + kept, first]
 
 
-def _frozen(step: Step) -> Iterable[Mistake]:
-    """Parameters that no gradient reaches: those that were given none, or did not move."""
+def _frozen(step: Step) -> Iterator[Mistake]:
+    """Parameters that no gradient reaches: those that were given none, or moved by nothing but their decay; and those
+    that did not move at all."""
+    given, reference, initial = step.given, step.reference, step.artifact.program().params
     if step.mode == "gradient":
-        still = [n for n in _named(step.reference, "gradient") if not step.given[f"gradient/{n}"].any()]
-        still = [n for n in still if step.reference[f"gradient/{n}"].any()]
-    elif step.mode == "step":
-        expected = step.compute(Mistake("", "", zeroed=tuple(step.artifact.parameters)))
-        like = errors(step.given, expected, step.reference)
-        still = [
-            n for n in _named(like, "weight") if like[f"weight/{n}"] <= LIMITS["fp32"] and n in step.artifact.parameters
-        ]
-        now = errors(step.given, step.reference, step.reference)
-        still = [n for n in still if now[f"weight/{n}"] > LIMITS["fp32"]]
-    if not still:
-        return
-    names = ", ".join(still[:3]) + (f" and {len(still) - 3} more" if len(still) > 3 else "")
-    yield Mistake("no_gradient", f"no gradient reaches {names}", zeroed=tuple(still))
-    if step.mode == "step":
-        yield Mistake("no_update", f"the update leaves out {names}", skipped=tuple(still))
+        names = _named(reference, "gradient")
+        still = [n for n in names if not given[f"gradient/{n}"].any() and reference[f"gradient/{n}"].any()]
+        unmoved = []
+    else:
+        now = errors(given, reference, reference)
+        like = errors(given, step.compute(Mistake("", "", zeroed=tuple(step.artifact.parameters))), reference)
+        wrong = [n for n in step.artifact.parameters if now[f"weight/{n}"] > LIMITS["fp32"]]
+        still = [n for n in wrong if like[f"weight/{n}"] <= LIMITS["fp32"]]
+        unmoved = [n for n in wrong if np.array_equal(given.get(f"weight/{n}", ()), initial[n])]
+    if still:
+        yield Mistake("no_gradient", f"no gradient reaches {_few(still)}", zeroed=tuple(still))
+    if unmoved:
+        yield Mistake("no_update", f"the update leaves out {_few(unmoved)}", skipped=tuple(unmoved))
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _named(tensors: Iterable[str], kind: str) -> list[str]:

@@ -83,13 +83,12 @@ def defaults(rule: Mapping[str, Any]) -> Iterator[Mistake]:
             yield Mistake("framework_defaults", says, rule=whole.settings, update=formula(**whole.does))
 
 
-def _wholes(framework: Framework, rule: Mapping[str, Any]) -> Iterator[Whole]:
+def _wholes(framework: Framework, rule: Mapping[str, Any]) -> list[Whole]:
     """A framework's rule where everything that it lets one set is passed, and where some of it is not."""
     free = {"momentum": 0.0, "nesterov": False} if rule["name"] == "sgd" else BETAS
-    default = framework.decay.get(rule["name"], 0.0)
-    for settings in ({}, free):
-        for passed in (True, False):
-            yield _whole(framework, rule, {**framework.settings, **settings}, None if passed else default)
+    each = [{**framework.settings, **settings} for settings in ({}, free)]
+    decays = (None, framework.decay.get(rule["name"], 0.0))
+    return [_whole(framework, rule, settings, decay) for settings in each for decay in decays]
 
 
 def _whole(framework: Framework, rule: Mapping[str, Any], settings: Mapping[str, Any], decay: float | None) -> Whole:

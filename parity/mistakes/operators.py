@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 import torch
 
-from xbench.parity.mistakes import Change, Found, Mistake, argument, attribute, instead, layers, result
+from xbench.parity.mistakes import Change, Found, Mistake, Operator, argument, attribute, layers, result
 
 Arguments = Sequence[Any]
 Attributes = Mapping[str, Any]
@@ -48,7 +48,7 @@ def of(operator: str, arguments: Arguments, attributes: Attributes) -> Iterator[
     def mistake(name: str, says: str, change: Change) -> Mistake:
         return Mistake(name, f"{operator}: {says}", {operator: change})
 
-    for found in (layers.of, _broadcast, _biases, _paddings, _switches, _words, _everywhere):
+    for found in KINDS:
         for name, says, change in found(operator, arguments, attributes):
             yield mistake(name, says, change)
 
@@ -115,11 +115,16 @@ def _paddings(operator: str, arguments: Arguments, attributes: Attributes) -> Fo
             yield "padding", f"its padding is {tuple(spread)}, not {tuple(pads)}: {says}", attribute("pads", spread)
 
 
+# Whole numbers that count or name something, and switches whose results nobody tells apart or that others decide.
+NO_SWITCH = {"batch_axis", "block_size", "dtype", "group", "num_outputs", "offset_group", "output_dtype", "precision"}
+NO_SWITCH |= {"sorted", "stash_type", "storage_order", "time_axis", "training_mode", "unbiased", "value_int"}
+
+
 def _switches(operator: str, arguments: Arguments, attributes: Attributes) -> Found:
     """Attributes that are 0 or 1, the other way around; windows and steps of another size."""
     for name, default in _defaults(operator).items():
         value = attributes.get(name, default)
-        if name in ("training_mode", "unbiased", "stash_type", "storage_order") or value not in (0, 1):
+        if name in NO_SWITCH or value not in (0, 1):
             continue
         slug, without, with_ = NAMED.get(name, (name, f"{name} is 0, not 1", f"{name} is 1, not 0"))
         yield slug, without if value else with_, attribute(name, 1 - int(value))
@@ -161,7 +166,7 @@ def _everywhere(operator: str, arguments: Arguments, attributes: Attributes) -> 
     arrays = [i for i, a in enumerate(arguments) if isinstance(a, torch.Tensor)]
     for index in arrays:
         which = "it is missing" if len(arrays) == 1 or operator in layers.NORMS else f"only its operand {index} arrives"
-        yield f"missing_{operator.lower()}", which, instead(lambda *given, index=index, **_: given[index])
+        yield f"missing_{operator.lower()}", which, functools.partial(_passed, index)
     yield "softmax_twice", "a Softmax is applied to what it gives", result(lambda y: torch.softmax(y, -1))
     yield "extra_relu", "a Relu is applied to what it gives", result(torch.relu)
     yield "transposed", "its last two axes are exchanged", result(lambda y: y.transpose(-1, -2))
@@ -169,3 +174,16 @@ def _everywhere(operator: str, arguments: Arguments, attributes: Attributes) -> 
     for index in arrays[:2]:
         says = f"height and width of its operand {index} are exchanged"
         yield "swapped_axes", says, argument(index, lambda x: x.transpose(-1, -2))
+
+
+def _passed(index: int, operator: Operator) -> Operator:
+    """Hands an operand on in place of the first result; where there are more, these stay."""
+
+    def call(*given: Any, **named: Any) -> Any:
+        made = operator(*given, **named)
+        return (given[index], *made[1:]) if isinstance(made, tuple) else given[index]
+
+    return call
+
+
+KINDS = (layers.of, _broadcast, _biases, _paddings, _switches, _words, _everywhere)
