@@ -98,9 +98,9 @@ def time(
     cell |= choose.choose_words(plane, data, tune) | {"tune_budget": tune_budget if tune == "max" else 0.0}
     cases = cells(names, targets, modes, choose.choose_batches(batch), cell)
     choose.need_torch()
-    protocol, again = Protocol(budget, target_ci, timeout, processes), "all" if rerun else "failed" if retry else "none"
+    store, again = open_store(out), "all" if rerun else "failed" if retry else "none"
     with turn(out) as logs:
-        rows, broken = _time(cases, bool(mode), again, open_store(out), protocol, logs)
+        rows, broken = _time(cases, bool(mode), again, store, Protocol(budget, target_ci, timeout, processes), logs)
     if rows or not broken:
         _report(rows, out, form)
     raise typer.Exit(2 if broken else int(any(row["status"] in FAILED for row in rows)))

@@ -108,8 +108,9 @@ def _value(value: Facts) -> str:
 
 
 def _drawn(value: Facts) -> str:
-    """What is drawn for an input, where it can be drawn."""
-    return f", drawn from {value['drawn']}" if value.get("drawn") else ""
+    """What is drawn for an input, where something has said it."""
+    words = value.get("drawn") or ""
+    return f", drawn from {words}" if ", " in words else ""
 
 
 def shape(sizes: Sequence[int | str | None] | None) -> str:

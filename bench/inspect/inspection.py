@@ -42,6 +42,10 @@ def inspect(word: str, runtimes: Sequence[str], batch: int | None, device: str, 
         with ThreadPoolExecutor() as pool:
             lowering = pool.submit(_of_artifact, artifact) if artifact else pool.submit(_lowered, source, file, folder)
             facts = _read(source, file, batch, folder)
+        names = [each["name"] for each in facts["inputs"]]
+        if unknown := [name for name in source.ranges if name not in names]:
+            words = f"there is no input of this name; there are {', '.join(names)}"
+            raise XBenchError(f"{source.place}: --range {unknown[0]}: {words}")
         lowered = _completed(lowering.result(), facts)
         say("which runtimes take it?")
         facts["remarks"] += lowered.pop("remarks")

@@ -40,6 +40,10 @@ class Fact:
     array: np.ndarray | None = None
     given: bool = False
 
+    @property
+    def bounded(self) -> bool:
+        return abs(self.low) != INFINITE and abs(self.high) != INFINITE
+
 
 ANYTHING = Fact()
 
@@ -85,7 +89,7 @@ class Known:
 
     def _read(self, graph: ir.Graph) -> None:
         for node in graph:
-            for body in _bodies(node):
+            for body in bodies(node):
                 self.facts |= {value: Fact(given=True) for value in body.inputs}
                 self._read(body)
             for value in node.outputs:
@@ -97,7 +101,7 @@ class Known:
         if found is not None and found.size <= SMALL:
             return _of_array(found)
         sized = node.op_type in ("Shape", "Size")  # whatever the values are
-        given = not sized and (any(fact.given for fact in facts) or any(True for _ in _bodies(node)))
+        given = not sized and (any(fact.given for fact in facts) or any(True for _ in bodies(node)))
         low, high = self._bounds(node, value, facts)
         return Fact(low, high, None, given)
 
@@ -148,7 +152,7 @@ class Known:
         return None if None in lengths or not lengths else math.prod(n for n in lengths if n is not None)
 
 
-def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
+def bodies(node: ir.Node) -> Iterator[ir.Graph]:
     return (a.as_graph() for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH)
 
 

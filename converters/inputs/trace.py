@@ -1,13 +1,13 @@
 """From one input along all that reads it: how every tensor on the way follows from the input, and what is then wanted
 of it. What an operator means for that is in `operators.py`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
 
-from xbench.converters.inputs.known import INFINITE, Fact, Known, _bodies
+from xbench.converters.inputs.known import INFINITE, Fact, Known, bodies
 
 STEPS = 20_000  # tensors on the way, after which nobody looks further
 
@@ -96,6 +96,9 @@ class Found:
         self.mask, self.keeps = max(self.mask, sure), self.keeps or keeps
 
 
+Onward = Iterable[tuple[ir.Value, State]]  # the tensors to go on with
+
+
 class Trace:
     """One walk. `found` is what it has found so far."""
 
@@ -115,7 +118,7 @@ def targets(graph: ir.Graph) -> dict[ir.Value, list[ir.Value]]:
     those that the next round is given."""
     found: dict[ir.Value, list[ir.Value]] = {}
     for node in graph.all_nodes():
-        for body in _bodies(node):
+        for body in bodies(node):
             for index, value in enumerate(body.outputs):
                 found.setdefault(value, []).extend(_handed_out(node, body, index))
     return found
