@@ -235,6 +235,7 @@ COUNTS = {
     "the end of a range": ("int64 i", "r = Range ($0, i, $1); y = Gather (P, r)", 1, 6),
     "repetitions": ("float[N, 3] x, int64[2] i", "y = Tile (x, i)", 1, 4),
     "how many": ("float[N, 6] x, int64[1] i", "y, k = TopK (x, i)", 1, 6),
+    "cut off above": ("int64[N, 5] i", "t = Min (i, $9); y = Gather (E, t)", 0, 12),
     "what divides": (IMAGE, "f = Cast <to = 1> (i); y = Div (x, f)", 1, 256),
     "a byte": ("uint8[N, 6] i", "f = Cast <to = 1> (i); y = Neg (f)", 0, 255),
     "a signed byte": ("int8[N, 6] i", "f = Cast <to = 1> (i); y = Neg (f)", -128, 127),
@@ -249,6 +250,7 @@ def test_what_counts_or_measures_is_neither_too_small_nor_too_large(inputs, body
 
 MASKS = {
     "taken from one": ("int64", "f = Cast <to = 1> (i); m = Sub ($1.0, f); t = Mul (m, $-1e4); y = Add (x, t)", 1),
+    "taken off the scores": ("int64", "f = Cast <to = 1> (i); m = Sub ($1.0, f); t = Mul (m, $1e9); y = Sub (x, t)", 1),
     "less one": ("float", "m = Sub (i, $1.0); t = Mul (m, $1e4); y = Add (x, t)", 1),
     "a large number where it is": ("int32", f"f = Cast <to = 1> (i); t = Mul (f, {BIG}); y = Add (x, t)", -1),
     "nothing where it is zero": ("int64", f"q = Equal (i, $0); y = Where (q, {BIG}, x)", 1),

@@ -109,11 +109,11 @@ def _number(plain: models.Input, found: Found) -> models.Input:
     if found.high < INFINITE:
         low = max(found.low, 0.0) if found.high >= 0 else max(found.low, found.high - FREE)
         last, why = found.high, found.why
+    elif compared:
+        low, last = max(min(0.0, np.floor(compared[0]) - 1), found.low), np.ceil(compared[-1]) + 3
+        why = f"is compared with {', '.join(f'{each:g}' for each in compared[:4])}"
     elif found.low > -INFINITE:
         low, last, why = max(found.low, 0.0), max(found.low, 0.0) + FREE - 1, found.why
-    elif compared:
-        low, last = min(0.0, np.floor(compared[0]) - 1), np.ceil(compared[-1]) + 3
-        why = f"is compared with {', '.join(f'{each:g}' for each in compared[:4])}"
     elif found.alike:
         low, last, why = 0.0, ALIKE - 1.0, "is compared with another input"
     else:

@@ -32,7 +32,8 @@ def add(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 def subtract(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     other = beside(trace, node, index)
     if not other.bounded:
-        trace.found.unsized |= not other.given
+        trace.found.unsized |= not other.given and not _is_float(node.outputs[0])
+        _added_to_scores(trace, state if index == 0 else state.times(-1.0))
         return ()
     if index == 0:
         return [(node.outputs[0], state.plus(Fact(-other.high, -other.low)))]
@@ -48,10 +49,7 @@ def _added_to_scores(trace: Trace, state: State) -> None:
 def multiply(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     other = beside(trace, node, index)
     if other.bounded and other.low == other.high:
-        state = state.times(other.low)
-        if _is_float(node.outputs[0]):
-            _added_to_scores(trace, state)
-        return [(node.outputs[0], state)]
+        return [(node.outputs[0], state.times(other.low))]
     if _is_float(node.outputs[0]):
         if other.given and not trace.floating:
             turned = state.scale < 0 and state.low != 0

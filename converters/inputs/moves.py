@@ -26,6 +26,8 @@ def move(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
         others = [trace.known.of(value) for place, value in enumerate(node.inputs) if place != index]
         ends = [fact.low if node.op_type == "Max" else fact.high for fact in others]
         known = [end for end in ends if abs(end) != INFINITE]
+        if state.exact and not trace.floating:
+            trace.found.edges.update((end - state.low) / state.scale for end in known)
         if known and node.op_type == "Max":
             state = replace(state, least=max(state.least, *known))
         elif known:
