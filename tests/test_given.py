@@ -122,7 +122,8 @@ def test_what_a_runtime_refuses_is_recorded_in_its_own_words(shell):
 
 
 def test_files_pass_the_check_as_they_are(shell, brought):
-    words = [str(path) for path, _ in brought.values()]
+    some = ("opset 9", "narrow", "dropout", "folded", "weights as inputs", "outside")
+    words = [str(brought[name][0]) for name in some]
     asked = ("--runtime", "onnxruntime", "--runtime", "openvino", "--mode", "forward", "--json")
     rows = json.loads(shell.run("check", *words, *asked).stdout)
     wrong = {(row["model"], row["runtime"]) for row in rows if row["status"] != "PASS"}
