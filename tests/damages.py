@@ -116,7 +116,9 @@ def is_a(make: Callable[[Path], object]) -> Damage:
 def half_written(folder: Path, other: Path) -> None:
     """As one that was killed leaves it, where folders do not get their names in one piece."""
     for path in folder.iterdir():
-        if path.name not in ("program.py", "weights.bin"):
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in ("program.py", "weights.bin"):
             path.unlink()
     os.truncate(folder / "weights.bin", 4096)
 
