@@ -20,6 +20,7 @@ from xbench.converters import PARAMETERS, STATIC_INPUTS
 from xbench.converters.artifact import GIVEN
 from xbench.converters.inputs import settled
 from xbench.converters.reader import InvalidModel, besides, canonical, plain, read, stored
+from xbench.converters.validity import all_nodes
 
 
 def export_zoo(
@@ -111,12 +112,26 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
 
 
 def _brought(proto: onnx.ModelProto, path: Path, folder: Path) -> dict[str, Any]:
-    """Keeps a file as it is, with what it has beside it, for runtimes that read it themselves."""
+    """Keeps a file as it is, with what it has beside it, for runtimes that read it themselves.
+
+    Not one whose own Dropout drops: what it computes is random, and only the graph without can be judged forward.
+    """
+    if _drops(proto.graph):
+        return {}
     for each in (path, *cache.external(path)):
         target = folder / GIVEN / each.relative_to(path.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(each, target)
     return {"given": f"{GIVEN}/{path.name}", "initializers": [tensor.name for tensor in proto.graph.initializer]}
+
+
+def _drops(graph: onnx.GraphProto) -> bool:
+    """Whether some Dropout of a file is in training mode, or may be."""
+    nodes = list(all_nodes(graph.node))
+    modes = {node.input[2] for node in nodes if node.op_type == "Dropout" and len(node.input) > 2} - {""}
+    known = {tensor.name: tensor for tensor in graph.initializer if tensor.name in modes}
+    known |= {n.output[0]: n.attribute[0].t for n in nodes if n.op_type == "Constant" and n.output[0] in modes}
+    return any(name not in known or onnx.numpy_helper.to_array(known[name]).any() for name in modes)
 
 
 def fix_axes(proto: onnx.ModelProto, source: Source) -> None:

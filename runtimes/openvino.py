@@ -19,6 +19,8 @@ TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 # hundredth, in what was asked to be float32.
 AS_TOLD = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0, "KV_CACHE_PRECISION": "f32"}
 
+PLACES = ("Exception from ", "Check '", "FrontEnd API failed", "Model wasn't fully converted")  # lines of its messages
+
 
 def make(artifact: Artifact, options: Options) -> Runtime:
     if options.device != "cpu":
@@ -53,9 +55,15 @@ def _read(core: openvino.Core, artifact: Artifact) -> openvino.Model:
     except RuntimeError as error:
         found = re.search(r"No conversion rule found for operations: (.+)", str(error))
         if found is None:
-            raise
+            raise RuntimeError(_reason(str(error))) from error
         names = [re.sub(r"-\d+$", "", name.strip()) for name in found[1].split(",")]
         raise UnsupportedOps({name: artifact.info["operators"].get(name, 1) for name in names}) from error
+
+
+def _reason(message: str) -> str:
+    """What OpenVINO's importer refuses, without the places in its own source that come first."""
+    lines = [line.strip() for line in message.splitlines()]
+    return " ".join(line for line in lines if line and not line.startswith(PLACES)) or message
 
 
 def _places(model: openvino.Model, names: Sequence[str]) -> list[int]:

@@ -6,6 +6,7 @@
 import itertools
 import json
 import math
+import shlex
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -77,8 +78,8 @@ def record(
         "macs": 2_293_000,
         "versions": {runtime.split(":")[0]: "1.0", "numpy": "2.4.6", "xbench": "0.1.0"},
         "machine": dict(MACHINE),
-        "command": f"xbench time {model} --runtime {runtime} --mode {mode} --batch {batch} --threads {case['threads']}"
-        " --rerun",
+        "command": f"xbench time {shlex.quote(model)} --runtime {shlex.quote(runtime)} --mode {mode} --batch {batch} "
+        f"--threads {case['threads']} --rerun",
         "time": "2026-11-23T18:59:26Z",
     }
     for name, value in fields.items():
@@ -220,7 +221,7 @@ def training(model: str = "lenet", runtime: str = "torch", *, steps: int = 60, *
             for n in range(4)
         ],
     }
-    made["command"] = f"xbench train {model} --data digits --runtime {runtime} --epochs 2"
+    made["command"] = f"xbench train {shlex.quote(model)} --data digits --runtime {shlex.quote(runtime)} --epochs 2"
     return made
 
 
@@ -230,7 +231,7 @@ def phases(model: str = "lenet", runtime: str = "torch", **fields: Any) -> dict[
     means = {"t_io": 1e-4, "t_h2d": 5e-5, "t_f": 1e-3, "t_b": 2e-3, "t_u": 3e-4, "t_step": 3.3e-3, "t_iter": 3.6e-3}
     found = {name: {"mean": mean, "std": mean / 20} for name, mean in (means | {"other": 1.5e-4}).items()}
     made["phases"] = {**found, "rounds": []} if made["status"] == "PASS" else None
-    made["command"] = f"xbench phases {model} --runtime {runtime} --batch 64"
+    made["command"] = f"xbench phases {shlex.quote(model)} --runtime {shlex.quote(runtime)} --batch 64"
     return made
 
 

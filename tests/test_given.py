@@ -1,6 +1,7 @@
 """A file that was brought is judged as it is: ONNX Runtime and OpenVINO run its own bytes, or refuse them."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -9,9 +10,12 @@ import openvino
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from xbench.bench import Case
 from xbench.bench.prepare import Exporter
+from xbench.bench.record import graph_of
 from xbench.parity import candidate
 from xbench.runtimes import Options, _checked, load
+from xbench.runtimes.openvino import _read
 
 REFUSED = """<ir_version: 9, opset_import: ["": 18]>
 g (float[n,5] x, float[n,5] v) => (float[n,5] y) <float one = {1.0}> {
@@ -119,6 +123,32 @@ def test_what_a_runtime_refuses_is_recorded_in_its_own_words(shell):
     assert (rows["torch"]["status"], rows["torch"]["graph"]) == ("PASS", "converted")
     shown = shell.run("inspect", "refused.onnx", "--json")
     assert "onnxruntime" in shown.stdout
+
+
+def dropout(*training, nodes=()):
+    nodes = [*nodes, node("Dropout", "x rate training", "d"), node("MatMul", "d w")]
+    more = [("training", np.array(training[0]))] if training else []
+    return graph(nodes, ("w", WEIGHTS), ("rate", np.float32(0.5)), *more, shape=("n", 4))
+
+
+def test_a_file_that_drops_at_random_is_judged_by_the_graph_without(exporter, tmp_path):
+    """OpenVINO refuses it, ONNX Runtime drops nothing, and what ONNX says of it is another result at every call."""
+    no = node("Constant", "", "training", value=numpy_helper.from_array(np.array(False)))
+    files = {"on": dropout(True), "off": dropout(False), "constant": dropout(nodes=[no])}
+    found = {}
+    for name, file in files.items():
+        onnx.save(file, tmp_path / f"{name}.onnx")
+        artifact = exporter.artifact(str(tmp_path / f"{name}.onnx"))
+        case = Case(artifact.name, "openvino", "forward", 2, "cpu", 1)
+        found[name] = graph_of(case, artifact)
+        load("openvino", artifact, Options("forward", "cpu", 1))
+    assert found == {"on": "converted", "off": "given", "constant": "given"}
+
+
+def test_what_openvino_refuses_is_said_without_the_places_in_its_source(exporter, tmp_path):
+    onnx.save(dropout(True), tmp_path / "odd.onnx")
+    with pytest.raises(RuntimeError, match=r"^-- Dropout-20 with a message: .*Training mode is not supported"):
+        _read(openvino.Core(), SimpleNamespace(onnx=tmp_path / "odd.onnx"))
 
 
 def test_files_pass_the_check_as_they_are(shell, brought):
