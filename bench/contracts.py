@@ -11,6 +11,7 @@ from typing import Any
 
 from xbench.bench import Case, machine
 from xbench.bench.worker import Worker
+from xbench.runtimes import UNCLOCKED, parse
 
 Facts = Mapping[str, Any]
 
@@ -61,7 +62,7 @@ def audited(
     found = judge(case, facts)
     for turn in range(TURNS):
         # That new inputs took longer by chance, others' steps being on the CPUs, is the likeliest mistake: once more.
-        if not broken(found) or (turn and found["fresh"].held is not False):
+        if not broken(found, case.runtime) or (turn and found["fresh"].held is not False):
             break
         facts = measured(AGAIN, min(PATIENCE, timeout / 4), max(4 * seconds, 2.0))
         found = judge(case, facts)
@@ -94,9 +95,10 @@ def judge(case: Case, facts: Facts) -> dict[str, Contract]:
     }
 
 
-def broken(contracts: Mapping[str, Contract], fake: bool = False) -> str | None:
+def broken(contracts: Mapping[str, Contract], runtime: str) -> str | None:
     """What the first broken promise says of those that a time needs. The fake of our own that takes the time it is
     told may compute before the clock, and take no time at all."""
+    fake = parse(runtime)[0] in UNCLOCKED
     asked = [name for name in REQUIRED if name in contracts and not (fake and name in FAKED)]
     return next((contracts[name].says for name in asked if contracts[name].held is False), None)
 

@@ -8,7 +8,6 @@ from xbench.bench.proof import located, outcome, prove
 from xbench.bench.record import Record, impossible
 from xbench.bench.worker import Worker, WorkerFailure, worker_of
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import UNCLOCKED, parse
 
 
 def opened(
@@ -31,7 +30,7 @@ def opened(
         facts, kept = contracts.audited(worker, case, timeout, audit)
         words = "; ".join(filter(None, (record["message"], *contracts.told(kept))))
         record |= {"contracts": contracts.as_dicts(kept), "audit": facts, "message": words or None}
-        if reason := contracts.broken(kept, parse(case.runtime)[0] in UNCLOCKED):
+        if reason := contracts.broken(kept, case.runtime):
             worker.stop()
             return record | {"status": "FAIL", "message": reason}, None
         return record | {"times": {**opening, "proof_s": facts["proof_s"]}}, worker

@@ -120,7 +120,7 @@ def _broken(cell: Open) -> Record | None:
     found = contracts_of(cell.case, cell.record["audit"], cell.looks, step)
     kept = cell.record["contracts"] | contracts.as_dicts(found)
     cell.record |= {"contracts": kept}
-    if reason := contracts.broken(found):
+    if reason := contracts.broken(found, cell.case.runtime):
         return cell.record | {"status": "FAIL", "message": reason, "times": None}
     return None
 
@@ -136,7 +136,7 @@ def block(cell: Open, number: int, protocol: Protocol, judge: Judge) -> None:
     cell.worker.pause()
     promises = cell.watch.look(cell.case, cell.worker, result, passed)
     cell.record["contracts"] |= contracts.as_dicts(promises)
-    if words := contracts.broken(promises):
+    if words := contracts.broken(promises, cell.case.runtime):
         raise WorkerFailure("FAIL", f"while it was timed it {words}")
     cell.looks.add(result)
     reason = health.disturbance(result["health"])

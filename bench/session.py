@@ -32,7 +32,6 @@ from xbench.bench.statistics import relative_half_width
 from xbench.bench.timed import Judge
 from xbench.bench.worker import WorkerFailure
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import UNCLOCKED, parse
 
 
 def run(
@@ -160,7 +159,7 @@ def _final(cell: Open, protocol: Protocol) -> Record:
     }
     physical = {"physical": physics.judge(cell.case, cell.record["cost"], times["median_s"])}
     cell.record["contracts"] |= contracts.as_dicts(physical)
-    if reason := contracts.broken(physical, parse(cell.case.runtime)[0] in UNCLOCKED):
+    if reason := contracts.broken(physical, cell.case.runtime):
         return cell.record | {"status": "FAIL", "message": reason}
     words = "; ".join(filter(None, (cell.record["message"], *_remarks(times, protocol))))
     return cell.record | {"times": times, "message": words or None}
