@@ -4,8 +4,12 @@ import difflib
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from xbench.bench import LAYOUTS, MODES, PLANES, PRECISIONS, SYNTHETIC, TUNES, XBenchError
+
+if TYPE_CHECKING:
+    from xbench.runtimes import Row
 
 ALL = "all"
 
@@ -60,9 +64,8 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
     """
     from xbench import runtimes
 
-    rows = runtimes.table()
     if not words:
-        found = installed_versions()
+        rows, found = runtimes.table(), installed_versions()
         installed = [name for name, row in rows.items() if not (row.hidden or row.named) and found[name]]
         if not installed:
             raise XBenchError("no runtime is installed: pip install 'xbench[cpu]'")
@@ -71,12 +74,13 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
         name, options = runtimes.parse(word)
         if not shutil.which(python := options.get("python", sys.executable)):
             raise XBenchError(f"{word}: there is no Python at {python}")
-        if name not in rows:
+        if (row := runtimes.find_row(name)) is None:
+            rows = runtimes.table()
             near = difflib.get_close_matches(name, rows, n=1)
             known = ", ".join(known for known, row in rows.items() if not row.hidden)
             hint = f"did you mean {near[0]}?" if near else f"the runtimes are {known}"
             raise XBenchError(f"unknown runtime {name!r}: {hint}")
-        if "python" not in options and not installed_versions()[name]:
+        if "python" not in options and not installed_version(row, name):
             raise XBenchError(f"{name} is not installed: {install(name)}")
     return split(words)
 
@@ -88,10 +92,17 @@ def installed_versions() -> dict[str, str | None]:
         XBenchError: the file of settings means nothing.
     """
     from xbench import runtimes
+
+    return {name: installed_version(row, name) for name, row in runtimes.table().items()}
+
+
+def installed_version(row: "Row", name: str) -> str | None:
+    """As `installed_versions`, of one runtime."""
+    from xbench import runtimes
     from xbench.runtimes._configuration import Misconfigured
 
     try:
-        return {name: runtimes.version(row, name) for name, row in runtimes.table().items()}
+        return runtimes.version(row, name)
     except Misconfigured as error:
         raise XBenchError(str(error)) from error
 
@@ -99,9 +110,9 @@ def installed_versions() -> dict[str, str | None]:
 def install(runtime: str) -> str:
     from xbench import runtimes
 
-    if own := runtimes.table()[runtime].environment:
+    if own := runtimes.row_of(runtime).environment:
         return f"xbench env create {own}"
-    return f"pip install 'xbench[{runtimes.table()[runtime].extra}]'"
+    return f"pip install 'xbench[{runtimes.row_of(runtime).extra}]'"
 
 
 def choose_modes(words: Sequence[str] | None, default: Sequence[str]) -> list[str]:

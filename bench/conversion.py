@@ -20,7 +20,7 @@ from xbench.bench.worker import Worker, WorkerFailure, worker_of
 from xbench.converters import UnsupportedOps, operators_of, seals, temporary
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import file_name
-from xbench.runtimes import is_ours, parse, table, version
+from xbench.runtimes import is_ours, row_of, version
 
 BROKEN = ("CRASH", "TIMEOUT", "OOM")  # what is no answer
 
@@ -103,7 +103,7 @@ def _compile(
     for; returns what changes in the row: the seconds by mode, null where the kernels lay there already."""
     seconds: dict[str, float | None] = {}
     told: dict[str, Any] = {"device": plan.device, "layout": plan.layout, "threads": machine.cpus()}
-    for mode in ("forward", "step") if table()[parse(runtime)[0]].keeps else ():
+    for mode in ("forward", "step") if row_of(runtime).keeps else ():
         case = Case(model, runtime, mode, batch_of(model, 1), **told)
         if not expected(case, artifact):
             continue
@@ -132,7 +132,7 @@ def line(row: Mapping[str, Any]) -> str:
 
 def convert(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[str, Any]:
     """Converts for one runtime, or returns what an earlier call found for the same version of it."""
-    now = version(table()[parse(runtime)[0]], runtime)
+    now = version(row_of(runtime), runtime)
     path = converted(artifact, runtime)
     of = f"{artifact.digest} {runtime}"
     known: dict[str, Any] | None = seals.kept(path, of)
@@ -149,7 +149,7 @@ def convert(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[s
 
 def _outcome(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[str, Any]:
     """Whether the runtime takes the model: looked up where the text runs in our own table, else tried in a worker."""
-    if is_ours(runtime) and (own := table()[parse(runtime)[0]].operators):
+    if is_ours(runtime) and (own := row_of(runtime).operators):
         known = operators_of(own)
         missing = UnsupportedOps({name: n for name, n in artifact.operators.items() if name not in known})
         module = own == "torch" and artifact.info["origin"] == "zoo"  # PyTorch runs the module itself

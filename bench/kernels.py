@@ -12,7 +12,7 @@ from xbench.bench import Case, digest, machine
 from xbench.bench.worker import Worker
 from xbench.converters import seals
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import parse, table, version
+from xbench.runtimes import row_of, version
 
 FOLDER = "kernels"  # beside a model
 TOLD = ("runtime", "mode", "device", "threads", "layout", "precision")  # to a worker
@@ -34,7 +34,7 @@ def ready(worker: Worker, case: Case, artifact: Artifact, references: Sequence[s
 def _anew(case: Case, artifact: Artifact, opening: Mapping[str, Any]) -> float | None:
     """Seconds of a first call that found nothing on disk: of this one, or of the one that wrote what it has found; None
     where that was not seen."""
-    row, first = table()[parse(case.runtime)[0]], float(opening["times"]["first_s"])
+    row, first = row_of(case.runtime), float(opening["times"]["first_s"])
     told = {name: getattr(case, name) for name in (*TOLD, "batch")}
     name = digest(told, version(row, case.runtime), machine.describe()["cpu"])
     path = artifact.folder / FOLDER / f"{name}.json"

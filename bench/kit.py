@@ -17,7 +17,7 @@ from xbench.bench.proof import prove
 from xbench.bench.record import base
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters import temporary
-from xbench.runtimes import is_ours, parse, table
+from xbench.runtimes import is_ours, row_of
 
 CHECKS = {
     "result": "what it computes is the network: against float64, on two inputs, in every mode",
@@ -44,7 +44,7 @@ SLOWER = 1.1  # times as slow as a new process is what no noise excuses
 
 def modes(runtime: str) -> list[str]:
     """The modes that are asked of a runtime: all that it has; of ours, those that do not take minutes to prepare."""
-    row = table()[parse(runtime)[0]]
+    row = row_of(runtime)
     left_out = row.on_request if is_ours(runtime) else ()
     return [mode for mode in MODES if mode == "forward" or (row.autodiff and mode not in left_out)]
 

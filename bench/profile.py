@@ -14,7 +14,7 @@ from xbench.bench.record import Record, base, key
 from xbench.bench.worker import WorkerFailure
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
-from xbench.runtimes import parse, table
+from xbench.runtimes import row_of
 
 FILE = "layers.jsonl"
 PASSES = 20
@@ -33,7 +33,7 @@ def _run(
 ) -> Record:
     record = base(case, artifact, "layers") | {"profile": None, "key": named(case, artifact)}
     record["command"] = _command(case)
-    more = table()[parse(case.runtime)[0]].layers
+    more = row_of(case.runtime).layers
     if more is None:
         message = f"{case.runtime} compiles a network as one, and tells of no single layer"
         return record | {"status": "UNSUPPORTED", "message": message}

@@ -10,7 +10,7 @@ from xbench.bench import AUTO, SYNTHETIC, TUNE_BUDGET, Case, digest, machine
 from xbench.bench.schema import VERSION as SCHEMA
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
-from xbench.runtimes import parse, table, version
+from xbench.runtimes import parse, row_of, version
 
 VERSION = "0.1.0"
 NARROW = ("fp16", "int8")  # for which ONNX Runtime's graph is written again
@@ -20,14 +20,14 @@ Record = dict[str, Any]
 def key(case: Case, artifact: Artifact) -> str:
     """What a record is filed under: the cell, the model's content, the runtime's version and ours."""
     name, _ = parse(case.runtime)
-    row = table()[name]
+    row = row_of(name)
     return digest(asdict(case), artifact.digest, version(row, case.runtime), VERSION, machine.label(machine.describe()))
 
 
 def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:
     """The part of a record that is known before anything ran; `how` it is measured is for its command line."""
     name, _ = parse(case.runtime)
-    row = table()[name]
+    row = row_of(name)
     return {
         "schema": SCHEMA,
         "key": key(case, artifact),
@@ -58,7 +58,7 @@ def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:
 
 def graph_of(case: Case, artifact: Artifact) -> str:
     """Which graph a cell runs: `given`, the file that was brought as it is, or `converted`, what was made of it."""
-    row = table()[parse(case.runtime)[0]]
+    row = row_of(case.runtime)
     as_it_is = artifact.given and row.reads_onnx and case.mode == "forward" and case.precision not in NARROW
     return "given" if as_it_is else "converted"
 
@@ -92,14 +92,14 @@ def command(case: Case, how: str = "") -> str:
 
 def no_layout(runtime: str, layout: str) -> str | None:
     """Why a runtime cannot be told to compute in a layout."""
-    if layout in (AUTO, *table()[parse(runtime)[0]].layouts):
+    if layout in (AUTO, *row_of(runtime).layouts):
         return None
     return f"{runtime} cannot be told {layout}: it takes ONNX's order, nchw, and computes in the one it likes"
 
 
 def no_precision(case: Case) -> str | None:
     """Why a runtime cannot compute in the precision of a case, as far as that is known before it is asked."""
-    lower = table()[parse(case.runtime)[0]].lower
+    lower = row_of(case.runtime).lower
     known = lower.get(case.precision)
     if case.precision == "fp32" or (known and case.device in known.devices and case.mode in known.modes):
         return None
@@ -111,14 +111,14 @@ def no_precision(case: Case) -> str | None:
 def expected(case: Case, artifact: Artifact) -> bool:
     """Whether a cell is measured where nobody asked for its mode: one that can exist and is not slow to prepare. A
     file is there to be run: it is trained where that is asked for. Who lacks a precision that was asked for says so."""
-    row, case = table()[parse(case.runtime)[0]], dataclasses.replace(case, precision="fp32")
+    row, case = row_of(case.runtime), dataclasses.replace(case, precision="fp32")
     trained = case.mode != "forward" and artifact.info["origin"] == "onnx"
     return not (trained or case.mode in row.on_request or impossible(case, artifact))
 
 
 def impossible(case: Case, artifact: Artifact) -> str | None:
     """Why a cell cannot exist, known before anything is started."""
-    row = table()[parse(case.runtime)[0]]
+    row = row_of(case.runtime)
     if reason := no_layout(case.runtime, case.layout) or no_precision(case):
         return reason
     if case.plane == "device" and case.device not in row.events:

@@ -18,7 +18,7 @@ from xbench.bench import AUTO, Case, digest, kernels, machine
 from xbench.bench.worker import Worker, WorkerFailure, worker_of
 from xbench.converters import seals
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import layouts, parse, table, version
+from xbench.runtimes import layouts, parse, row_of, version
 
 TUNED = "tuned"  # the folder beside a model
 ROUNDS, BLOCK, STEPS = 7, 0.1, 5  # of a race: its rounds, and of each the seconds and the steps at most
@@ -28,7 +28,7 @@ Median = tuple[str, str, float | None]  # a runtime's word, a layout, seconds
 def settings(case: Case, artifact: Artifact) -> list[Case]:
     """The case as it may be opened: once for each setting and layout that is to be tried, one where there is no choice.
     What the user's own word says is left as it is."""
-    row = table()[parse(case.runtime)[0]]
+    row = row_of(case.runtime)
     tries = row.effort.get(f"{case.tune} {case.device}", row.effort.get(case.tune, ())) or ("",)
     words = dict.fromkeys(_with(case.runtime, each.format(seconds=case.tune_budget)) for each in tries)
     orders = (layouts(case.runtime, artifact) if case.layout == AUTO else [case.layout]) or ["nchw"]
@@ -150,5 +150,5 @@ def _fastest(named: Iterable[tuple[str, float | None]]) -> dict[str, float | Non
 
 def _key(case: Case) -> str:
     """What the choice depends on, beside the model."""
-    row = table()[parse(case.runtime)[0]]
+    row = row_of(case.runtime)
     return digest(asdict(case) | {"model": None}, version(row, case.runtime), machine.describe()["cpu"])

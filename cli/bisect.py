@@ -75,7 +75,7 @@ def _cases(names: list[str], words: list[str], mode: str, **told: Any) -> list[A
         XBenchError: a word that means nothing, or more than one thing.
     """
     from xbench.bench import AUTO, Case
-    from xbench.runtimes import parse, table
+    from xbench.runtimes import row_of
 
     modes = choose.choose_modes([mode], ())
     if len(names) > 1 or len(modes) > 1:
@@ -83,7 +83,7 @@ def _cases(names: list[str], words: list[str], mode: str, **told: Any) -> list[A
     if choose.choose_layout(told["layout"]) == AUTO:
         raise XBenchError("--layout auto: runtimes are compared in one layout, nchw or nhwc")
     layout = told.pop("layout")
-    known = [layout in table()[parse(word)[0]].layouts for word in words]
+    known = [layout in row_of(word).layouts for word in words]
     layouts = [layout if is_known or not any(known) else "nchw" for is_known in known]  # to those that can be told
     return [Case(names[0], word, modes[0], layout=each, **told) for word, each in zip(words, layouts, strict=True)]
 

@@ -44,7 +44,7 @@ def profile(
     from xbench.bench import Case, XBenchError
     from xbench.bench.profile import FILE
     from xbench.bench.results import encode, open_store
-    from xbench.runtimes import parse, table
+    from xbench.runtimes import row_of
 
     names = choose.choose_models([model], (), shape, inputs, None, ranges)
     if len(names) > 1:
@@ -52,7 +52,7 @@ def profile(
     own = batch or choose.batch_of(names[0], 1)
     cell: dict[str, Any] = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
     targets = choose.choose_runtimes(runtime)
-    targets = [each for each in targets if runtime or table()[parse(each)[0]].layers is not None]
+    targets = [each for each in targets if runtime or row_of(each).layers is not None]
     choose.need_torch()
     store = open_store(out, FILE)
     cases = [Case(names[0], target, "forward", own, **cell) for target in targets]

@@ -230,7 +230,7 @@ def _known(question: "Question", records: "list[Record]") -> None:
 
     stored = {record["case"]["runtime"] for record in records}
     for word in question.runtimes:
-        if word not in stored and runtimes.parse(word)[0] not in runtimes.table():
+        if word not in stored and not runtimes.find_row(word):
             known = [*runtimes.table(), *stored]
             near = difflib.get_close_matches(word, known, n=1)
             raise XBenchError(f"unknown runtime {word!r}{f': did you mean {near[0]}?' if near else ''}")

@@ -220,10 +220,28 @@ def table() -> dict[str, Row]:
     return {**_others(tuple(sys.path)), **RUNTIMES}
 
 
+def row_of(word: str) -> Row:
+    """The row of the runtime that a word names. No module of another plug-in is imported for it: a worker would have
+    that beside what it times.
+
+    Raises:
+        KeyError: there is no such runtime.
+    """
+    if row := find_row(word):
+        return row
+    raise KeyError(parse(word)[0])
+
+
+def find_row(word: str) -> Row | None:
+    """As `row_of`; None where there is no such runtime."""
+    name = parse(word)[0]
+    return RUNTIMES[name] if name in RUNTIMES else _others(tuple(sys.path), name).get(name)
+
+
 @functools.cache
-def _others(_: tuple[str, ...]) -> dict[str, Row]:
+def _others(_: tuple[str, ...], only: str | None = None) -> dict[str, Row]:
     """The rows of packages on a path; to look at all that are installed takes 10 ms."""
-    return _plugins.rows(RUNTIMES)
+    return _plugins.rows(RUNTIMES, only)
 
 
 def is_ours(word: str) -> bool:
@@ -240,7 +258,7 @@ def parse(word: str) -> tuple[str, dict[str, str]]:
 
 def layouts(word: str, artifact: Artifact) -> list[str]:
     """The layouts that a runtime can be told to compute a model in."""
-    return [layout for layout in table()[parse(word)[0]].layouts if layout in artifact.layouts]
+    return [layout for layout in row_of(word).layouts if layout in artifact.layouts]
 
 
 def version(row: Row, word: str = "") -> str | None:
@@ -266,7 +284,7 @@ def version(row: Row, word: str = "") -> str | None:
 def load(word: str, artifact: Artifact, options: Options) -> Runtime:
     """Imports a runtime and makes it read a converted model."""
     name, extra = parse(word)
-    module, _, attribute = table()[name].entry.partition(":")
+    module, _, attribute = row_of(word).entry.partition(":")
     make = getattr(importlib.import_module(module), attribute)
     ready = make(artifact, dataclasses.replace(options, extra=extra))
     lacks = [each for each in sorted(Runtime.__abstractmethods__) if not callable(getattr(ready, each, None))]

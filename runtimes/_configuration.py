@@ -49,13 +49,13 @@ def pythons() -> dict[str, str]:
 
 
 def _python(path: Path, name: str, settings: Any) -> str:
-    from xbench.runtimes import table
+    from xbench.runtimes import find_row
 
     if not isinstance(settings, dict) or not isinstance(settings.get("python"), str):
         raise Misconfigured(f'{path}: [runtimes.{name}] must say python = "PATH"')
     if unknown := sorted(settings.keys() - {"python"}):
         raise Misconfigured(f"{path}: [runtimes.{name}] has no setting {unknown[0]!r}: it has python")
-    if name not in table():
+    if not find_row(name):
         raise Misconfigured(f"{path}: [runtimes.{name}]: there is no such runtime")
     place = os.path.expanduser(settings["python"])
     found = shutil.which(place if os.sep not in place else str(path.parent.absolute() / place))
@@ -71,12 +71,13 @@ def interpreter(word: str) -> str | None:
     Raises:
         Misconfigured: see `pythons`.
     """
-    from xbench.runtimes import _environments, parse, table
+    from xbench.runtimes import _environments, find_row, parse
 
     name, options = parse(word)
     if told := options.get("python") or pythons().get(name):
         return shutil.which(told) or told
-    environment = table()[name].environment if name in table() else None
+    row = find_row(name)
+    environment = row.environment if row else None
     made = _environments.find(environment) if environment else None
     return str(made.python) if made else None
 
@@ -84,8 +85,7 @@ def interpreter(word: str) -> str | None:
 def worker(word: str) -> str:
     """The interpreter of a runtime's worker: of a framework with an environment of its own it is this one, which hands
     the work to that (`_remote.py`)."""
-    from xbench.runtimes import parse, table
+    from xbench.runtimes import find_row
 
-    name, _ = parse(word)
-    own = name in table() and table()[name].environment is not None
-    return (None if own else interpreter(word)) or sys.executable
+    row = find_row(word)
+    return (None if row and row.environment else interpreter(word)) or sys.executable

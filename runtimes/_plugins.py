@@ -41,10 +41,13 @@ def points() -> list[metadata.EntryPoint]:
         return found
 
 
-def rows(taken: Collection[str]) -> dict[str, Row]:
-    """The rows of plug-ins by name; a name that is taken is not theirs."""
+def rows(taken: Collection[str], only: str | None = None) -> dict[str, Row]:
+    """The rows of plug-ins by name, or the one of a name alone, for which the modules of the others are not imported; a
+    name that is taken is not theirs."""
     found: dict[str, Row] = {}
     for point in points():
+        if only not in (None, point.name):
+            continue
         name = one_line(point.name, 100)
         try:
             if name in taken or name in found:

@@ -8,16 +8,35 @@ import fault_kit
 import pytest
 
 CACHE = "XBENCH_CACHE"
-# Files of few tests that take long go first: one that comes last is worked on alone.
+# Files that take long go first, the longest at the head: one that comes last is worked on alone.
 LONG = (
-    "test_node_suite.py",
-    "test_round_trip.py",
-    "test_runtimes.py",
-    "test_real_models.py",
-    "test_kill.py",
-    "test_kill_moments.py",
-    "test_load.py",
+    "kit",
+    "timed",
+    "session",
+    "strange",
+    "source",
+    "runtimes",
+    "study",
+    "time_cheats",
+    "kill_moments",
+    "scaling",
+    "load",
 )
+LONG += (
+    "cli",
+    "export",
+    "train",
+    "kill",
+    "operators",
+    "assert",
+    "gpu",
+    "bisect",
+    "damage",
+    "precision",
+    "node_suite",
+    "layout",
+)
+LONG += ("docs", "kernels", "explain", "round_trip", "real_models", "match", "originals", "inspect", "deployment")
 OWN_CACHE = pytest.StashKey[str]()
 
 
@@ -114,4 +133,5 @@ def float64():
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: item.path.name not in LONG)
+    places = {f"test_{name}.py": place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONG)))

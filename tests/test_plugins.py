@@ -3,10 +3,13 @@ row alone, and nothing in a row excuses a runtime from its audit."""
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 from fault_kit import Shell, records
 
+from xbench import runtimes
 from xbench.bench import kit
 from xbench.runtimes import RUNTIMES, UNCLOCKED, Row, _plugins
 
@@ -241,6 +244,22 @@ def test_the_one_licence_is_a_name_of_ours_that_nobody_lists():
 
 def test_the_kit_asks_a_stranger_for_every_mode(monkeypatch):
     row = Row("a:b", ("onnx",), "odd", "native", on_request=("gradient", "step"))
-    monkeypatch.setattr(kit, "table", lambda: RUNTIMES | {"odd": row})
+    monkeypatch.setattr(kit, "row_of", lambda word: (RUNTIMES | {"odd": row})[word])
     assert kit.modes("odd") == ["forward", "gradient", "step"]
     assert kit.modes("tvm") == ["forward"]
+
+
+def test_a_runtime_of_one_plug_in_imports_no_other(faults):
+    """What the module of another starts would work beside what is timed, and every worker would wait for its import."""
+    code = "import sys; from xbench.runtimes import row_of; row_of('cheat_honest:x=1')\n"
+    code += "print(*(name for name in sys.modules if name.startswith('xbench_')))"
+    ended = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "xbench_cheats\n"
+
+
+def test_a_row_is_found_by_its_word_or_is_none(faults):
+    assert runtimes.find_row("jax:x64") is runtimes.RUNTIMES["jax"]
+    assert runtimes.find_row("nothing:a=1") is None
+    with pytest.raises(KeyError, match="nothing"):
+        runtimes.row_of("nothing")
+    assert runtimes.row_of("cheat_honest") == runtimes.table()["cheat_honest"]

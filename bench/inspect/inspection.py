@@ -19,8 +19,7 @@ from xbench.bench.source import Source, parse
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters import operators_of, temporary
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import Row, is_ours, table, version
-from xbench.runtimes import parse as parse_runtime
+from xbench.runtimes import Row, is_ours, row_of, table, version
 
 LOOKED_UP, ASKED, NOT_ASKED = "looked up", "asked", "not asked"
 REFUSED = "xbench convert will refuse it: "
@@ -167,13 +166,13 @@ def _rows(runtimes: Sequence[str], lowered: Facts, device: str, ask: bool, folde
         for row, answer in zip(asked, answers, strict=True):
             row |= {"how": ASKED} | answer
     for row in rows:
-        row["modes"] = _modes(table()[parse_runtime(row["runtime"])[0]], lowered) if row["takes"] else []
+        row["modes"] = _modes(row_of(row["runtime"]), lowered) if row["takes"] else []
     return rows
 
 
 def _row(runtime: str, lowered: Facts) -> Facts:
     """What is known of a runtime without asking it."""
-    row = table()[parse_runtime(runtime)[0]]
+    row = row_of(runtime)
     now = version(row, runtime)
     known: Facts = {"runtime": runtime, "version": now, "takes": None, "how": NOT_ASKED, "lacks": {}, "message": None}
     if row.operators and is_ours(runtime):

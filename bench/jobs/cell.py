@@ -18,7 +18,7 @@ from xbench.bench.clock import now
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
-from xbench.runtimes import Options, _checked, is_ours, load, parse, table
+from xbench.runtimes import Options, _checked, is_ours, load, parse, row_of
 
 GIVEN = ("input/", "labels")  # of a reference: what steps read
 
@@ -41,7 +41,7 @@ def convertible(artifact: str, runtime: str, device: str) -> dict[str, Any]:
     model = Artifact.read(artifact)
     name, _ = parse(runtime)
     load(runtime, model, Options("forward", device, 1)).read()
-    return {"versions": versions(table()[name].packages)}
+    return {"versions": versions(row_of(name).packages)}
 
 
 def open_cell(
@@ -55,7 +55,7 @@ def open_cell(
     precision: str = "fp32",
 ) -> dict[str, Any]:
     """Loads, compiles and makes the first call, each timed by itself."""
-    packages = table()[parse(runtime)[0]].packages
+    packages = row_of(runtime).packages
     options = Options(mode, device, threads, layout=layout, precision=precision)
     given = [expected_of(path, "" if mode == "forward" else GIVEN) for path in references]
     cell, times = made_ready(Artifact.read(artifact), runtime, options, given)
@@ -72,7 +72,7 @@ def made_ready(
     model: Artifact, runtime: str, options: Options, arrays: list[dict[str, np.ndarray]]
 ) -> tuple[Cell, dict[str, float | None]]:
     """A cell that has made its first step, and the seconds of loading, compiling and that step."""
-    for name in table()[parse(runtime)[0]].ours:
+    for name in row_of(runtime).ours:
         importlib.import_module(name)
     start = now()
     ready = load(runtime, model, options)
@@ -109,12 +109,12 @@ def save(artifact: str, runtime: str, device: str, layout: str, batch: int, fold
         )
     return {
         "files": [*files, "certificate.json"] if files else [],
-        "versions": versions(table()[parse(runtime)[0]].packages),
+        "versions": versions(row_of(runtime).packages),
     }
 
 
 def _as_given(model: Artifact, runtime: str) -> bool:
-    return model.given is not None and table()[parse(runtime)[0]].reads_onnx
+    return model.given is not None and row_of(runtime).reads_onnx
 
 
 def expected_of(path: str, names: str | tuple[str, ...] = "") -> dict[str, np.ndarray]:

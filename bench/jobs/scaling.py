@@ -12,7 +12,7 @@ from xbench.bench.clock import now
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, element_types, verdict
-from xbench.runtimes import Options, _checked, distributed, parse, table
+from xbench.runtimes import Options, _checked, distributed, row_of
 
 GIVEN = ("input/", "labels")  # of a reference: what steps read
 POOL = 4  # batches that iterations take theirs from
@@ -42,7 +42,7 @@ def join_workers(artifact: str, runtime: str, device: str, threads: int) -> dict
     model = Artifact.read(artifact)
     engine = distributed.load(runtime, model, Options("step", device, threads))
     MEMBER[:] = [Member(model, engine, *engine.place())]
-    return {"versions": versions((*table()[parse(runtime)[0]].packages, "numpy"))}
+    return {"versions": versions((*row_of(runtime).packages, "numpy"))}
 
 
 def shard(reference: Mapping[str, np.ndarray], rank: int, world: int) -> dict[str, np.ndarray]:

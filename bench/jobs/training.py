@@ -16,7 +16,7 @@ from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.data import DataSet
 from xbench.parity import candidate, verdict
-from xbench.runtimes import Options, Trainer, _checked, load, parse, table
+from xbench.runtimes import Options, Trainer, _checked, load, row_of
 
 
 @dataclass
@@ -42,7 +42,7 @@ def open_training(
     assert isinstance(ready, Trainer)
     ready.prepare(*given.training_batch(batch, seed, 0), dropout=False)
     _TRAINING[:] = [Training(ready, device, given, batch, seed)]
-    return {"versions": versions((*table()[parse(runtime)[0]].packages, "numpy"))}
+    return {"versions": versions((*row_of(runtime).packages, "numpy"))}
 
 
 def train(last: int, seconds: float) -> dict[str, Any]:

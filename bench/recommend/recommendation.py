@@ -27,7 +27,7 @@ from xbench.bench.recommend.limits import (
 )
 from xbench.bench.recommend.question import Question
 from xbench.bench.schema import Record
-from xbench.runtimes import parse, table
+from xbench.runtimes import find_row, parse
 
 Wanted = tuple[str, str]  # the word of a runtime, and a precision
 STALE = "it was measured on another version of the model"
@@ -271,5 +271,5 @@ def _notes(ranked: Sequence[Place], records: Iterable[Record], question: Questio
 
 def _is_kept(record: Record) -> bool:
     """Whether the start of a cell may have been short because of what lay on disk."""
-    row = table().get(parse(record["case"]["runtime"])[0])
+    row = find_row(record["case"]["runtime"])
     return bool(row and row.keeps and record["times"].get("anew_s") is None)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import Options, Trainer, parse, table
+from xbench.runtimes import Options, Trainer, parse, row_of
 
 # What a runtime lacks that has no engine.
 MISSING = {
@@ -68,7 +68,7 @@ def missing(word: str) -> str | None:
     name, extra = parse(word)
     if told := sorted(set(extra) - {"python"}):
         return f"the engine of {name} for several workers takes no options: {', '.join(told)}"
-    if table()[name].engine:
+    if row_of(name).engine:
         return None
     return f"{name} has no engine for several workers: {MISSING.get(name, 'its row names none')}"
 
@@ -76,7 +76,7 @@ def missing(word: str) -> str | None:
 def load(word: str, artifact: Artifact, options: Options) -> Engine:
     """Imports an engine, joins its workers, and makes it read a converted model."""
     name, extra = parse(word)
-    row = table()[name]
+    row = row_of(name)
     assert row.engine is not None, f"{name} has no engine"
     module, _, attribute = row.engine.entry.partition(":")
     made = getattr(importlib.import_module(module), attribute)(artifact, dataclasses.replace(options, extra=extra))
@@ -86,14 +86,14 @@ def load(word: str, artifact: Artifact, options: Options) -> Engine:
 
 def words_of(word: str) -> str:
     """The engine in its makers' words."""
-    engine = table()[parse(word)[0]].engine
+    engine = row_of(word).engine
     return engine.words if engine else ""
 
 
 def launches(word: str, ports: Sequence[int], program: list[str]) -> list[Launch]:
     """How the framework starts a program in as many workers as there are ports, all on this machine."""
     name, extra = parse(word)
-    engine = table()[name].engine
+    engine = row_of(name).engine
     assert engine is not None, f"{name} has no engine"
     return LAUNCHERS[engine.launcher](ports, [extra.get("python", sys.executable), "-P", "-m"], program)
 
