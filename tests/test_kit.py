@@ -257,11 +257,11 @@ def test_a_gpu_that_was_asked_for_must_be_used(facts, held, says):
 
 def test_the_fake_that_our_tests_time_may_compute_before_the_clock_and_no_other():
     found = contracts.judge(CASE, GOOD | {"put_s": [9e-3]})
-    assert contracts.broken(found, fake=True) is None
-    assert contracts.broken(found).startswith("works before the clock starts")
-    assert contracts.broken(contracts.judge(CASE, GOOD | {"fetch_s": [9e-3]}), fake=True)
-    assert contracts.told(found) == [contracts.broken(found)]
-    assert contracts.broken(contracts.judge(CASE, GOOD | {"idle_cpus": 1.0, "same": 1e-3})) is None
+    assert contracts.broken(found, "null:seconds=0.001") is None
+    assert contracts.broken(found, "torch").startswith("works before the clock starts")
+    assert contracts.broken(contracts.judge(CASE, GOOD | {"fetch_s": [9e-3]}), "null")
+    assert contracts.told(found) == [contracts.broken(found, "torch")]
+    assert contracts.broken(contracts.judge(CASE, GOOD | {"idle_cpus": 1.0, "same": 1e-3}), "torch") is None
 
 
 @pytest.mark.parametrize(

@@ -163,15 +163,15 @@ def test_a_study_is_run_shown_and_not_run_twice(shell, lenet):
 
 
 def test_a_study_that_was_killed_goes_on_where_it_was(shell, lenet):
-    words = (*LENET, "--runtime", FAST, "--runtime", "null:seconds=0.003", "--out", "out")
+    words = (*LENET, "--runtime", FAST, "--runtime", "null:seconds=0.3", "--out", "out")
     process = shell.start(*words)
     store, end = shell.folder / "out" / "bahrampour-tiny" / "results.jsonl", time.monotonic() + 120
-    while not (store.exists() and store.read_bytes().count(b"\n") >= 3) and time.monotonic() < end:
+    while not (store.exists() and store.read_bytes().count(b"\n") >= 1) and time.monotonic() < end:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = records(store.parent)
-    assert 3 <= len(before) < 4
+    assert 1 <= len(before) < 4
     assert shell.run(*words).returncode == 0
     after = records(store.parent)
     assert after[: len(before)] == before
