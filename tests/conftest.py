@@ -43,6 +43,7 @@ OWN_CACHE = pytest.StashKey[str]()
 def pytest_configure(config):
     # A shell's background jobs are started deaf to Ctrl-C, and so would be all that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup has all that it starts ignore
     # Tests run beside one another; that each says so on stderr is for a test of its own.
     os.environ["XBENCH_SHARED"] = "1"
     # Set here and not in a fixture: pytest-xdist's workers inherit it, so the whole session exports each network once.

@@ -129,7 +129,7 @@ def test_the_process_of_an_original_is_counted_stopped_and_ended_with_its_worker
     try:
         (host,) = hosts(worker)
         facts, kept = contracts.audited(worker, case, 60, 0.2)
-        assert contracts.broken(kept) is None
+        assert contracts.broken(kept, case.runtime) is None
         assert facts["cpus"] > 0.3  # of which this side of the pipe is next to nothing
         found = worker.call("block", 60, seconds=0.3, limit=10**6, seed=0)
         assert found["cpu_s"] > 0.3 * sum(found["samples"])

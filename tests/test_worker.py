@@ -149,7 +149,7 @@ def test_what_looks_broken_is_measured_again_in_many_rounds(start, lenet, monkey
     worker, case = start(), contracts.Case("lenet", "fault_slow_put", batch=2, threads=1)
     open_cell(worker, lenet, case.runtime)
     worker.call("arm", PATIENCE, plane="resident")
-    monkeypatch.setattr(contracts, "broken", lambda kept: "it looks so")
+    monkeypatch.setattr(contracts, "broken", lambda kept, runtime: "it looks so")
     facts, _ = contracts.audited(worker, case, PATIENCE, 0.1)
     assert len(facts["fresh_s"]) == len(facts["repeated_s"]) == contracts.AGAIN
 
