@@ -19,7 +19,7 @@ from xbench.bench.write import weight_bytes, write
 from xbench.converters import PARAMETERS, STATIC_INPUTS
 from xbench.converters.artifact import GIVEN
 from xbench.converters.inputs import settled
-from xbench.converters.reader import InvalidModel, besides, canonical, plain, read, stored
+from xbench.converters.reader import InvalidModel, besides, canonical, is_external, plain, read, stored
 from xbench.converters.validity import all_nodes
 
 
@@ -129,9 +129,15 @@ def _drops(graph: onnx.GraphProto) -> bool:
     """Whether some Dropout of a file is in training mode, or may be."""
     nodes = list(all_nodes(graph.node))
     modes = {node.input[2] for node in nodes if node.op_type == "Dropout" and len(node.input) > 2} - {""}
-    known = {tensor.name: tensor for tensor in graph.initializer if tensor.name in modes}
-    known |= {n.output[0]: n.attribute[0].t for n in nodes if n.op_type == "Constant" and n.output[0] in modes}
-    return any(name not in known or onnx.numpy_helper.to_array(known[name]).any() for name in modes)
+    known = {tensor.name: tensor for tensor in graph.initializer}
+    known |= {o: a.t for n in nodes if n.op_type == "Constant" for o in n.output for a in n.attribute}
+    return not all(name in known and _is_false(known[name]) for name in modes)
+
+
+def _is_false(tensor: onnx.TensorProto) -> bool:
+    """Whether a tensor says False. One outside the file is not read for it."""
+    readable = tensor.data_type == onnx.TensorProto.BOOL and not is_external(tensor)
+    return readable and not onnx.numpy_helper.to_array(tensor).any()
 
 
 def fix_axes(proto: onnx.ModelProto, source: Source) -> None:

@@ -18,7 +18,6 @@ TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 # By default it quantises the activations of a product with int8 weights, and the cache of attention: errors of a
 # hundredth, in what was asked to be float32.
 AS_TOLD = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0, "KV_CACHE_PRECISION": "f32"}
-
 PLACES = ("Exception from ", "Check '", "FrontEnd API failed", "Model wasn't fully converted")  # lines of its messages
 
 

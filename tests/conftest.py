@@ -21,8 +21,6 @@ LONG = (
     "kill_moments",
     "scaling",
     "load",
-)
-LONG += (
     "cli",
     "export",
     "train",
@@ -35,8 +33,16 @@ LONG += (
     "precision",
     "node_suite",
     "layout",
+    "docs",
+    "kernels",
+    "explain",
+    "round_trip",
+    "real_models",
+    "match",
+    "originals",
+    "inspect",
+    "deployment",
 )
-LONG += ("docs", "kernels", "explain", "round_trip", "real_models", "match", "originals", "inspect", "deployment")
 OWN_CACHE = pytest.StashKey[str]()
 
 

@@ -135,6 +135,12 @@ def test_a_file_that_drops_at_random_is_judged_by_the_graph_without(exporter, tm
     """OpenVINO refuses it, ONNX Runtime drops nothing, and what ONNX says of it is another result at every call."""
     no = node("Constant", "", "training", value=numpy_helper.from_array(np.array(False)))
     files = {"on": dropout(True), "off": dropout(False), "constant": dropout(nodes=[no])}
+    files["outside"] = dropout(False)  # in a file beside it
+    told = next(each for each in files["outside"].graph.initializer if each.name == "training")
+    onnx.external_data_helper.set_external_data(told, "training.bin")
+    told.data_location = TensorProto.EXTERNAL
+    (tmp_path / "training.bin").write_bytes(told.raw_data)
+    told.ClearField("raw_data")
     found = {}
     for name, file in files.items():
         onnx.save(file, tmp_path / f"{name}.onnx")
@@ -142,7 +148,7 @@ def test_a_file_that_drops_at_random_is_judged_by_the_graph_without(exporter, tm
         case = Case(artifact.name, "openvino", "forward", 2, "cpu", 1)
         found[name] = graph_of(case, artifact)
         load("openvino", artifact, Options("forward", "cpu", 1))
-    assert found == {"on": "converted", "off": "given", "constant": "given"}
+    assert found == {"on": "converted", "off": "given", "constant": "given", "outside": "given"}
 
 
 def test_what_openvino_refuses_is_said_without_the_places_in_its_source(exporter, tmp_path):

@@ -70,6 +70,7 @@ def test_control_characters_of_a_holder_are_left_out():
     data = json.dumps({"pid": 7, "command": "xbench\x1b[2J" + "x" * 900, "since": "now"}).encode()
     assert turn._who(data).isprintable()
     assert len(turn._who(data)) == 300
+    assert turn._who(json.dumps({"pid": 7, "command": "x\ny", "since": "now"}).encode()) == "`x"
 
 
 def test_a_link_or_a_pipe_in_the_place_of_the_lock_is_one_line(tmp_path):

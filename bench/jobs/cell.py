@@ -18,7 +18,7 @@ from xbench.bench.clock import now
 from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, certificate, verdict
-from xbench.runtimes import Options, _checked, is_ours, load, parse, row_of
+from xbench.runtimes import Options, _checked, is_ours, load, row_of
 
 GIVEN = ("input/", "labels")  # of a reference: what steps read
 
@@ -39,9 +39,8 @@ def answer(
 def convertible(artifact: str, runtime: str, device: str) -> dict[str, Any]:
     """Makes a runtime load and read a converted model, or says what is missing."""
     model = Artifact.read(artifact)
-    name, _ = parse(runtime)
     load(runtime, model, Options("forward", device, 1)).read()
-    return {"versions": versions(row_of(name).packages)}
+    return {"versions": versions(row_of(runtime).packages)}
 
 
 def open_cell(
