@@ -57,6 +57,15 @@ def pytest_configure(config):
         config.stash[OWN_CACHE] = os.environ[CACHE] = tempfile.mkdtemp(prefix="xbench-tests-")
 
 
+@pytest.fixture(autouse=True)
+def signals():
+    """A command that runs in this process leaves the signals that end it with the system's defaults."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
 def pytest_unconfigure(config):
     own = config.stash.get(OWN_CACHE, None)
     if own is not None:
