@@ -52,6 +52,9 @@ def pytest_configure(config):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup has all that it starts ignore
     # Tests run beside one another; that each says so on stderr is for a test of its own.
     os.environ["XBENCH_SHARED"] = "1"
+    # Two processes of tests share the CPUs: a pool's thread that waits by spinning takes the CPU of the other's.
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+    os.environ["GOMP_SPINCOUNT"] = "0"
     # Set here and not in a fixture: pytest-xdist's workers inherit it, so the whole session exports each network once.
     if CACHE not in os.environ:
         config.stash[OWN_CACHE] = os.environ[CACHE] = tempfile.mkdtemp(prefix="xbench-tests-")

@@ -16,8 +16,7 @@ from xbench.converters import onnx as exporter
 from xbench.converters.optimizer import slots
 from xbench.converters.optimizer import update as formula
 from xbench.converters.training import select, train_step
-from xbench.parity.oracle import set_dropout
-from xbench.runtimes.torch import optimizer_of, update
+from xbench.runtimes.torch import optimizer_of, set_dropout, update
 
 STEPS = 4
 
