@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from xbench.converters.artifact import Artifact
-from xbench.parity import steps
+from xbench.parity import node_by_node, steps
 from xbench.parity.network import MOVED_SHARE, NOTHING, Batch, Tensors, run, subnormal
 from xbench.parity.verdict import BLIND, LIMITS, LOSS, LOWER, TYPE, blind, bounds, distance, join, judge, size_of
 from xbench.runtimes.torch import MODULES
@@ -41,6 +41,8 @@ RUNS = (  # batch reversed, oneDNN, subnormal numbers kept, seed of the moved we
     (False, True, True, 0),
     (False, True, True, 1),
 )
+SEEN = set[Path]()  # files whose nodes this process has computed one by one, and found to agree
+F64 = torch.float64
 ROUNDED = {"tf32": 2.0**-12, "fp16": 2.0**-12, "bf16": 2.0**-9}  # half a unit in the last place
 
 
@@ -52,7 +54,7 @@ def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch], p
     one in the end, behind which a verdict says so: that momentum is carried on shows at the second.
 
     Raises:
-        NotExported: the artifact's graph is not what its module computes.
+        NotExported: the artifact's graph is not what its module computes, or its text not what its file does.
     """
     inputs, labels = batches[0]
     given = {**{f"input/{index}": array for index, array in enumerate(inputs)}, "labels": labels}
@@ -64,6 +66,9 @@ def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch], p
         batches = batches[: len(batches) // 2]
     if artifact.info["origin"] in MODULES:
         _compare_export(artifact, mode, batches, reference)
+    elif artifact.given and artifact.folder not in SEEN:
+        _compare_nodes(artifact, inputs, reference if mode == "forward" else _forward(artifact, batches[:1]))
+        SEEN.add(artifact.folder)
     lower = _lowered(artifact, mode, batches, oracle, ROUNDED[precision]) if precision in ROUNDED else {}
     join(path, {**given, **reference, **lower})
 
@@ -82,7 +87,7 @@ def _compare_export(artifact: Artifact, mode: str, batches: Sequence[Batch], ref
 
     Float64 alone would blame a graph whose module rounds a part to float32 by itself, as LLaMA's positions are.
     """
-    for dtype in (torch.float64, torch.float32):
+    for dtype in (F64, torch.float32):
         try:
             found = judge(run(artifact, mode, batches, dtype, exported=True), reference)
         except Exception as error:  # what a graph raises that does not fit this batch is up to its operators
@@ -92,13 +97,29 @@ def _compare_export(artifact: Artifact, mode: str, batches: Sequence[Batch], ref
     raise NotExported(f"its graph computes something else in PyTorch, too: {found.message}, first {found.first_wrong}")
 
 
+def _forward(artifact: Artifact, batches: Sequence[Batch]) -> Tensors:
+    """The reference of mode forward, less what a lower precision may lose."""
+    oracle, floors, others = measured(artifact, "forward", batches)
+    return {**oracle, **{f"floor/{name}": np.array(floor) for name, floor in floors.items()}, **others}
+
+
+def _compare_nodes(artifact: Artifact, inputs: Sequence[np.ndarray], reference: Tensors) -> None:
+    """Raises NotExported where the nodes of a file that was brought, one after the other, give something else."""
+    try:
+        found = judge(node_by_node.outputs(artifact, inputs), reference)
+    except Exception as error:
+        raise NotExported(f"its nodes cannot be computed one by one: {error}") from error
+    if found.status == "FAIL":
+        raise NotExported(f"its nodes, one by one, compute something else: {found.message}, first {found.first_wrong}")
+
+
 def measured(
     artifact: Artifact, mode: str, batches: Sequence[Batch]
 ) -> tuple[Tensors, dict[str, tuple[float, float]], Tensors]:
     """Every tensor to compare in float64, its floors, and what else a verdict needs: its type where it has 64 bits in
     float32 PyTorch, too, and what right float32 arithmetic may give where the network has steps (`steps.py`)."""
     recorded = steps.Recorded()
-    oracle = run(artifact, mode, batches, torch.float64, watch=recorded if mode == "forward" else NOTHING)
+    oracle = run(artifact, mode, batches, F64, watch=recorded if mode == "forward" else NOTHING)
     floors, types = {name: (0.0, 0.0) for name in oracle}, dict[str, np.ndarray]()
     given = artifact.info["inputs"]
     batched = bool(given) and all(item["shape"][:1] == ["batch"] for item in given)
@@ -133,7 +154,7 @@ def _stepped(
             floors = {name: _larger(floors[name], distance(made[name], oracle[name])) for name in oracle}
         for pair in range(steps.PAIRS if steps.are_near(recorded) else 0):
             for sign in (1, -1):
-                made = run(artifact, "forward", batches, torch.float64, watch=steps.Moved(recorded, pair, sign))
+                made = run(artifact, "forward", batches, F64, watch=steps.Moved(recorded, pair, sign))
                 for name, spread in spreads.items():
                     spread.add(made[name], pair)
             if not jump():  # one of the two has taken the other side of every tie
@@ -179,4 +200,4 @@ def flipped(batch: Batch) -> Batch:
 
 def outputs(artifact: Artifact, inputs: Sequence[np.ndarray], labels: np.ndarray) -> Tensors:
     """What the network gives in float64, as references name it."""
-    return run(artifact, "forward", [(inputs, labels)], torch.float64)
+    return run(artifact, "forward", [(inputs, labels)], F64)

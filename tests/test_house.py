@@ -41,6 +41,7 @@ BRIDGES = {
     "parity/trajectory.py": "torch",
     "parity/draws.py": "torch",
     "parity/network.py": "torch",
+    "parity/node_by_node.py": "torch",
     "parity/steps.py": "torch",
 }
 ALIASES = {"jaxlib": "jax"}
