@@ -120,7 +120,8 @@ def test_a_ratio_is_the_median_over_the_common_rounds(shell, lenet):
 
 
 def test_every_process_of_a_cell_is_proved_warmed_and_timed(shell, lenet):
-    assert time(shell, FAST, SLOW, options=(*QUICK, "--processes", "3")).returncode == 0
+    options = (*QUICK[2:], "--budget", 1, "--processes", 3)  # a budget so small that two slow blocks use it up ends early
+    assert time(shell, FAST, SLOW, options=options).returncode == 0
     for record in by_runtime(shell, "out").values():
         blocks, processes = record["times"]["blocks"], record["times"]["processes"]
         assert [len(each["warmup"]) > 0 for each in processes] == [True] * 3
@@ -152,7 +153,7 @@ def test_a_block_that_others_disturb_is_run_again_and_then_told(shell, lenet):
         assert time(shell, FAST, options=words).returncode == 0
     (record,) = records(shell.folder / "out")
     repeated = record["times"]["repeated"]
-    assert len(repeated) == 6
+    assert 2 <= len(repeated) <= 6  # less than 6 where half of the budget went there first
     for block in repeated:  # a hypervisor that takes its share as well is named before them
         assert block["health"]["others"] > 0.05
         assert re.match("other processes used|the hypervisor took", block["disturbed"])
