@@ -120,7 +120,7 @@ def test_a_ratio_is_the_median_over_the_common_rounds(shell, lenet):
 
 
 def test_every_process_of_a_cell_is_proved_warmed_and_timed(shell, lenet):
-    options = (*QUICK[2:], "--budget", 1, "--processes", 3)  # a budget so small that two slow blocks use it up ends early
+    options = (*QUICK[2:], "--budget", 1, "--processes", 3)  # two slow blocks use up a smaller budget
     assert time(shell, FAST, SLOW, options=options).returncode == 0
     for record in by_runtime(shell, "out").values():
         blocks, processes = record["times"]["blocks"], record["times"]["processes"]
