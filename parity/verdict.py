@@ -167,13 +167,14 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
     rel_l2 = _share(candidate[worst], reference[worst])
     ratio, precision = ratios[worst], classify(ratios[worst])
     precision = asked if not wrong and (far or precision == "wrong") and precision != "fp32" else precision
-    status, message = ("FAIL", f"{worst} is {_words(ratio)}") if wrong else ("PASS", None)
+    status, message = ("FAIL", f"{worst} is {_off(candidate[worst], worst, reference)}") if wrong else ("PASS", None)
     if wrong and asked != "fp32" and (share := _share(candidate[wrong[0]], reference[wrong[0]])) is not None:
         message = f"{wrong[0]} is off by {share:.2g} of its size: more than rounding to {asked} explains"
     if asked != "fp32" and precision == "fp32":
         status, message = "UNSUPPORTED", f"was told {asked}, and computes in float32"
     if status == "PASS" and (unclear := blind(reference, names)):
-        status, message = "UNVERIFIED", f"float32 itself loses more than {BLIND:.1%} of {unclear}"
+        message = f"float32 itself loses more than {BLIND:.1%} of {unclear}; with other inputs it may not (--range)"
+        status = "UNVERIFIED"
     if status == "PASS" and undefined:
         status, message = "UNVERIFIED", _undefined(undefined)
     # A wrong gradient is found walking back from the loss, everything else in the order of the graph.
@@ -191,11 +192,7 @@ def _undefined(name: str) -> str:
 def compared(reference: Iterable[str], candidate: Iterable[str] = ()) -> list[str]:
     """The tensors of a reference that a candidate is compared on, in their order: those of the optimizer where it tells
     them, which a runtime need not."""
-    names = [
-        name
-        for name in reference
-        if not name.startswith(("input/", "floor/", TYPE, LOWER, SPREAD)) and name != "labels"
-    ]
+    names = [n for n in reference if n != "labels" and not n.startswith(("input/", "floor/", TYPE, LOWER, SPREAD))]
     told = any(name.startswith(OPTIMIZER) for name in candidate)
     return [name for name in names if told or not name.startswith(OPTIMIZER)]
 
@@ -270,8 +267,11 @@ def _quotient(error: float, bound: float) -> float:
     return 0.0 if error == 0 else math.inf if bound == 0 else error / bound
 
 
-def _words(ratio: float) -> str:
-    return "not finite or of another shape" if math.isinf(ratio) else f"{ratio:.0f} times the float32 noise off"
+def _off(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -> str:
+    """How far off a tensor is, in noise floors and in its own terms."""
+    ratio, expected = off(candidate, name, reference), reference[name]
+    own = f"(by {distance(candidate, expected)[1]:.2g}, its largest value is {size_of(expected)[1]:.2g})"
+    return "not finite or of another shape" if math.isinf(ratio) else f"{ratio:.0f} times the float32 noise off {own}"
 
 
 def classify(ratio: float) -> str:

@@ -105,6 +105,11 @@ def test_the_floor_is_never_below_half_a_unit_in_the_last_place():
     assert verdict_of(lambda x: x * (1 + 2.0**-24), floor=0.0).status == "PASS"
 
 
+def test_an_error_is_named_in_floors_and_in_the_terms_of_its_tensor():
+    found = judge({"output/p": np.array([2.5e-6])}, reference_of(1e-9, output__p=np.array([2e-6])))
+    assert found.message == "output/p is 500 times the float32 noise off (by 5e-07, its largest value is 2e-06)"
+
+
 @pytest.mark.parametrize("bad", [NAN, INF, -INF])
 def test_one_bad_number_fails_and_leaves_no_ratio(bad):
     found = verdict_of(lambda x: np.where(x == 1, bad, x))
