@@ -21,7 +21,7 @@ from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import nn as torch_lib
 from torch import nn
 
-from xbench.converters import PADDING, PARAMETERS, UNBIASED
+from xbench.converters import PADDING, PARAMETERS, UNBIASED, identities
 from xbench.converters import torch_detached as detached
 from xbench.converters._printer import constant
 from xbench.converters.folding import fold
@@ -77,7 +77,7 @@ def clean(model: ir.Model) -> ir.Model:
         _fix_shape(node)
         _drop_zero_inputs(node, weights)
         _drop_idle(node)
-    common.IdentityEliminationPass()(model)
+    identities.drop(model)
     _own_outputs(model)
     detached.write(model)
     common.RemoveUnusedNodesPass()(model)

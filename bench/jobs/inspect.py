@@ -192,11 +192,12 @@ def _folded(model: Any) -> Any:
 
     from onnx_ir.passes import common
 
+    from xbench.converters import identities
     from xbench.converters.folding import fold
 
     if importlib.util.find_spec("onnxscript"):  # comes with PyTorch's extra
         fold(model)
-    common.IdentityEliminationPass()(model)
+    identities.drop(model)
     common.RemoveUnusedNodesPass()(model)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     return model
