@@ -6,10 +6,11 @@ A row that says so, or is no row, or has a name that is taken, is left out with 
 """
 
 import contextlib
+import functools
 import re
 import sys
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -29,8 +30,14 @@ class LeftOut(UserWarning):
     """A row of a plug-in is not taken; one line that says why."""
 
 
-def points() -> list[metadata.EntryPoint]:
+def points() -> Sequence[metadata.EntryPoint]:
     """The entry points of the group; of an environment in which the facts of one package are damaged, of the others."""
+    return _points(tuple(sys.path))
+
+
+@functools.cache
+def _points(path: tuple[str, ...]) -> Sequence[metadata.EntryPoint]:
+    """As `points`, where modules are found on this path: every package that is installed is looked at."""
     try:
         return list(metadata.entry_points(group=GROUP))
     except Exception:

@@ -20,28 +20,34 @@ MARK = "XBENCH_TEST_MARK"
 
 
 def install_faults(folder: Path) -> None:
-    """Writes the third-party distribution `xbench-faults`, as pip would leave it in a site folder."""
+    """Writes the third-party distribution `xbench-faults`, as pip would leave it in a site folder. The rows
+    of each module are in one of their own: commands read all rows, and should not import PyTorch for that."""
+    import cheats
     import cheats_training
-    from cheats import CHEATS
-    from fault_runtimes import FAKES
-    from strange_runtimes import EVERY, HONEST
-    from time_cheats import CHEATS as TIME_CHEATS
+    import fault_runtimes
+    import strange_runtimes
+    import time_cheats
 
-    shutil.copy(TESTS / "fault_runtimes.py", folder / "xbench_faults.py")
-    shutil.copy(TESTS / "cheats.py", folder / "xbench_cheats.py")
-    shutil.copy(TESTS / "cheats_training.py", folder / "xbench_cheats_training.py")
-    shutil.copy(TESTS / "time_cheats.py", folder / "xbench_time_cheats.py")
+    modules = {
+        fault_runtimes: ("xbench_faults", [*fault_runtimes.FAKES, "slow_trainer"]),
+        cheats: ("xbench_cheats", cheats.CHEATS),
+        cheats_training: ("xbench_cheats_training", cheats_training.CHEATS),
+        time_cheats: ("xbench_time_cheats", time_cheats.CHEATS),
+        strange_runtimes: (
+            "xbench_strange",
+            [strange_runtimes.HONEST, *(f"strange_{name}" for name in strange_runtimes.EVERY)],
+        ),
+    }
     shutil.copy(TESTS / "slow_trainer.py", folder / "xbench_slow.py")
-    shutil.copy(TESTS / "strange_runtimes.py", folder / "xbench_strange.py")
+    points = ""
+    for module, (own, names) in modules.items():
+        shutil.copy(str(module.__file__), folder / f"{own}.py")
+        rows = "".join(f"{name} = {getattr(module, name)!r}\n" for name in names)
+        (folder / f"{own}_rows.py").write_text(f"from xbench.runtimes import Lower, Row\n\n{rows}")
+        points += "".join(f"{name} = {own}_rows:{name}\n" for name in names)
     facts = folder / "xbench_faults-0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: xbench-faults\nVersion: 0\n")
-    points = "".join(f"{name} = xbench_faults:{name}\n" for name in FAKES)
-    points += "".join(f"{name} = xbench_cheats:{name}\n" for name in CHEATS)
-    points += "".join(f"{name} = xbench_cheats_training:{name}\n" for name in cheats_training.CHEATS)
-    points += "".join(f"{name} = xbench_time_cheats:{name}\n" for name in TIME_CHEATS)
-    points += "".join(f"{name} = xbench_strange:{name}\n" for name in (HONEST, *(f"strange_{n}" for n in EVERY)))
-    points += "slow_trainer = xbench_faults:slow_trainer\n"
     (facts / "entry_points.txt").write_text(f"[xbench.runtimes]\n{points}")
 
 
