@@ -6,6 +6,7 @@ import tempfile
 
 import fault_kit
 import pytest
+import tiers
 
 CACHE = "XBENCH_CACHE"
 # Files that take long go first, the longest at the head: one that comes last is worked on alone.
@@ -151,6 +152,13 @@ def float64():
     torch.set_default_dtype(torch.float32)
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` does not choose
+def pytest_collection_modifyitems(config, items):
+    if not any("::" in word for word in config.args):  # else some of a test's parameters are missing
+        for line in tiers.unknown(items):
+            raise pytest.UsageError(line)
+    for item in items:
+        if tiers.is_slow(item):
+            item.add_marker("slow")
     places = {f"test_{name}.py": place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path.name, len(LONG)))

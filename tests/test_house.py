@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tiers
 
 ROOT = Path(__file__).parent.parent
 
@@ -217,6 +218,12 @@ def test_packages_are_flat_and_listed_in_pyproject():
     names = {folder: ROOTS.get(folder, f"xbench.{folder.replace('/', '.')}") for folder in folders}
     assert setuptools["package-dir"] == {names[folder]: folder for folder in folders}
     assert setuptools["packages"] == list(setuptools["package-dir"])
+
+
+def test_every_slow_test_exists():
+    for file, tests in tiers.SLOW.items():
+        tree = ast.parse((ROOT / f"tests/test_{file}.py").read_text())
+        assert {*tests} <= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, file
 
 
 def entries(package: str) -> set[str]:

@@ -1,0 +1,228 @@
+"""Which tests are slow: `make test` leaves them out, `make test-all` runs them, too.
+
+The fast tier runs every runtime, mode and command for real, and the first row of each operator. What is listed here
+repeats that on more networks, cheats, faults and moments, or takes long. A new test is fast until it is listed.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The parameters of a test, as pytest writes them, that begin like one of some; or all `others`."""
+
+    beginnings: tuple[str, ...] = ("",)
+    others: bool = False
+
+    def __contains__(self, parameters: str) -> bool:
+        return parameters.startswith(self.beginnings) != self.others
+
+
+every = Chosen()
+
+
+def only(*beginnings: str) -> Chosen:
+    return Chosen(beginnings)
+
+
+def but(*beginnings: str) -> Chosen:
+    return Chosen(beginnings, others=True)
+
+
+SLOW: dict[str, dict[str, Chosen]] = {
+    "kit": {
+        "test_our_adapters_pass_in_every_mode": but("onnxruntime"),
+        "test_an_adapter_that_cheats_is_caught_and_named": only(
+            "Early", "Ahead", "ByIdentity", "ByPlace", "ThroughHost", "Elsewhere", "Greedy", "Spinning", "Slowing"
+        ),
+        "test_a_strangers_package_is_listed_and_passes": every,
+        "test_no_honest_runtime_is_blamed_for_an_unusual_network": but("many_inputs"),
+        "test_an_adapter_that_breaks_down_is_told_in_one_finding": only("fault_hangs"),
+    },
+    "timed": {
+        "test_an_adapter_that_trains_less_while_it_is_timed_is_caught_and_named": but(
+            "NoUpdate", "NoBackward", "OldStatistics", "RemembersLosses", "FirstGradient"
+        ),
+        "test_a_cheat_gets_no_time_and_the_others_get_theirs": every,
+        "test_an_honest_trainer_passes": only("step-work", "gradient-work"),
+        "test_an_honest_runtime_passes_with_dropout_and_batchnorm": but("openvino"),
+        "test_what_looks_wrong_beside_a_few_draws_is_compared_with_more": every,
+        "test_of_thirty_other_draws_all_pass": every,
+    },
+    "runtimes": {
+        "test_a_runtime_computes_the_network": only(
+            "lenet-torch_compile-gradient",
+            "lenet-torch_compile-step",
+            "lenet-tvm-gradient",
+            "lenet-tvm-step",
+            "lenet-tensorflow:xla",
+            "small_nets",
+        ),
+        "test_ten_steps_on_real_digits_lower_the_loss": but("torch", "onnxruntime", "openvino", "jax"),
+        "test_all_trainers_learn_the_same": but("torch", "onnxruntime", "openvino", "jax"),
+        "test_a_trainer_evaluates_with_the_weights_of_the_moment": but("torch", "onnxruntime", "openvino", "jax"),
+        "test_dropout_drops_its_share_and_scales_up_the_rest": but("torch", "onnxruntime"),
+        "test_a_framework_of_its_own_does_without_torch": only("tensorflow"),
+        "test_what_our_adapter_needs_is_not_in_the_load_of_a_runtime": only("tvm"),
+        "test_a_runtime_computes_a_file_with_batch_normalization": only("tvm", "tensorflow"),
+    },
+    "source": {
+        "test_what_other_peoples_modules_do_is_the_same_everywhere": every,
+        "test_an_onnx_file_trains_alike_where_that_is_asked_for": every,
+        "test_a_file_without_weights_runs_everywhere": every,
+        "test_a_tensorflow_model_comes_in_through_tf2onnx": only("saved"),
+        "test_a_graph_that_is_not_the_module_is_no_fault_of_runtimes": only("disguised_gradient"),
+        "test_dynamic_axes_are_asked_for_and_given": every,
+        "test_a_factory_is_checked_and_trained": every,
+    },
+    "strange": {
+        "test_each_costs_its_own_cell_alone": but("get_objects"),
+        "test_other_commands_go_on_as_well": every,
+        "test_a_check_goes_on_as_well": every,
+        "test_a_bisection_of_one_ends_in_one_line": every,
+        "test_a_profile_and_what_it_is_told_of_layers": every,
+        "test_a_conversion_to_its_own_form": every,
+    },
+    "session": {
+        "test_rerun_times_everything_again_and_retry_only_what_failed": every,
+        "test_every_fault_is_recorded_and_the_others_are_timed": every,
+        "test_every_process_of_a_cell_is_proved_warmed_and_timed": every,
+        "test_what_convert_computed_of_the_oracle_time_does_not_compute_again": every,
+        "test_a_process_that_fails_behind_others_is_no_time": every,
+        "test_a_cell_whose_model_was_damaged_is_timed_when_it_was_made_again": every,
+        "test_another_batch_and_another_number_of_threads_are_other_cells": every,
+        "test_a_block_that_others_disturb_is_run_again_and_then_told": every,
+        "test_a_runtime_of_another_python_stands_beside_ours": every,
+        "test_a_record_names_the_command_that_measures_it_again": every,
+    },
+    "study": {
+        "test_a_study_that_was_killed_goes_on_where_it_was": every,
+        "test_phases_need_samples_that_can_be_stored": every,
+        "test_the_layer_that_takes_longest_is_the_one_that_was_made_slow": every,
+        "test_phases_are_what_each_part_of_an_iteration_takes": every,
+    },
+    "time_cheats": {
+        "test_an_adapter_whose_time_cannot_be_is_caught_and_gets_none": but(
+            "SlowClock", "StillClock", "HalfEvents", "Pair", "Loose"
+        ),
+        "test_what_is_faster_than_the_machine_is_called_so": only("Tired"),
+    },
+    "kill_moments": {
+        "test_what_is_killed_leaves_a_valid_store_and_nothing_else": but("check-kill -9", "train-kill -9 of"),
+    },
+    "kill": {"test_kill_at_20_random_moments_loses_no_finished_cell": every},
+    "scaling": {
+        "test_two_workers_average_what_the_oracle_has_of_the_whole_batch": every,
+        "test_with_batch_normalization_the_reference_is_the_mean_of_shards": every,
+        "test_a_worker_that_ends_or_hangs_is_one_line_and_ends_all": but("dies"),
+        "test_an_end_at_any_moment_leaves_no_process": every,
+    },
+    "load": {
+        "test_a_runtime_that_breaks_down_is_told_of_every_scenario": but("fault_lacks"),
+        "test_a_query_that_waits_is_not_quick": every,
+        "test_the_runtime_stays_in_its_thread_on_its_cpus": every,
+    },
+    "cli": {
+        "test_tvm_trains_only_where_it_is_asked_to": every,
+        "test_doctor_names_what_is_missing_and_its_command": every,
+        "test_cuda_without_a_gpu_is_one_line": every,
+        "test_more_threads_than_cpus_warns_and_goes_on": every,
+    },
+    "export": {
+        "test_an_exported_network_has_its_parameters_and_work_and_no_debris": but("lenet", "mobilenet_v2", "imdb_gru"),
+        "test_one_file_serves_every_batch": but("lenet", "lstm_ptb"),
+        "test_recurrent_weights_keep_their_names_and_gates": but("lstm_bidirectional"),
+    },
+    "train": {
+        "test_an_honest_runtime_is_proved_step_by_step": only("jax"),
+        "test_dropout_is_off_but_where_it_is_asked_for": every,
+        "test_a_network_whose_loss_is_no_number_from_the_first_step_on": every,
+        "test_a_check_of_many_steps_names_the_first_wrong_loss": every,
+    },
+    "assert": {
+        "test_weights_are_compared_whatever_shape_they_are_read_in": but("onnxruntime"),
+        "test_a_project_whose_conversion_is_right_passes": every,
+        "test_a_fault_in_the_exported_file_is_named": every,
+        "test_classes_that_no_other_process_can_import_travel_by_value": every,
+        "test_a_fault_of_a_runtime_is_named": every,
+    },
+    "gpu": {"test_the_report_is_made_with_whatever_runtime_there_is": only("240-True")},
+    "bisect": {
+        "test_a_planted_fault_is_found_by_the_smallest_part_that_shows_it": but(
+            "comparisons alone", "a runtime that raises"
+        ),
+        "test_a_fault_at_a_random_node_is_found_by_that_node_alone": every,
+        "test_the_script_ends_with_0_when_the_difference_is_gone": every,
+    },
+    "damage": {
+        "test_no_damage_is_a_fault_of_a_runtime": every,
+        "test_what_is_damaged_is_made_again": every,
+        "test_no_changed_text_is_run": every,
+        "test_two_processes_mend_the_same_at_once": every,
+    },
+    "precision": {
+        "test_every_runtime_computes_in_what_it_has_and_the_others_say_so": every,
+        "test_a_training_step_in_bfloat16_is_proved_and_timed_as_such": every,
+        "test_a_wrong_word_is_one_line": every,
+    },
+    "node_suite": {"test_a_table_passes_the_core_row": but("torch")},
+    "docs": {
+        "test_a_guide_prints_what_it_says": but("reproduce", "numbers"),
+        "test_the_site_is_made_without_a_warning": every,
+    },
+    "kernels": {"test_a_first_call_that_finds_kernels_is_told_with_the_one_that_made_them": every},
+    "explain": {
+        "test_a_mistake_is_caught_and_named": but("bn_momentum", "prelu_last", "loss_sum", "keras_adam", "lstm_gates"),
+        "test_what_is_right_is_never_blamed": only("mistaken:residual"),
+        "test_what_a_mistake_itself_rounds_is_no_reason_against_it": every,
+    },
+    "round_trip": {"test_a_network_comes_back_as_the_same": but("lenet")},
+    "real_models": {
+        "test_a_file_computes_the_same_on_every_runtime": only("tvm", "torch-recognition", "torch-detection")
+    },
+    "match": {"test_a_port_that_is_another_network_is_rejected_with_the_reason": but("Transposed", "MiswiredAlexNet")},
+    "originals": {
+        "test_keras_computes_lenet_by_its_layers": but("tensorflow-step"),
+        "test_statistics_and_dropout_are_those_of_the_network": but("mxnet"),
+        "test_an_operator_that_is_missing_is_named": but("mxnet"),
+    },
+    "inspect": {
+        "test_files_that_others_made_agree_with_their_conversion": but("magika"),
+        "test_what_it_says_of_runtimes_is_what_convert_says": every,
+    },
+    "deployment": {
+        "test_it_runs_in_an_environment_of_its_requirements_alone": but("onnxruntime"),
+        "test_the_other_forms_run_here": only("tvm"),
+    },
+}
+ROWS = ("operators", "standalone", "layout", "gradient", "node_by_node")  # of these the first row of each is fast
+
+
+def is_slow(item: pytest.Item) -> bool:
+    file, test, parameters = _parts(item)
+    if file in ROWS and (call := getattr(item, "callspec", None)) and call.params.get("index", 0):
+        return True
+    return test in SLOW.get(file, {}) and parameters in SLOW[file][test]
+
+
+def unknown(items: Iterable[pytest.Item]) -> Iterator[str]:
+    """What is listed and stands for no test, of the tests that are collected."""
+    known: dict[tuple[str, str], list[str]] = {}
+    for item in items:
+        file, test, parameters = _parts(item)
+        known.setdefault((file, test), []).append(parameters)
+    for file, tests in SLOW.items():
+        for test, chosen in tests.items():
+            own = known.get((file, test))
+            for beginning in chosen.beginnings if own else ():
+                if not any(parameters.startswith(beginning) for parameters in own or ()):
+                    yield f"tests/tiers.py: {test} of {file} has no parameters {beginning!r}"
+
+
+def _parts(item: pytest.Item) -> tuple[str, str, str]:
+    """The file, the test, and its parameters."""
+    call = getattr(item, "callspec", None)
+    return item.path.stem.removeprefix("test_"), getattr(item, "originalname", item.name), call.id if call else ""
