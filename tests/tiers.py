@@ -4,6 +4,7 @@ The fast tier runs every runtime, mode and command for real, and the first row o
 repeats that on more networks, cheats, faults and moments, or takes long. A new test is fast until it is listed.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -12,13 +13,18 @@ import pytest
 
 @dataclass(frozen=True)
 class Chosen:
-    """The parameters of a test, as pytest writes them, that begin like one of some; or all `others`."""
+    """The parameters of a test, as pytest writes them, that begin with the words of one of some; or all `others`."""
 
     beginnings: tuple[str, ...] = ("",)
     others: bool = False
 
     def __contains__(self, parameters: str) -> bool:
-        return parameters.startswith(self.beginnings) != self.others
+        return any(begins(parameters, each) for each in self.beginnings) != self.others
+
+
+def begins(parameters: str, words: str) -> bool:
+    """`torch` begins `torch-forward`, and not `torch_compile-forward`."""
+    return not words or re.match(re.escape(words) + r"(?!\w)", parameters) is not None
 
 
 every = Chosen()
@@ -73,7 +79,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_what_other_peoples_modules_do_is_the_same_everywhere": every,
         "test_an_onnx_file_trains_alike_where_that_is_asked_for": every,
         "test_a_file_without_weights_runs_everywhere": every,
-        "test_a_tensorflow_model_comes_in_through_tf2onnx": only("saved"),
+        "test_a_tensorflow_model_comes_in_through_tf2onnx": only("m.keras"),
         "test_a_graph_that_is_not_the_module_is_no_fault_of_runtimes": only("disguised_gradient"),
         "test_dynamic_axes_are_asked_for_and_given": every,
         "test_a_factory_is_checked_and_trained": every,
@@ -170,9 +176,17 @@ SLOW: dict[str, dict[str, Chosen]] = {
     },
     "node_suite": {"test_a_table_passes_the_core_row": but("torch")},
     "docs": {
-        "test_a_guide_prints_what_it_says": but("reproduce", "numbers"),
+        "test_a_guide_prints_what_it_says": but("reproduce"),
         "test_the_site_is_made_without_a_warning": every,
     },
+    "layout": {
+        "test_auto_chooses_the_layout_that_was_faster_and_says_so": only("step"),
+        "test_transposes_stand_at_the_borders_only": but("alexnet_cifar", "cifar_vgg"),
+        "test_matrices_of_linear_layers_are_turned_where_nothing_else_reads_them": every,
+    },
+    "every_mistake": {"test_every_mistake_of_a_training_step_is_named": every},
+    "pipelines": {"test_the_steps_of_the_workflow_run": every},
+    "limits": {"test_a_factory_that_never_ends_is_ended": only("time")},
     "kernels": {"test_a_first_call_that_finds_kernels_is_told_with_the_one_that_made_them": every},
     "explain": {
         "test_a_mistake_is_caught_and_named": but("bn_momentum", "prelu_last", "loss_sum", "keras_adam", "lstm_gates"),
@@ -218,7 +232,7 @@ def unknown(items: Iterable[pytest.Item]) -> Iterator[str]:
         for test, chosen in tests.items():
             own = known.get((file, test))
             for beginning in chosen.beginnings if own else ():
-                if not any(parameters.startswith(beginning) for parameters in own or ()):
+                if not any(begins(parameters, beginning) for parameters in own or ()):
                     yield f"tests/tiers.py: {test} of {file} has no parameters {beginning!r}"
 
 
