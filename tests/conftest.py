@@ -155,8 +155,7 @@ def float64():
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` does not choose
 def pytest_collection_modifyitems(config, items):
     if not any("::" in word for word in config.args):  # else some of a test's parameters are missing
-        for line in tiers.unknown(items):
-            raise pytest.UsageError(line)
+        config.stash[tiers.UNKNOWN] = [*tiers.unknown(items)]
     for item in items:
         if tiers.is_slow(item):
             item.add_marker("slow")

@@ -226,6 +226,10 @@ def test_every_slow_test_exists():
         assert {*tests} <= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, file
 
 
+def test_every_parameter_that_makes_a_test_slow_exists(pytestconfig):
+    assert not pytestconfig.stash.get(tiers.UNKNOWN, [])
+
+
 def entries(package: str) -> set[str]:
     """The words of a folder: its files, less the contract and those that only serve the others (`_name.py`)."""
     return {path.stem for path in (ROOT / package).glob("*.py") if not path.stem.startswith("_")}

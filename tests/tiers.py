@@ -236,7 +236,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
     "round_trip": {"test_a_network_comes_back_as_the_same": but("lenet-tf2onnx")},
     "real_models": {
         "test_a_runtime_holds_the_weights_of_the_file": only("tvm", "torch-recognition", "torch-detection"),
-        "test_a_file_computes_the_same_on_every_runtime": but("torch-magika", "onnxruntime", "openvino-magika", "null"),
+        "test_a_file_computes_the_same_on_every_runtime": but("torch-magika", "onnxruntime", "openvino-magika"),
     },
     "match": {"test_a_port_that_is_another_network_is_rejected_with_the_reason": but("Transposed")},
     "originals": {
@@ -330,6 +330,9 @@ def is_slow(item: pytest.Item) -> bool:
     return test in SLOW.get(file, {}) and parameters in SLOW[file][test]
 
 
+UNKNOWN = pytest.StashKey[list[str]]()  # what `unknown` found in this run
+
+
 def unknown(items: Iterable[pytest.Item]) -> Iterator[str]:
     """What is listed and stands for no test, of the tests that are collected."""
     known: dict[tuple[str, str], list[str]] = {}
@@ -341,7 +344,7 @@ def unknown(items: Iterable[pytest.Item]) -> Iterator[str]:
             own = known.get((file, test))
             for beginning in chosen.beginnings if own else ():
                 if not any(begins(parameters, beginning) for parameters in own or ()):
-                    yield f"tests/tiers.py: {test} of {file} has no parameters {beginning!r}"
+                    yield f"{test} of {file} has no parameters {beginning!r}"
 
 
 def _parts(item: pytest.Item) -> tuple[str, str, str]:
