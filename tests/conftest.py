@@ -2,6 +2,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import sys
 import tempfile
 
 import fault_kit
@@ -68,6 +69,14 @@ def signals():
     yield
     for number, handler in kept.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def dropout_is_on():
+    """Adapters that run in this process switch dropout off for good: which files came first must not matter."""
+    yield
+    if "xbench.converters.torch_dropout" in sys.modules:
+        sys.modules["xbench.converters.torch_dropout"].switch(True)
 
 
 def pytest_unconfigure(config):
