@@ -112,4 +112,5 @@ def held(row: Mapping[str, Any]) -> str:
         return "not told"
     tensors = len(found["parameters"])
     same = f"all {tensors} equal" if found["equal"] else f"{len(found['different'])} of {tensors} differ"
+    same += f", {len(found['unused'])} unused" if found.get("unused") else ""  # which older records do not have
     return same + (f", {found['dead_nodes']} dead nodes" if found["dead_nodes"] else "")

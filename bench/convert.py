@@ -55,20 +55,50 @@ def export_module(source: Source, folder: Path) -> None:
     Raises:
         XBenchError: the factory cannot be imported or called, or makes no module.
     """
-    from xbench.converters.onnx import export
+    from xbench.converters.torch_call import BadCall, flat
 
-    network = models.make(source.place)
-    example = {i.name: np.zeros(models.resolve(i.shape, 2), i.dtype) for i in source.inputs}
     try:
-        model = export(network, example)
-    except Exception as raised:  # the tracer raises whatever the user's code and its own hundred passes raise
-        error: BaseException = raised
-        while error.__cause__ is not None:
-            error = error.__cause__
-        raise XBenchError(f"{source.place} cannot be exported: {plain(error)}") from error
-    given = drawing(source, model, source.inputs)
-    facts = {"name": source.word, "origin": "module", "seed": 0, "inputs": given, **training_of(source, model)}
+        network = flat(models.make(source.place), [each.name for each in source.inputs])
+    except BadCall as error:
+        raise XBenchError(f"{source.place}: {plain(error)}") from error
+    model, untraced = _traced(source, network)
+    given, trained = drawing(source, model, source.inputs), training_of(source, model)
+    trained |= {"labels": None, "loss": None} if untraced else {}
+    facts = {"name": source.word, "origin": "module", "seed": 0, "inputs": given, "untraced": untraced, **trained}
     write(folder, model, facts)
+
+
+def _traced(source: Source, network: Any) -> tuple[ir.Model, str | None]:
+    """The graph in training form. Where training cannot be traced, as with layers that are skipped at random, that of
+    evaluation, and why.
+
+    Raises:
+        XBenchError: neither can be.
+    """
+    from xbench.converters.onnx import export
+    from xbench.converters.torch_call import BadCall
+    from xbench.converters.torch_trial import only_evaluated
+
+    example = {i.name: np.zeros(models.resolve(i.shape, 2), i.dtype) for i in source.inputs}
+    fixed = [each.name for each in source.inputs if BATCH not in each.shape]
+    try:
+        untraced = only_evaluated(network, example)
+    except BadCall as error:
+        raise XBenchError(f"{source.place} {plain(error)}") from error
+    try:
+        return export(network, example, fixed, training=not untraced), untraced
+    except Exception as raised:  # the tracer raises whatever the user's code and its own hundred passes raise
+        untraced = untraced or _cause(raised)
+    try:
+        return export(network, example, fixed, training=False), untraced
+    except Exception as raised:
+        raise XBenchError(f"{source.place} cannot be exported: {untraced}") from raised
+
+
+def _cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return plain(error)
 
 
 def training_of(source: Source, model: ir.Model) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def _sizes(array: np.ndarray) -> str:
 
 
 def named(module: Any, inputs: Any) -> dict[str, np.ndarray]:
-    """The values by the names of the arguments of `forward`, in their order.
+    """The values by the names of the arguments of `forward`, in their order; a mapping may leave out optional ones.
 
     Raises:
         XBenchError: other names than those, no batch in common, or a type that has no word.
@@ -108,9 +108,7 @@ def named(module: Any, inputs: Any) -> dict[str, np.ndarray]:
     if isinstance(inputs, Mapping):
         if unknown := [name for name in inputs if name not in arguments]:
             raise XBenchError(f"forward of {type(module).__name__} has no argument {unknown[0]!r}")
-        if (given := [name for name in arguments if name in inputs]) != arguments[: len(inputs)]:
-            raise XBenchError(f"inputs must be the first arguments of forward: {', '.join(arguments)}, not {given}")
-        found = {name: inputs[name] for name in given}
+        found = {name: inputs[name] for name in arguments if name in inputs}
     else:
         several = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
         arguments += [f"input{number}" for number in range(len(arguments), len(several))]  # behind *args
@@ -126,8 +124,8 @@ def named(module: Any, inputs: Any) -> dict[str, np.ndarray]:
 
 
 def _arguments(module: Any) -> list[str]:
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [name for name, each in inspect.signature(module.forward).parameters.items() if each.kind in kinds]
+    stars = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [name for name, each in inspect.signature(module.forward).parameters.items() if each.kind not in stars]
 
 
 def _array(name: str, given: Any) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ LARGE = 2**30  # bytes of weights, or of a reference, behind which the worker is
 FILE_TIMEOUT = 600.0  # for a file somebody brought, which may have been made to take for ever
 # A model.json without them is damaged.
 FACTS = {"name", "digest", "inputs", "outputs", "operators", "program_operators", "labels", "loss", "macs"}
-FACTS |= {"dead_nodes", "untrainable", "statistics"}
+FACTS |= {"dead_nodes", "unused", "untraced", "untrainable", "statistics"}
+NAMED = 5  # parameters that a remark lists
 
 
 @dataclass
@@ -37,6 +38,7 @@ class Exporter:
     _turn: threading.RLock = field(default_factory=threading.RLock)
     _refused: dict[Path, WorkerFailure] = field(default_factory=dict)
     sources: dict[Path, Source] = field(default_factory=dict)  # of what was handed out
+    _announced: set[str] = field(default_factory=set)
 
     def call(self, job: str, timeout: float | None = None, /, **arguments: Any) -> Any:
         with self._turn:
@@ -68,6 +70,13 @@ class Exporter:
             self._make(source, folder, reason)
         self.sources[folder] = source
         return _read(folder)
+
+    def remarks(self, artifact: Artifact) -> list[str]:
+        """What somebody should know of a converted module, a sentence each; nothing the second time."""
+        if artifact.name in self._announced:
+            return []
+        self._announced.add(artifact.name)
+        return [f"{artifact.name.partition('@')[0]}: {remark}" for remark in _remarks(artifact.info)]
 
     def _make(self, source: Source, folder: Path, reason: str) -> None:
         """Exports a model of the zoo or a file to the cache, in the place of what may lie there and is damaged."""
@@ -218,6 +227,18 @@ class Exporter:
         told = {"data": str(data), **plan}
         what = f"cannot compute the float64 training of {artifact.name}"
         return self._added(artifact, path, "training_reference", what, told)
+
+
+def _remarks(info: Mapping[str, Any]) -> list[str]:
+    remarks, unused = [], info["unused"]
+    if unused:
+        count, more = sum(unused.values()), ", ..." if len(unused) > NAMED else ""
+        share = f"{count:,} of its {count + info['parameter_count']:,} parameters"
+        listed = ", ".join([*unused][:NAMED]) + more
+        remarks.append(f"{share} are left out, because no output depends on them: {listed}")
+    if info["untraced"]:
+        remarks.append(f"forward alone is checked: it cannot be trained, {info['untraced']}")
+    return remarks
 
 
 def _read(folder: Path) -> Artifact:

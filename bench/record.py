@@ -125,9 +125,11 @@ def impossible(case: Case, artifact: Artifact) -> str | None:
         return f"{case.runtime} cannot read the clock of {case.device}: it has the planes resident and host"
     if case.mode != "forward" and row.autodiff is None:
         return f"{case.runtime} cannot train: it has no {case.mode}"
+    if case.mode != "forward" and (why := artifact.info["untraced"]):
+        return f"it cannot be trained: {why}"
     if case.mode != "forward" and not artifact.info["loss"]:
-        why = "" if artifact.info["origin"] == "zoo" else ": it gives no row of logits a sample"
-        return f"{case.model} has no loss to train with{why}"
+        why = ": it gives no row of logits a sample; --mode forward needs none"
+        return f"{case.model} has no loss to train with{'' if artifact.info['origin'] == 'zoo' else why}"
     if case.mode != "forward" and not artifact.parameters:
         return f"{case.model} has no parameter to train"
     if case.mode != "forward" and row.autodiff == "graph" and artifact.info["untrainable"]:

@@ -74,7 +74,10 @@ def parse(word: str) -> Source:
     if inputs and kind != "module":
         raise XBenchError(f"{place}: --input is for module:factory; this model has inputs of its own, see --shape")
     if kind == "module" and not inputs:
-        raise XBenchError(f"{place}: name its inputs in order, such as --input x:float32:batch,3,224,224")
+        raise XBenchError(f"{place}: name its inputs, such as --input x:float32:batch,3,224,224")
+    if inputs and not any(BATCH in each.shape for each in inputs):
+        option = f"{inputs[0].name}:{inputs[0].dtype}:{','.join(map(str, inputs[0].shape))}"
+        raise XBenchError(f"--input {option}: no input has a batch: write {BATCH} for its first size")
     if shapes and kind in ("zoo", "module"):
         raise XBenchError(f"{place}: --shape is for files with dynamic axes")
     ranges = dict(_range(option) for option in spans)
@@ -120,8 +123,8 @@ def _input(option: str) -> models.Input:
     if dtype not in TYPES:
         raise XBenchError(f"--input {option}: {_unknown('type', dtype, TYPES)}")
     shape = _sizes(sizes, f"--input {option}")
-    if not shape or shape[0] != BATCH or BATCH in shape[1:]:
-        raise XBenchError(f"--input {option}: the first size, and no other, is the word {BATCH}")
+    if BATCH in shape[1:]:
+        raise XBenchError(f"--input {option}: the word {BATCH} stands for the first size and for no other")
     return models.Input(name, shape, dtype)
 
 

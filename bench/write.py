@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from xbench.bench.memory import uncollected
-from xbench.converters import PARAMETERS, macs
+from xbench.converters import PARAMETERS, UNUSED, macs
 from xbench.converters.artifact import GIVEN, INDEX, PARTS, TEXTS, TRAINING, WEIGHTS, text_digest, write_weights
 from xbench.converters.convert import convert, count_operators
 from xbench.converters.fusion import fuse
@@ -51,6 +51,8 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
         "parameter_count": sum(sizes.values()),
         "macs": macs.count(model),
         "dead_nodes": _dead_nodes(model),
+        "unused": json.loads(model.metadata_props.get(UNUSED, "{}")),
+        "untraced": facts.get("untraced"),
         "looked_up": _looked_up(model, trainable),
         "untrainable": untrainable,
         "texts": {path.name: text_digest(path.read_bytes()) for path in sorted(folder.glob("program*.py"))},

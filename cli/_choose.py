@@ -63,7 +63,7 @@ ShapeWords = Annotated[
 ]
 InputWords = Annotated[
     list[str] | None,
-    typer.Option("--input", help="An input of module:factory, in its order: name:float32:batch,3,224,224."),
+    typer.Option("--input", help="An input of module:factory by its name in forward: x:float32:batch,3,224,224."),
 ]
 RangeWords = Annotated[
     list[str] | None,
@@ -113,12 +113,15 @@ def exported(exporter: Any, model: str, broken: set[str]) -> Any:
     if model in broken:
         return None
     try:
-        return exporter.artifact(model)
+        artifact = exporter.artifact(model)
     except CacheError:
         raise
     except XBenchError as error:
         refuse(model, error, broken)
         return None
+    for remark in exporter.remarks(artifact):
+        say(f"xbench: {remark}", err=True)
+    return artifact
 
 
 def refuse(model: str, error: XBenchError, broken: set[str]) -> None:

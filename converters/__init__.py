@@ -26,7 +26,9 @@ import numpy as np
 # The frameworks whose operator tables are in this folder, by the names of their files.
 TABLES = ("torch", "tensorflow", "jax")
 PARAMETERS = "xbench.parameters"  # metadata_props: JSON list of the trainable initializers
+UNUSED = "xbench.unused"  # metadata_props: JSON object, the sizes of a module's parameters that no output depends on
 UNBIASED = "xbench.unbiased_variance"  # metadata_props: set where BatchNormalization means PyTorch's
+FROZEN = "xbench.frozen"  # metadata_props of a BatchNormalization that normalises by its statistics in training, too
 PADDING = "xbench.padding_idx"  # metadata_props of a Gather: a row that is not trained, as PyTorch's Embedding has one
 DETACHED = "xbench.detached"  # metadata_props of an Identity that hands no gradient on, as Tensor.detach does not
 # Inputs, by position, whose values decide shapes or the form of the computation. Frameworks want them at compile time.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from xbench.converters import DETACHED, PADDING, STATIC_INPUTS
+from xbench.converters import DETACHED, FROZEN, PADDING, STATIC_INPUTS
 from xbench.converters.printable import python
 
 # Operators that return a tuple of this length whoever reads it; all others as many as the node has outputs.
@@ -181,6 +181,8 @@ class Printer:
         """
         if node.attributes.get_int("training_mode", 0):
             return [*attributes, "training_mode=1"], outputs
+        if FROZEN in node.metadata_props:
+            return attributes, outputs
         attributes = [*attributes, "training_mode=training", *["unbiased=1"] * self.unbiased]
         named = [*outputs[1:], "_", "_"]
         defaults = ("mean", "var")

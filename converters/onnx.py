@@ -7,7 +7,6 @@ Which initializers are trainable, that the running variance is PyTorch's unbiase
 trained, and what hands no gradient on, travels in `metadata_props`.
 """
 
-import json
 import logging
 import warnings
 from collections.abc import Collection, Mapping, Sequence
@@ -20,27 +19,33 @@ from onnx_ir.passes import common
 from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import nn as torch_lib
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from xbench.converters import PADDING, PARAMETERS, UNBIASED, identities
+from xbench.converters import FROZEN, PADDING, UNBIASED, identities
 from xbench.converters import torch_detached as detached
 from xbench.converters._printer import constant
 from xbench.converters.folding import fold
+from xbench.converters.torch_call import name_outputs
 from xbench.converters.torch_dropout import dropping
 from xbench.converters.torch_parameters import keep_names
+from xbench.converters.torch_registry import read_once
 
 OPSET = 20
 
 
-def export(module: nn.Module, inputs: Mapping[str, np.ndarray]) -> ir.Model:
-    """Exports a module in training form, with the first axis of every input symbolic (`batch`).
+def export(
+    module: nn.Module, inputs: Mapping[str, np.ndarray], fixed: Collection[str] = (), training: bool = True
+) -> ir.Model:
+    """Exports a module, in training form or not, with the first axis of every input not in `fixed` symbolic (`batch`).
 
-    `inputs` are example arrays by name, in the order of the module's arguments; their batch must be at least 2, because
-    the tracer takes 0 and 1 for constants.
+    `inputs` are example arrays by name, in the order of the arguments; to the tracer a batch of 0 or 1 is a constant.
     """
-    module.train()
+    module.train(training)
+    read_once()
     batch = torch.export.Dim("batch")
     arguments = tuple(torch.from_numpy(array) for array in inputs.values())
-    with warnings.catch_warnings(), dropping(True), detached.detaching(module):
+    # A faster kernel of attention gives its result other strides, by which the tracer takes a copy for a view.
+    with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH), dropping(True), detached.detaching(module):
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
         try:
@@ -48,7 +53,7 @@ def export(module: nn.Module, inputs: Mapping[str, np.ndarray]) -> ir.Model:
                 module,
                 arguments,
                 input_names=list(inputs),
-                dynamic_shapes=tuple({0: batch} for _ in arguments),
+                dynamic_shapes=tuple({} if name in fixed else {0: batch} for name in inputs),
                 custom_translation_table=_translations(),
                 opset_version=OPSET,
                 dynamo=True,
@@ -61,10 +66,10 @@ def export(module: nn.Module, inputs: Mapping[str, np.ndarray]) -> ir.Model:
     trainable = [name for name, p in module.named_parameters(remove_duplicate=False) if p.requires_grad]
     program.model.graph.opset_imports[detached.OURS] = 1
     detached.drop_idle(program.model, trainable)
+    name_outputs(program.model, module)
     model = clean(program.model)
     assert program.exported_program is not None
     keep_names(model, module, program.exported_program)
-    model.metadata_props[PARAMETERS] = json.dumps([name for name, p in module.named_parameters() if p.requires_grad])
     model.metadata_props[UNBIASED] = "1"
     return model
 
@@ -171,6 +176,7 @@ def _translations() -> dict[Any, Any]:
     """Operators this file writes itself, because the exporter's own form loses weights or hides constant shapes."""
     aten = torch.ops.aten
     return {
+        aten._native_batch_norm_legit_no_training.default: _frozen_norm,
         aten.adaptive_max_pool1d.default: _adaptive_max_pool,
         aten.adaptive_max_pool2d.default: _adaptive_max_pool,
         aten.adaptive_max_pool3d.default: _adaptive_max_pool,
@@ -180,6 +186,15 @@ def _translations() -> dict[Any, Any]:
         aten.gru.input: _gru,
         aten.scaled_dot_product_attention.default: _attention,
     }
+
+
+def _frozen_norm(x, weight, bias, mean, variance, _, epsilon):
+    """aten::_native_batch_norm_legit_no_training: a layer that is left in evaluation while others train."""
+    ones, zeros = (np.full(mean.shape[0], number, np.float32) for number in (1, 0))
+    affine = [op.Constant(value=ir.tensor(a)) if v is None else v for v, a in ((weight, ones), (bias, zeros))]
+    y = op.BatchNormalization(x, *affine, mean, variance, epsilon=epsilon)
+    y.producer().metadata_props[FROZEN] = "1"
+    return y, op.Identity(mean), op.Identity(variance)  # aten has three outputs
 
 
 def _adaptive_max_pool(x, output_size):

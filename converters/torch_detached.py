@@ -6,6 +6,7 @@ ordinary one that says so in its `metadata_props`.
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -39,6 +40,7 @@ def detaching(module: nn.Module) -> Iterator[None]:
         with _Detaching():
             return forward(*inputs)
 
+    call.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]  # without the module itself
     module.forward = call
     try:
         yield

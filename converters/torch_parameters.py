@@ -1,22 +1,27 @@
-"""The parameters of a module by their names in the exported graph, none of them lost, and none that nothing depends on.
+"""The parameters of a module by their names in the exported graph, none of them lost, and which no output depends on.
 
-Study 1's MXNet had wired its AlexNet so that four layers were dead, and was the fastest (arXiv:1608.07249).
+Study 1's MXNet had wired its AlexNet so that four layers were dead, and was the fastest (arXiv:1608.07249). A module
+may hold what its `forward` does not use, too: a pooler, the other half of an autoencoder.
 """
 
+import json
 from collections.abc import Sequence
 
 import onnx_ir as ir
 import torch
 from torch import nn
 
+from xbench.converters import PARAMETERS, UNUSED
+
 NAMED = 5  # that a message lists
 
 
 def keep_names(model: ir.Model, module: nn.Module, program: torch.export.ExportedProgram) -> None:
-    """Makes a tied weight carry the name `named_parameters()` gives it.
+    """Makes a tied weight carry the name `named_parameters()` gives it. The graph then says which parameters are
+    trained, and the sizes of those that would be and that no output depends on.
 
     Raises:
-        ValueError: parameters that no output depends on, or that the exporter has lost.
+        ValueError: the exporter has lost parameters.
     """
     canonical = {id(p): name for name, p in module.named_parameters()}
     for alias, p in module.named_parameters(remove_duplicate=False):
@@ -26,13 +31,13 @@ def keep_names(model: ir.Model, module: nn.Module, program: torch.export.Exporte
             value.name = name
             model.graph.initializers[name] = value
     sizes = {name: p.numel() for name, p in module.named_parameters() if p.requires_grad}
-    lost = [name for name in sizes if name not in model.graph.initializers]
-    if not lost:
-        return
-    if set(lost) <= _dead(program):
-        share = f"{sum(sizes[name] for name in lost):,} of its {sum(sizes.values()):,} parameters are dead"
-        raise ValueError(f"{share}, no output depends on them: {_few(lost)}")
-    raise ValueError(f"the exporter lost {len(lost)} parameters: {_few(lost)}")
+    missing = [name for name in sizes if name not in model.graph.initializers]
+    unused = _dead(program)
+    if lost := [name for name in missing if name not in unused]:
+        raise ValueError(f"the exporter lost {len(lost)} parameters: {_few(lost)}")
+    model.metadata_props[PARAMETERS] = json.dumps([name for name in sizes if name not in missing])
+    if missing:
+        model.metadata_props[UNUSED] = json.dumps({name: sizes[name] for name in missing})
 
 
 def _dead(program: torch.export.ExportedProgram) -> set[str]:

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from xbench.converters import UNBIASED
+from xbench.converters import FROZEN, UNBIASED
 from xbench.converters._functions import expand
 from xbench.converters.artifact import DROPOUT, GRADIENT, LABELS, LOSS, NEW, STEP
 from xbench.converters.gradient import CONSTANT, RULES, NoGradient, differentiable, differentiate
@@ -93,6 +93,7 @@ def _differentiated(
         _as_input(graph, name)
     op = Ops(graph)
     _lower_dropout(op, graph)
+    _lower_frozen(op, graph)
     common.RemoveUnusedNodesPass()(model)
     common.ShapeInferencePass()(model)
     nodes, dtype = list(graph), ir.DataType.from_numpy(np.dtype(labels["dtype"]))
@@ -127,6 +128,17 @@ def _lower_dropout(op: Ops, graph: ir.Graph) -> None:
     graph.sort()
 
 
+def _lower_frozen(op: Ops, graph: ir.Graph) -> None:
+    """Writes BatchNormalization that stays in evaluation as arithmetic with its statistics, which do not change."""
+    for node in [node for node in graph if node.op_type == "BatchNormalization" and FROZEN in node.metadata_props]:
+        x, scale, bias, mean, variance = (value for value in node.inputs if value is not None)
+        inverse = op.Reciprocal(op.Sqrt(op.Add(variance, node.attributes.get_float("epsilon", 1e-5))))
+        rest = op.Sub(x, column(op, x, mean))
+        y = op.Add(op.Mul(rest, column(op, x, op.Mul(inverse, scale))), column(op, x, bias))
+        _put_in_place(node, y)
+    graph.sort()
+
+
 def _lower_statistics(op: Ops, graph: ir.Graph, unbiased: bool) -> dict[str, ir.Value]:
     """Writes BatchNormalization as it trains; returns the new running mean and variance by the names of the old."""
     statistics: dict[str, ir.Value] = {}
@@ -150,7 +162,9 @@ def _lower_statistics(op: Ops, graph: ir.Graph, unbiased: bool) -> dict[str, ir.
 def is_statistics(node: ir.Node) -> bool:
     """Whether training changes the running statistics of a BatchNormalization: not those of a file that says
     `training_mode=1` itself, which means the batch's always, and gives the new ones as outputs; nor what is computed of
-    the batch instead, as without `track_running_stats`."""
+    the batch instead, as without `track_running_stats`; nor those of a layer that stays in evaluation."""
+    if FROZEN in node.metadata_props:
+        return False
     stored = all(value is not None and value.is_initializer() for value in node.inputs[3:5])
     return node.op_type == "BatchNormalization" and stored and not node.attributes.get_int("training_mode", 0)
 

@@ -34,6 +34,7 @@ def certify(artifact: Artifact, held: Mapping[str, Any] | None, given: bool = Fa
         "macs": artifact.info["macs"],
         "operators": artifact.info["operators"],
         "dead_nodes": artifact.info["dead_nodes"],
+        "unused": [*artifact.info["unused"]],
     }
 
 

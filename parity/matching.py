@@ -53,6 +53,9 @@ def architecture(reference: Artifact, port: Artifact) -> list[str]:
         said.append(_counted(name, "parameters", found["parameter_count"], wanted["parameter_count"], wanted))
     if found["macs"] not in (None, wanted["macs"]):
         said.append(_counted(name, "multiply-accumulates", found["macs"], wanted["macs"], wanted))
+    if unused := found["unused"]:
+        share = f"{sum(unused.values()):,} of its {sum(unused.values()) + found['parameter_count']:,} parameters"
+        said.append(f"{share} are dead, no output depends on them: {_few([*unused])}")
     if found["dead_nodes"]:
         said.append(f"{found['dead_nodes']} nodes are dead: no output depends on them")
     ours, theirs = (_shapes(each) for each in (reference, port))
@@ -66,6 +69,10 @@ def architecture(reference: Artifact, port: Artifact) -> list[str]:
         if len(found[kind]) != len(wanted[kind]):
             said.append(f"it has {len(found[kind])} {what}, {name} has {len(wanted[kind])}")
     return said
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 
 def _counted(name: str, what: str, found: int, wanted: int, info: dict[str, Any]) -> str:

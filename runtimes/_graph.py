@@ -32,10 +32,12 @@ class GraphTrainer(Trainer):
         own = {*self.names, LABELS}
         shapes = {v.name: _shape(v) for v in self.model.graph.input if v.name not in own}
         self.initial = {n: known[n] if n in known else np.zeros(shape, np.float32) for n, shape in shapes.items()}
+        self.unread = {n: array for n, array in known.items() if n not in shapes}  # the loss does not depend on it
         made = self.model.graph.output
         self.kept = [v.name.removeprefix(NEW) for v in made if v.name.startswith(NEW)]
         self.grads = {v.name: _shape(v) for v in made if v.name.startswith(GRADIENT)}
         self.sides: list[Arrays] = []  # what a step reads; the other side is what it writes
+        self.idle: Arrays = {}  # what no step reads or writes
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.side = 0
         self.evaluation: Any = None  # the graph of evaluation, compiled when it is first asked for
@@ -81,6 +83,7 @@ class GraphTrainer(Trainer):
     def _allocate(self) -> None:
         sides = range(2 if self.kept else 1)
         self.sides = [{name: self.buffer(array) for name, array in self.initial.items()} for _ in sides]
+        self.idle = {name: self.buffer(array) for name, array in self.unread.items()}
         self.made = [
             {LOSS: self.buffer(np.zeros((), np.float32))}
             | {NEW + name: self.sides[1 - side][name] for name in self.kept}
@@ -135,7 +138,8 @@ class GraphTrainer(Trainer):
 
     def weights(self) -> dict[str, np.ndarray]:
         program = self.artifact.program()
-        return {n: self.host(v) for n, v in self.sides[self.side].items() if n in program.params or n in program.state}
+        held = self.sides[self.side] | self.idle
+        return {n: self.host(v) for n, v in held.items() if n in program.params or n in program.state}
 
 
 def _shape(value: onnx.ValueInfoProto, unknown: int = 0) -> list[int]:

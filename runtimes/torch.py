@@ -17,6 +17,7 @@ from xbench.converters.artifact import Artifact
 from xbench.converters.loss import loss_of
 from xbench.converters.optimizer import rate
 from xbench.converters.release import released
+from xbench.converters.torch_call import flat
 from xbench.converters.torch_dropout import switch
 from xbench.runtimes import Layer, Options, Trainer, Unavailable
 from xbench.runtimes._torch_layers import layers_of
@@ -50,14 +51,18 @@ class ProgramModule(nn.Module):
 def module_of(artifact: Artifact) -> nn.Module:
     """The network as PyTorch runs it: the zoo's or the user's module, or the ONNX file's program.
 
-    A user's module is made anew and given the weights it was exported with: a factory need not make the same twice.
+    A user's module is made again and given the weights it was exported with: a factory need not make the same twice.
+    What no output depends on is not trained.
     """
     if artifact.info["origin"] not in MODULES:
         return ProgramModule(artifact.program())
     if artifact.info["origin"] == "zoo":
         return models.build(models.find(artifact.name), artifact.info["seed"])
-    module, program = models.make(artifact.name.partition("@")[0]), artifact.program()
+    names = [each["name"] for each in artifact.info["inputs"]]
+    module, program = flat(models.make(artifact.name.partition("@")[0]), names), artifact.program()
     arrays = {**program.state, **program.params}
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(parameter.requires_grad and name not in artifact.info["unused"])
     with torch.no_grad():
         for name, value in (*module.named_parameters(), *module.named_buffers()):
             if name in arrays:

@@ -114,10 +114,11 @@ def test_what_cannot_be_trained_is_named(shell, network, word, reason):
 @pytest.mark.parametrize(
     ("word", "line"),
     [
-        ("net:make", "name its inputs in order"),
+        ("net:make", "name its inputs, such as --input"),
         ("net:make@x:flot32:batch,3", "did you mean float32?"),
-        ("net:make@x:float32:3,batch", "the first size, and no other, is the word batch"),
-        ("net:make@x:float32", "the first size, and no other"),
+        ("net:make@x:float32:3,batch", "the word batch stands for the first size and for no other"),
+        ("net:make@x:float32:3", "no input has a batch: write batch for its first size"),
+        ("net:make@x:float32", "no input has a batch"),
         ("net:make@x", "write name:type:sizes"),
         ("net:make@x:float32:batch,3;a=1", "--shape is for files"),
         ("nothing.onnx", "no such file: nothing.onnx"),
@@ -182,7 +183,7 @@ def test_a_factory_that_makes_no_network_is_one_line(shell, network, word, line)
 
 def test_a_module_that_does_not_take_its_inputs_is_one_line(shell, network):
     line = refused(shell, "check", network, "--input", "x:float32:batch,4,8,6", "--runtime", "torch")
-    assert "mynet:Net cannot be exported" in line
+    assert "mynet:Net raises RuntimeError: Given groups=1, weight of size [8, 3, 3, 3]" in line
 
 
 @pytest.fixture

@@ -57,6 +57,13 @@ BIG = only(
     "densenet121_cxr",
 )
 SLOW: dict[str, dict[str, Chosen]] = {
+    "modules": {
+        "test_more_modules_are_checked_as_they_are": every,
+        "test_modules_are_trained_as_they_are": every,
+        "test_networks_of_transformers_pass_as_they_come": every,
+        "test_what_training_does_otherwise_is_not_trained": every,
+        "test_what_is_left_out_is_said_once": but("Unused", "evaluated"),
+    },
     "kit": {
         "test_a_cheat_is_told_on_the_command_line_and_gets_no_time": every,
         "test_our_adapters_pass_in_every_mode": every,

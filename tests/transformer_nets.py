@@ -135,3 +135,26 @@ WORD = {
     + ";".join(f"{name}:{dtype}:batch,{LENGTH}" for name, dtype in inputs.items())
     for net, (inputs, _, _) in NETS.items()
 }
+
+
+# ***** as they come *****
+
+
+def bert():
+    return hf.BertModel(hf.BertConfig(**SIZES, vocab_size=WORDS, max_position_embeddings=16))
+
+
+def gpt2():
+    return hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=WORDS, n_positions=16, n_embd=16, n_layer=2, n_head=2))
+
+
+def llama():
+    return hf.LlamaForCausalLM(hf.LlamaConfig(**SIZES, vocab_size=WORDS, num_key_value_heads=1))
+
+
+def t5():
+    return hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=WORDS, d_model=16, d_kv=8, d_ff=32, num_layers=2))
+
+
+def vit():
+    return hf.ViTModel(hf.ViTConfig(**SIZES, image_size=16, patch_size=8))
