@@ -136,7 +136,7 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
     except OSError as error:
         raise XBenchError(f"cannot read {plain(source.place)}: {error.strerror or plain(error)}") from error
     except InvalidModel as error:
-        raise XBenchError(f"{plain(source.place)} is not a valid ONNX file: {error}") from error
+        raise XBenchError(f"{plain(source.place)} {error.what}: {error}") from error
     with at_most(weight_bytes(model), rest):
         _write_file(folder, source, model, facts)
 

@@ -13,7 +13,7 @@ from functools import cache
 import onnx
 
 from xbench.converters._order import Scopes, is_in, sort, subgraphs
-from xbench.converters._tensors import InvalidModel, check_name, check_shapes, check_tensor, plain
+from xbench.converters._tensors import InvalidModel, NoOracle, check_name, check_shapes, check_tensor, plain
 
 MAX_DEPTH = 16  # subgraphs within subgraphs; Python's own parser ends at 100 indentations
 MAX_CALLS = 64  # functions that call functions
@@ -21,6 +21,7 @@ MAX_NODES = 200_000  # large language models have some ten thousand
 MAX_WRITTEN = 50_000  # nodes of all functions, those they call written out: onnx_ir does that for each function
 MAX_SCOPES = 400_000_000  # subgraphs times nodes: ONNX's shape inference copies what is known for every subgraph
 IR_VERSIONS = range(3, onnx.IR_VERSION + 1)
+NOT_ONNX = "operators that ONNX does not define"
 Function = tuple[str, str]  # domain and name
 
 
@@ -56,7 +57,9 @@ def check(model: onnx.ModelProto, foreign: bool = False) -> None:
     if walk.count * walk.graphs > MAX_SCOPES:
         raise InvalidModel(f"it has {walk.graphs} graphs for {walk.count} nodes")
     if not foreign and (strange := unknown(model)):
-        raise InvalidModel("unknown operators: " + ", ".join(f"{name} ({n})" for name, n in strange.items()))
+        own = {name: n for name, n in strange.items() if name.rpartition(".")[0] in _newest()}
+        listed = ", ".join(f"{name} ({n})" for name, n in (own or strange).items())
+        raise InvalidModel(f"unknown operators: {listed}") if own else NoOracle(f"{NOT_ONNX}: {listed}")
     _check_calls(model, functions)
 
 

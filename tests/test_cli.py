@@ -89,7 +89,7 @@ def files(shell):
         ("empty", "empty.onnx is not"),
         ("text", "text.onnx is not a valid ONNX file"),
         ("truncated", "truncated.onnx is not a valid ONNX file"),
-        ("unknown", "unknown.onnx is not a valid ONNX file"),
+        ("unknown", "unknown.onnx is not a valid ONNX file: unknown operators: Reluctant (1)"),
         ("folder", "folder.onnx is a folder, not an ONNX file"),
         ("looping", "looping.onnx"),
     ],

@@ -386,6 +386,6 @@ def test_the_command_prints_json_and_installs_nothing(shell, tmp_path):
 
 def test_unknown_operators_are_still_refused_elsewhere():
     for proto, name in STRANGE.values():
-        with pytest.raises(ValueError, match=f"unknown operators: {name}"):
+        with pytest.raises(ValueError, match=f"(unknown operators|operators that ONNX does not define): {name}"):
             validity.check(proto)
         validity.check(proto, foreign=True)

@@ -142,7 +142,7 @@ def _completed(lowered: Facts, facts: Facts) -> Facts:
     remarks = list(lowered["remarks"])
     if facts["unknown"]:
         asked = "runtimes are asked for the file as it is"
-        remarks.append(f"{REFUSED}unknown operators: {counted(facts['unknown'])}; {asked}")
+        remarks.append(f"{REFUSED}operators that ONNX does not define: {counted(facts['unknown'])}; {asked}")
     return {"program": facts["operators"]} | lowered | {"remarks": remarks}
 
 

@@ -86,7 +86,7 @@ def _clear(place: str) -> Any:
         except OSError as error:
             raise XBenchError(f"cannot read {plain(place)}: {error.strerror or plain(error)}") from error
         except InvalidModel as error:
-            raise XBenchError(f"{plain(place)} is not a valid ONNX file: {error}") from error
+            raise XBenchError(f"{plain(place)} {error.what}: {error}") from error
 
     return clear()
 
