@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from xbench.bench import XBenchError
+    from xbench.errors import XBenchError
     from xbench.records import Records
 
 __all__ = ["Records", "XBenchError", "check", "convert", "read", "time"]
@@ -33,7 +33,7 @@ __all__ = ["Records", "XBenchError", "check", "convert", "read", "time"]
 
 def __getattr__(name: str) -> Any:
     if name == "XBenchError":
-        from xbench.bench import XBenchError
+        from xbench.errors import XBenchError
 
         return XBenchError
     if name == "Records":

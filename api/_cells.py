@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from xbench import models as zoo
-from xbench.bench import GIVEN, XBenchError, checking, choose, conversion, lineup, live, results, suite, turn
+from xbench.bench import checking, choose, conversion, lineup, live, results, suite, turn
 from xbench.bench.prepare import EXPORT_TIMEOUT, Exporter
 from xbench.bench.settings import Protocol
 from xbench.bench.source import with_options
 from xbench.bench.worker import WorkerFailure
+from xbench.case import GIVEN
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
 
 Rows = list[dict[str, Any]]
 Options = tuple[Sequence[str] | None, Sequence[str] | None]  # the words of `shapes` and of `ranges`

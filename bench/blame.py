@@ -6,10 +6,11 @@ is looked through: what is damaged is made again, and the cell is measured again
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from xbench.bench import XBenchError, damage
+from xbench.bench import damage
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
 
 TURNS = 3  # how often a cell is measured whose model is damaged each time
 

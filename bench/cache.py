@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from xbench import converters, models
-from xbench.bench import XBenchError, digest
-from xbench.bench.machine import versions
 from xbench.bench.source import Source
+from xbench.case import digest
 from xbench.converters import files, seals, temporary
+from xbench.errors import XBenchError
+from xbench.host.machine import versions
 
 LOCK = ".lock"  # of all that lies beside it
 ENTRY = f"entry{seals.SUFFIX}"  # the seal of a converted model

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench.clock import now
 from xbench.converters.artifact import Artifact
+from xbench.host.clock import now
 from xbench.parity import candidate
 from xbench.runtimes import Runtime, Trainer, _checked
 

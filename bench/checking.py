@@ -5,13 +5,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import AUTO, Case, XBenchError, machine
 from xbench.bench.explain import explain as find
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import verify_each
 from xbench.bench.record import Record, expected
 from xbench.bench.suite import Progress
+from xbench.case import AUTO, Case
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
+from xbench.host import machine
 
 
 def check(

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from xbench.bench import LAYOUTS, MODES, PLANES, PRECISIONS, SYNTHETIC, TUNES, XBenchError
+from xbench.case import LAYOUTS, MODES, PLANES, PRECISIONS, SYNTHETIC, TUNES
+from xbench.errors import XBenchError
 
 if TYPE_CHECKING:
     from xbench.runtimes import Row
@@ -125,7 +126,7 @@ def choose_modes(words: Sequence[str] | None, default: Sequence[str]) -> list[st
 
 
 def choose_device(word: str) -> str:
-    from xbench.bench import machine
+    from xbench.host import machine
 
     if word not in ("cpu", "cuda"):
         raise XBenchError(f"unknown device {word!r}: the devices are cpu, cuda")
@@ -154,7 +155,7 @@ def choose_threads(given: int | None) -> int:
     Raises:
         XBenchError: fewer than one.
     """
-    from xbench.bench import machine
+    from xbench.host import machine
 
     if given is None:
         return machine.cpus()
@@ -165,7 +166,7 @@ def choose_threads(given: int | None) -> int:
 
 def too_many_threads(threads: int) -> str | None:
     """What is to be said of more threads than CPUs that this process may use."""
-    from xbench.bench import machine
+    from xbench.host import machine
 
     usable = machine.cpus()
     return f"{threads} threads on {usable} CPUs will be slow and noisy" if threads > usable else None

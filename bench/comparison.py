@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xbench.bench import Case
-from xbench.bench.machine import label
-from xbench.bench.ratio import SESSION, Estimate, Ratio, as_ratio, moderated, observation
 from xbench.bench.schema import Record
+from xbench.case import Case
+from xbench.host.machine import label
+from xbench.stats.ratio import SESSION, Estimate, Ratio, as_ratio, moderated, observation
 
 Side = dict[tuple[str, Case], list[Record]]  # by machine and case
 FALSE = 0.05  # of what is said to have changed, at most so much may not have

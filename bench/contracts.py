@@ -9,8 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xbench.bench import Case, machine
 from xbench.bench.worker import Worker
+from xbench.case import Case
+from xbench.host import machine
 from xbench.runtimes import UNCLOCKED, parse
 
 Facts = Mapping[str, Any]

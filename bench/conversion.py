@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import AUTO, STEPS, SYNTHETIC, Case, XBenchError, cache, machine
+from xbench.bench import cache
 from xbench.bench.choose import batch_of
 from xbench.bench.prepare import Exporter, converted
 from xbench.bench.proof import SEEDS, opened_in, references
@@ -17,9 +17,12 @@ from xbench.bench.record import expected, no_layout
 from xbench.bench.suite import Progress
 from xbench.bench.tuning import settled
 from xbench.bench.worker import Worker, WorkerFailure, worker_of
+from xbench.case import AUTO, STEPS, SYNTHETIC, Case
 from xbench.converters import UnsupportedOps, operators_of, seals, temporary
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import file_name
+from xbench.errors import XBenchError
+from xbench.host import machine
 from xbench.runtimes import is_ours, row_of, version
 
 BROKEN = ("CRASH", "TIMEOUT", "OOM")  # what is no answer

@@ -12,8 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from xbench import models
-from xbench.bench import XBenchError, cache
-from xbench.bench.memory import at_most, uncollected
+from xbench.bench import cache
 from xbench.bench.source import BATCH, Source
 from xbench.bench.write import weight_bytes, write
 from xbench.converters import PARAMETERS, STATIC_INPUTS
@@ -21,6 +20,8 @@ from xbench.converters.artifact import GIVEN
 from xbench.converters.inputs import settled
 from xbench.converters.reader import InvalidModel, besides, canonical, is_external, plain, read, stored
 from xbench.converters.validity import all_nodes
+from xbench.errors import XBenchError
+from xbench.host.memory import at_most, uncollected
 
 
 def export_zoo(

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from xbench.bench import Case, peak
+from xbench.bench import peak
 from xbench.bench.worker import Worker, WorkerFailure
+from xbench.case import Case
 
 
 def whole(case: Case, worker: Worker, timeout: float, say: Callable[[str], None]) -> dict[str, Any] | None:

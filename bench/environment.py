@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import XBenchError
 from xbench.converters import temporary
+from xbench.errors import XBenchError
 from xbench.runtimes._environments import READY, RECIPES, Environment, Library, Recipe, find, root
 
 Say = Callable[[str], None]

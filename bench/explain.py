@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import AUTO, Case, XBenchError
 from xbench.bench.prepare import Exporter
 from xbench.bench.worker import WorkerFailure, worker_of
+from xbench.case import AUTO, Case
 from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
 from xbench.parity.verdict import REFERENCE
 
 TRAINED = ("gradient/", "weight/", "optimizer/", "loss/")  # tensors of a training step

@@ -8,10 +8,11 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xbench.bench import Case, digest, machine
 from xbench.bench.worker import Worker
+from xbench.case import Case, digest
 from xbench.converters import seals
 from xbench.converters.artifact import Artifact
+from xbench.host import machine
 from xbench.runtimes import row_of, version
 
 FOLDER = "kernels"  # beside a model

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from xbench.bench import MODES, probes
+from xbench.bench import probes
 from xbench.bench.kit_cell import Bench, Finding, cell
 from xbench.bench.proof import prove
 from xbench.bench.record import base
 from xbench.bench.worker import Worker, WorkerFailure
+from xbench.case import MODES
 from xbench.converters import temporary
 from xbench.runtimes import is_ours, row_of
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from xbench.bench import Case, XBenchError, contracts, cost, physics, probes
+from xbench.bench import contracts, cost, physics, probes
 from xbench.bench.explain import explain
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome, prove
@@ -16,7 +16,9 @@ from xbench.bench.source import with_options
 from xbench.bench.timed import Judge, Looks, contracts_of
 from xbench.bench.watch import Watch
 from xbench.bench.worker import Worker, WorkerFailure
+from xbench.case import Case
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
 from xbench.runtimes import _configuration
 
 DROPOUT = "dropout_on"  # of parity/explain: told by its zeros

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import GIVEN, XBenchError
 from xbench.bench.live import with_values
 from xbench.bench.prepare import Exporter, reference_path
+from xbench.case import GIVEN
 from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
 from xbench.parity import verdict
 from xbench.parity.verdict import LIMITS, REFERENCE
 

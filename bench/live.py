@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 
 from xbench import models
-from xbench.bench import XBenchError, cache
+from xbench.bench import cache
 from xbench.bench.prepare import Exporter
 from xbench.bench.source import BATCH, TYPES, with_options
 from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
 from xbench.parity import verdict
 
 FOLDER, PREFIX = "live", temporary.LIVE

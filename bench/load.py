@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, digest, machine
 from xbench.bench.blame import sound
 from xbench.bench.jobs.load import LEAST, MOST
 from xbench.bench.opening import opened
@@ -21,8 +20,11 @@ from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome
 from xbench.bench.record import Record, base
 from xbench.bench.worker import Worker, WorkerFailure
+from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
+from xbench.errors import XBenchError
+from xbench.host import machine
 
 FILE = "load.jsonl"
 SCENARIOS = ("single-stream", "multi-stream", "offline", "server")

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import digest
-from xbench.bench.machine import label
 from xbench.bench.results import FILE, StoreError, open_store, salvage
 from xbench.bench.schema import Record
 from xbench.bench.turn import held
+from xbench.case import digest
+from xbench.host.machine import label
 
 FILES = "*.jsonl"  # each kind of measurement has its own
 

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
-from xbench.bench import Case, XBenchError, contracts, digest
+from xbench.bench import contracts
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import located, outcome, prove
 from xbench.bench.record import Record, impossible
 from xbench.bench.worker import Worker, WorkerFailure, worker_of
+from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
 
 
 def opened(

@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xbench.bench import group, marks
+from xbench.bench import marks
 from xbench.bench.cell import Cell
+from xbench.host import group
 
 TRIPS = 20  # of which the median is taken
 PACKING, LAUNCH = 1e-4, 5e-4  # seconds a step that a request takes beside the way, and that waiting for a GPU does

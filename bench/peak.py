@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import cache, digest, machine
+from xbench.bench import cache
 from xbench.bench.worker import Worker, WorkerFailure
+from xbench.case import digest
 from xbench.converters import seals
+from xbench.host import machine
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 GPUS = Path("/proc/driver/nvidia/gpus")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import MODES, Case, digest, samples
+from xbench.bench import samples
 from xbench.bench.blame import sound
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome
@@ -27,6 +27,7 @@ from xbench.bench.session import warmed
 from xbench.bench.settings import Protocol
 from xbench.bench.timed import Judge
 from xbench.bench.worker import WorkerFailure
+from xbench.case import MODES, Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
 

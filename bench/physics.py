@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, clock
 from xbench.bench.contracts import Contract
+from xbench.case import Case
+from xbench.host import clock
 
 # Of a float32 probe of the machine's arithmetic. Winograd's F(6x6, 3x3) does 5.06 times fewer multiplications than are
 # counted (Lavin, Gray, arXiv 1509.09308); the probe itself may have had a half of its CPUs, at half their clock.

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import XBenchError, cache, damage, digest
-from xbench.bench.machine import cpus
+from xbench.bench import cache, damage
 from xbench.bench.source import Source, parse
 from xbench.bench.worker import Worker, WorkerFailure
+from xbench.case import digest
 from xbench.converters import seals
 from xbench.converters.artifact import WEIGHTS, Artifact
+from xbench.errors import XBenchError
+from xbench.host.machine import cpus
 
 EXPORT_TIMEOUT = 1800.0
 LARGE = 2**30  # bytes of weights, or of a reference, behind which the worker is ended: runtimes need the memory

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, digest
 from xbench.bench.blame import sound
 from xbench.bench.opening import opened
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import outcome
 from xbench.bench.record import Record, base, key
 from xbench.bench.worker import WorkerFailure
+from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
 from xbench.runtimes import row_of

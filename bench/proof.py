@@ -6,14 +6,17 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_c
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, damage, digest, kernels, machine
+from xbench.bench import damage, kernels
 from xbench.bench.bisect.search import first_wrong
 from xbench.bench.blame import sound
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record, base, impossible
 from xbench.bench.tuning import as_opened, settled
 from xbench.bench.worker import Worker, WorkerFailure, kill_all, worker_of
+from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
+from xbench.host import machine
 
 SEEDS = (0, 1, 2)  # the third decides where the first two disagree
 MEMORY = 3 * 2**30  # bytes that a cell may take

@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import death, machine, worker
+from xbench.bench import death, worker
 from xbench.bench.protocol import Reply, WorkerFailure
 from xbench.bench.variables import environment
 from xbench.converters import temporary
+from xbench.host import machine
 from xbench.runtimes import distributed
 
 PROGRAM = "xbench.bench.ranks"

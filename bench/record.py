@@ -6,10 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 from xbench import models
-from xbench.bench import AUTO, SYNTHETIC, TUNE_BUDGET, Case, digest, machine
 from xbench.bench.schema import VERSION as SCHEMA
+from xbench.case import AUTO, SYNTHETIC, TUNE_BUDGET, Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
+from xbench.host import machine
 from xbench.runtimes import parse, row_of, version
 
 VERSION = "0.1.0"

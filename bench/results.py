@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import XBenchError, schema
-from xbench.bench.memory import uncollected
+from xbench.bench import schema
 from xbench.bench.schema import VERSION, Record
+from xbench.errors import XBenchError
+from xbench.host.memory import uncollected
 
 FOLDER = Path("xbench-results")
 FILE = "results.jsonl"

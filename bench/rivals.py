@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xbench.bench import Case, XBenchError
 from xbench.bench.worker import Worker, WorkerFailure, worker_of
+from xbench.case import Case
+from xbench.errors import XBenchError
 from xbench.parity import verdict
 
 LETTERS = "ab"

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, contracts, cost, health
+from xbench.bench import contracts, cost
 from xbench.bench.proof import outcome
 from xbench.bench.record import Record
 from xbench.bench.settings import Protocol
-from xbench.bench.statistics import median_interval, relative_half_width
 from xbench.bench.timed import Judge, Looks, State, contracts_of
 from xbench.bench.watch import Watch
 from xbench.bench.worker import Worker, WorkerFailure
+from xbench.case import Case
+from xbench.host import health
+from xbench.stats.statistics import median_interval, relative_half_width
 
 
 @dataclass

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from xbench import data
-from xbench.bench import XBenchError
 from xbench.data import DataSet, _synthetic
+from xbench.errors import XBenchError
 from xbench.parity import verdict
 
 

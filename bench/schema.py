@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from xbench.bench import Case
+from xbench.case import Case
 
 VERSION = 6
 Record = dict[str, Any]

@@ -19,19 +19,21 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, contracts, machine, physics
+from xbench.bench import contracts, physics
 from xbench.bench.blame import sound
 from xbench.bench.opening import failed, opened
 from xbench.bench.prepare import Exporter
-from xbench.bench.ratio import median_over_processes
 from xbench.bench.record import Record, base, key
 from xbench.bench.rounds import Open, rounds
-from xbench.bench.series import WINDOW, drift, resemblance, steady_from
 from xbench.bench.settings import Protocol
-from xbench.bench.statistics import relative_half_width
 from xbench.bench.timed import Judge
 from xbench.bench.worker import WorkerFailure
+from xbench.case import Case
 from xbench.converters.artifact import Artifact
+from xbench.host import machine
+from xbench.stats.ratio import median_over_processes
+from xbench.stats.series import WINDOW, drift, resemblance, steady_from
+from xbench.stats.statistics import relative_half_width
 
 
 def run(

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from xbench import models
-from xbench.bench import XBenchError
 from xbench.converters.optimizer import SLOTS
+from xbench.errors import XBenchError
 
 BATCH = "batch"
 RULE = "optimizer="

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import MODES, SYNTHETIC, Case, phases, profile, samples, suite, training
+from xbench.bench import phases, profile, samples, suite, training
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record
 from xbench.bench.results import FILE, Store, open_store
 from xbench.bench.scaling import record as scaling_record
 from xbench.bench.scaling import run as scaling
 from xbench.bench.settings import Protocol
+from xbench.case import MODES, SYNTHETIC, Case
 from xbench.converters.artifact import Artifact
 from xbench.models import MODELS
 from xbench.runtimes import distributed

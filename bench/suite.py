@@ -6,12 +6,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, session
+from xbench.bench import session
 from xbench.bench.choose import batch_of
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import Record, expected, key
 from xbench.bench.results import Store, latest
 from xbench.bench.settings import Protocol
+from xbench.case import Case
 from xbench.converters.artifact import Artifact
 
 FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, batches, contracts, digest
+from xbench.bench import batches, contracts
 from xbench.bench.contracts import CLEAR, COPY, Contract, Facts
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import SEEDS, references
 from xbench.bench.worker import Worker, WorkerFailure
+from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
 
 AT = ("steps", "index")  # where a state was taken
 LEAST = 2  # steps between two resets at least: the first one does not count

@@ -3,8 +3,8 @@
 import gc
 from collections.abc import Callable, Sequence
 
-from xbench.bench.clock import now
-from xbench.bench.series import steady_from
+from xbench.host.clock import now
+from xbench.stats.series import steady_from
 
 Step = Callable[[], object]  # one that returns a float was timed by the device's own clock, and says its seconds
 Clock = Callable[[], float]

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, digest, samples, usage
+from xbench.bench import samples
 from xbench.bench.blame import sound
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import cut_short, outcome
 from xbench.bench.record import Record, base, impossible, key
 from xbench.bench.worker import WorkerFailure, worker_of
+from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.converters.loss import CROSS_ENTROPY
 from xbench.converters.printable import shell
+from xbench.errors import XBenchError
+from xbench.host import usage
 from xbench.parity import verdict
 
 PROOF = 20  # steps

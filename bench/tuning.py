@@ -14,10 +14,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import AUTO, Case, digest, kernels, machine
+from xbench.bench import kernels
 from xbench.bench.worker import Worker, WorkerFailure, worker_of
+from xbench.case import AUTO, Case, digest
 from xbench.converters import seals
 from xbench.converters.artifact import Artifact
+from xbench.host import machine
 from xbench.runtimes import layouts, parse, row_of, version
 
 TUNED = "tuned"  # the folder beside a model

@@ -18,10 +18,11 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from xbench.bench import XBenchError, cache
+from xbench.bench import cache
 from xbench.bench.results import StoreError
 from xbench.converters import files, temporary
 from xbench.converters.printable import one_line, shell
+from xbench.errors import XBenchError
 
 HELD = ".xbench-in-use"  # in the folder of a store, while it is held
 NAME = "xbench-at-work"

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from xbench.bench import Case, group, machine
 from xbench.bench.contracts import Contract, clock, limited
 from xbench.bench.worker import Worker
+from xbench.case import Case
+from xbench.host import group, machine
 
 
 @dataclass

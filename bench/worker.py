@@ -21,10 +21,13 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError, death, group, marks, protocol, starter
+from xbench.bench import death, marks, protocol, starter
 from xbench.bench.protocol import WorkerFailure
 from xbench.bench.variables import environment
+from xbench.case import Case
 from xbench.converters.printable import one_line
+from xbench.errors import XBenchError
+from xbench.host import group
 
 JOB_FILES = (
     *("cell", "block", "pace", "audit", "load", "cost", "phases", "layers", "scaling"),

@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from xbench.bench.memory import uncollected
 from xbench.converters import PARAMETERS, UNUSED, macs
 from xbench.converters.artifact import GIVEN, INDEX, PARTS, TEXTS, TRAINING, WEIGHTS, text_digest, write_weights
 from xbench.converters.convert import convert, count_operators
@@ -17,6 +16,7 @@ from xbench.converters.fusion import fuse
 from xbench.converters.gradient import NoGradient
 from xbench.converters.layout import channels_last
 from xbench.converters.training import is_statistics, select, train_step
+from xbench.host.memory import uncollected
 
 EXTERNAL = 2**30  # bytes of weights from which on they lie beside the graph: protobuf ends at 2 GB
 INSIDE = 1000  # bytes up to which an initializer stays in the graph all the same, if the text does not read it

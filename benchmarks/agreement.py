@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 from agreement_apart import BOUND, CELLS, answer_of, loop, summary
 
-from xbench.bench import Case
 from xbench.bench.cell import CELL
 from xbench.bench.jobs import cell as jobs
 from xbench.bench.prepare import Exporter
+from xbench.case import Case
 from xbench.parity import candidate
 
 Loop = Callable[[Any, list[np.ndarray], float], float]

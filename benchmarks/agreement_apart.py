@@ -28,12 +28,13 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, session
+from xbench.bench import session
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import base
-from xbench.bench.statistics import students_t
 from xbench.bench.variables import environment
+from xbench.case import Case
 from xbench.converters.artifact import Artifact
+from xbench.stats.statistics import students_t
 
 CELLS = (("resnet50", 1), ("lstm_ptb", 20))
 BOUND = 0.01

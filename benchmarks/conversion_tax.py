@@ -31,10 +31,12 @@ from typing import Any
 import numpy as np
 
 from xbench import models
-from xbench.bench import AUTO, LAYOUTS, machine, timing
-from xbench.bench.ratio import paired_ratio
+from xbench.bench import timing
+from xbench.case import AUTO, LAYOUTS
 from xbench.converters.artifact import Artifact
+from xbench.host import machine
 from xbench.runtimes import Options, Trainer, load
+from xbench.stats.ratio import paired_ratio
 
 MEAN_BOUND, CELL_BOUND = 1.00, 1.05
 BATCHES = {"resnet50": 4, "mobilenet_v2": 8, "vit_s16": 2, "gpt2": 1, "lstm_ptb": 16}

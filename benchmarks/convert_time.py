@@ -27,9 +27,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from xbench.bench import convert, machine, write
+from xbench.bench import convert, write
 from xbench.bench.source import parse
 from xbench.converters import onnx as exporter
+from xbench.host import machine
 
 SIZES = (500, 1000, 2000, 4000, 8000)
 EXPONENT_BOUND, RESNET_BOUND = 1.1, 90.0

@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import machine
 from xbench.converters.artifact import WEIGHTS
+from xbench.host import machine
 
 RATIO_BOUND, BYTES_BOUND = 2.5, 24e9
 INTERVAL = 0.05

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import machine
+from xbench.host import machine
 from xbench.runtimes import RUNTIMES, version
 
 XBENCH = (sys.executable, "-P", "-c", "from xbench.cli import main; main()")

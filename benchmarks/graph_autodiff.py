@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, machine
 from xbench.bench.prepare import Exporter
-from xbench.bench.ratio import paired_ratio
 from xbench.bench.session import Protocol, run
+from xbench.case import Case
+from xbench.host import machine
+from xbench.stats.ratio import paired_ratio
 
 BOUND = 1.0
 BATCHES = {"resnet50": 4, "cifar_vgg": 64}

@@ -24,8 +24,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xbench.bench import XBenchError, results
+from xbench.bench import results
 from xbench.bench.turn import HELD
+from xbench.errors import XBenchError
 
 MARK = "XBENCH_MOMENTS_MARK"
 PATIENCE = 300.0  # seconds for a command that takes a few

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from xbench import models
-from xbench.bench import load, machine
+from xbench.bench import load
+from xbench.host import machine
 from xbench.reports.load import to_markdown
 
 MEDIANS, TAILS = 10, 4  # of the fastest single stream: the bound of all servers of a network

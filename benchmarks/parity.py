@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import machine
+from xbench.host import machine
 
 HEAD = """# Parity of the zoo
 

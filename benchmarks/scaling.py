@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import machine
 from xbench.bench.scaling.run import FILE
+from xbench.host import machine
 from xbench.reports.scaling import to_markdown
 from xbench.reports.speedups import draw
 

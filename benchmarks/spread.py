@@ -5,7 +5,7 @@
 Side by side: so many processes of one cell take turns in rounds of blocks, as in `xbench time`; `process` is the
 standard deviation of their medians, less what the rounds explain. One after the other: each cell is opened again in
 every session; `session` is the standard deviation of the medians of those. Both in per cent. The last lines are what
-xbench assumes of machines it knows nothing about (`PROCESS`, `SESSION`, `FREEDOM` in bench/ratio.py): the standard
+xbench assumes of machines it knows nothing about (`PROCESS`, `SESSION`, `FREEDOM` in stats/ratio.py): the standard
 deviation and the degrees of freedom under which the column is likeliest (Smyth 2004).
 """
 
@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, session
+from xbench.bench import session
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import base
+from xbench.case import Case
 
 CELLS = (
     *(("lenet", runtime, "forward", 64) for runtime in ("torch", "torch_compile", "tensorflow", "jax", "onnxruntime")),

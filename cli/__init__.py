@@ -10,9 +10,9 @@ import sys
 import warnings
 from typing import Any
 
-from xbench.bench import XBenchError
 from xbench.cli import _output
 from xbench.cli._ending import INTERRUPTED, Ending
+from xbench.errors import XBenchError
 
 PLAIN = warnings.showwarning
 OURS = ("LeftOut", "Damaged")  # of runtimes/_plugins.py and converters/seals.py, which nobody need import to be told

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench import XBenchError, choose
+from xbench.bench import choose
 from xbench.bench.choose import (
     ALL,
     batch_of,
@@ -22,6 +22,7 @@ from xbench.bench.choose import (
     split,
 )
 from xbench.cli._terminal import say
+from xbench.errors import XBenchError
 
 __all__ = [
     "ALL",

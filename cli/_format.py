@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from xbench.bench import XBenchError
 from xbench.cli._terminal import say
+from xbench.errors import XBenchError
 
 TABLE, JSON, CSV, MARKDOWN, GITHUB, PARQUET = FORMATS = ("table", "json", "csv", "markdown", "github", "parquet")
 SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file of a job's summary, in a step of GitHub Actions

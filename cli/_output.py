@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Any, TextIO
 
-from xbench.bench import XBenchError
+from xbench.errors import XBenchError
 
 PIPE = 141  # 128 and the number of SIGPIPE, as a shell would say
 

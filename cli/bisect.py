@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench import XBenchError
 from xbench.cli import _choose as choose
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.errors import XBenchError
 
 Model = Annotated[
     str,
@@ -74,7 +74,7 @@ def _cases(names: list[str], words: list[str], mode: str, **told: Any) -> list[A
     Raises:
         XBenchError: a word that means nothing, or more than one thing.
     """
-    from xbench.bench import AUTO, Case
+    from xbench.case import AUTO, Case
     from xbench.runtimes import row_of
 
     modes = choose.choose_modes([mode], ())

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench import STEPS, Case
+from xbench.case import STEPS, Case
 from xbench.cli import _choose as choose
 from xbench.cli._format import GITHUB, JSON, TABLE, FormatWord, choose_format, summarise
 from xbench.cli._terminal import say

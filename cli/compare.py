@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from xbench.bench import XBenchError
 from xbench.bench.results import FILE, read
 from xbench.cli import _format as choose
 from xbench.cli._terminal import say
+from xbench.errors import XBenchError
 
 
 def compare(

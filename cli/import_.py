@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xbench.bench import XBenchError
 from xbench.bench.results import FOLDER
 from xbench.cli._terminal import say
+from xbench.errors import XBenchError
 
 if TYPE_CHECKING:
     from xbench.bench.merge import Merged

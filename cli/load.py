@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench import XBenchError
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.errors import XBenchError
 
 Model = Annotated[
     str,
@@ -127,9 +127,9 @@ def _load(
     model: str, targets: list[str], batch: int, cell: dict[str, Any], plan: Any, store: Any, folder: Path
 ) -> list[dict[str, Any]]:
     """The records of all runtimes and scenarios, each stored as soon as it is final."""
-    from xbench.bench import Case
     from xbench.bench.load import run
     from xbench.bench.prepare import Exporter
+    from xbench.case import Case
     from xbench.cli._progress import Bar
 
     records, exporter = [], Exporter(folder, plan.timeout)

@@ -28,9 +28,9 @@ def match(
     The inputs of a module are those of the network, unless --input says otherwise.
     """
     from xbench import models
-    from xbench.bench import XBenchError
     from xbench.bench.prepare import Exporter
     from xbench.cli._progress import Bar
+    from xbench.errors import XBenchError
 
     choose.need_torch()
     try:

@@ -44,10 +44,11 @@ def phases(
     adds. Samples are read from files, as bytes. The iteration is measured as a whole, too: what the phases do not
     explain of it stands as `other`. The network is proved in all three modes before. Exit code 1 when a runtime failed.
     """
-    from xbench.bench import Case, XBenchError
     from xbench.bench.phases import FILE
     from xbench.bench.results import encode, open_store
     from xbench.bench.settings import Protocol
+    from xbench.case import Case
+    from xbench.errors import XBenchError
 
     names = choose.choose_models([model], (), shape, inputs, optimizer, ranges)
     if len(names) > 1:

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench import XBenchError
 from xbench.cli import _choose as choose
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.errors import XBenchError
 
 GROUP = "xbench.runtimes"
 app = typer.Typer(

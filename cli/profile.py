@@ -41,9 +41,10 @@ def profile(
     others compile a network as one and tell of no layer. The network is proved before. Exit code 1 when a runtime
     failed.
     """
-    from xbench.bench import Case, XBenchError
     from xbench.bench.profile import FILE
     from xbench.bench.results import encode, open_store
+    from xbench.case import Case
+    from xbench.errors import XBenchError
     from xbench.runtimes import row_of
 
     names = choose.choose_models([model], (), shape, inputs, None, ranges)

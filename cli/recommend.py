@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from xbench.bench import XBenchError
 from xbench.bench.results import FILE, FOLDER, StoreError, open_store, salvage
 from xbench.cli import _choose as choose
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.errors import XBenchError
 
 if TYPE_CHECKING:
     from xbench.bench.recommend.question import Question
@@ -147,7 +147,7 @@ def _sensible(said: dict[str, Any], more: dict[str, Any]) -> None:
     Raises:
         XBenchError: a word that is none of the known ones, or options that exclude one another.
     """
-    from xbench.bench import DEVICES, PLANES
+    from xbench.case import DEVICES, PLANES
 
     choose.choose_modes([said["mode"]] if said["mode"] else None, ())
     for option, known in (("device", DEVICES), ("plane", PLANES)):

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from xbench.bench import XBenchError
 from xbench.bench.results import FILE, FOLDER, salvage
 from xbench.bench.schema import Record
 from xbench.cli._terminal import say
+from xbench.errors import XBenchError
 
 OUTPUT = Path("report.html")
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench import XBenchError
 from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.errors import XBenchError
 
 Model = Annotated[
     str,
@@ -98,10 +98,11 @@ def _scale(
     model: str, targets: list[str], cell: dict[str, Any], plan: Any, rerun: bool, store: Any, folder: Path
 ) -> list[dict[str, Any]]:
     """The records of all runtimes, each stored as soon as it is final, with those that were recorded before."""
-    from xbench.bench import Case, suite
+    from xbench.bench import suite
     from xbench.bench.prepare import Exporter
     from xbench.bench.scaling.record import key
     from xbench.bench.scaling.run import run
+    from xbench.case import Case
     from xbench.cli._progress import Bar
 
     exporter = Exporter(folder, plan.timeout)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xbench.bench import XBenchError
-from xbench.bench.memory import uncollected
 from xbench.bench.results import FILE, FOLDER, salvage
 from xbench.cli import _format as choose
 from xbench.cli._terminal import say
+from xbench.errors import XBenchError
+from xbench.host.memory import uncollected
 
 if TYPE_CHECKING:
     from xbench.reports import Row

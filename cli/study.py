@@ -71,8 +71,8 @@ def study(
     Exit code 1 when a cell failed.
     """
     from xbench import studies
-    from xbench.bench import XBenchError
     from xbench.bench import study as running
+    from xbench.errors import XBenchError
 
     if name is None:
         _list(as_json)
@@ -129,7 +129,7 @@ def _known(option: str, word: str, words: Sequence[str]) -> None:
     Raises:
         XBenchError: it is none of them.
     """
-    from xbench.bench import XBenchError
+    from xbench.errors import XBenchError
 
     if word not in words:
         near = difflib.get_close_matches(word, words, n=1)

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench import TUNE_BUDGET
 from xbench.bench.results import FOLDER, open_store
+from xbench.case import TUNE_BUDGET
 from xbench.cli import _choose as choose
 from xbench.cli._format import FORMATS, GITHUB, FormatWord, choose_format, give, summarise
 from xbench.cli._terminal import say

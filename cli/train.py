@@ -60,10 +60,11 @@ def train(
     itself. TVM, which takes minutes to compile a step, is trained where --runtime names it. Exit code 1 when a runtime
     failed.
     """
-    from xbench.bench import XBenchError, samples
+    from xbench.bench import samples
     from xbench.bench.results import open_store
     from xbench.bench.training import FILE
     from xbench.data import SETS
+    from xbench.errors import XBenchError
 
     names = choose.choose_models([model], (), None, inputs, optimizer)
     if len(names) > 1:
@@ -92,11 +93,12 @@ def _train(
     folder: Path,
 ) -> list[dict[str, Any]]:
     """The records of all runtimes, each stored as soon as it is final."""
-    from xbench.bench import Case, XBenchError
     from xbench.bench.prepare import Exporter
     from xbench.bench.record import expected, impossible
     from xbench.bench.training import planned, run
+    from xbench.case import Case
     from xbench.cli._progress import Bar
+    from xbench.errors import XBenchError
 
     records, left_out = [], list[str]()
     batch = batch or choose.batch_of(model, 32)
@@ -194,7 +196,7 @@ def _proved(record: dict[str, Any]) -> str:
 def _columns(found: dict[str, Any]) -> list[str]:
     """Mean loss of the last epoch that ended, its test accuracy, the median of the epochs' seconds; the peak of the
     memory, the mean power where something counts energy."""
-    from xbench.bench import usage
+    from xbench.host import usage
     from xbench.reports.cost import size
     from xbench.reports.formats import number
 

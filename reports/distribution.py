@@ -21,7 +21,7 @@ class Distribution(NamedTuple):
 
 def distribution(times: Mapping[str, Any] | None) -> Distribution | None:
     """Return the distribution of a record's `times`, in which every block counts alike, as it does for the median
-    (`bench/statistics.py`); None where it holds no samples."""
+    (`stats/statistics.py`); None where it holds no samples."""
     blocks = [np.asarray(block["samples"], np.float64) for block in (times or {}).get("blocks") or ()]
     blocks = [samples for samples in blocks if len(samples)]
     if not blocks:

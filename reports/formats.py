@@ -8,7 +8,7 @@ import io
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from xbench.bench import Case
+from xbench.case import Case
 from xbench.converters import printable
 from xbench.converters.printable import visible
 from xbench.reports import COLUMNS, Row, grouped, is_ranked

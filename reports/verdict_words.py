@@ -1,6 +1,6 @@
 """What a group of comparable rows says, in a sentence: who is the fastest and by how much, or that it is a tie.
 
-A row is the fastest by its ratio, whose 95 % interval is that of `bench/ratio.py`: the second row's ratio to the first
+A row is the fastest by its ratio, whose 95 % interval is that of `stats/ratio.py`: the second row's ratio to the first
 says by how much the first is ahead of the next. Where that interval holds 1 nobody is ahead.
 """
 

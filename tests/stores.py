@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, digest
 from xbench.bench.results import FILE, VERSION, encode
+from xbench.case import Case, digest
 
 MACHINE = {
     "cpu": "AMD EPYC",

@@ -15,7 +15,8 @@ import pytest
 import torch
 from torch import nn
 
-from xbench.bench import XBenchError, cache, lineup
+from xbench.bench import cache, lineup
+from xbench.errors import XBenchError
 from xbench.testing import assert_same_network
 
 PROJECT = Path(__file__).parent.parent / "examples" / "project"

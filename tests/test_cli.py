@@ -11,9 +11,9 @@ import pytest
 from fault_kit import only_line, records, write_two_outputs
 
 from xbench import models
-from xbench.bench import machine
 from xbench.bench.prepare import converted
 from xbench.converters.reader import InvalidModel, read
+from xbench.host import machine
 
 ROW = {
     *("model", "runtime", "mode", "batch", "device", "threads", "status", "class", "autodiff"),

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from xbench.bench.comparison import adjusted, chance, compare
-from xbench.bench.ratio import SESSION, Estimate
 from xbench.bench.results import Store, open_store
+from xbench.stats.ratio import SESSION, Estimate
 
 CASE = {"model": "lenet", "runtime": "torch", "mode": "forward"}
 

@@ -13,12 +13,14 @@ import pytest
 from fault_kit import records
 from rich.console import Console
 
-from xbench.bench import energy, machine, memory, peak, roofline, usage
+from xbench.bench import peak
 from xbench.bench.variables import environment
 from xbench.bench.write import _looked_up
 from xbench.converters import seals
+from xbench.host import energy, machine, memory, usage
 from xbench.reports import COLUMNS, cost, formats, roofs, rows
 from xbench.reports.table import show_table
+from xbench.stats import roofline
 
 FOUND = {
     "peak_memory_bytes": 300 << 20,
@@ -164,7 +166,7 @@ def test_the_peak_is_that_of_the_steps_alone_or_says_that_it_is_not():
 GIVEN_BACK = """
 import numpy as np
 from pathlib import Path
-from xbench.bench.memory import give_back
+from xbench.host.memory import give_back
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
@@ -189,7 +191,7 @@ def test_what_the_proof_took_is_given_back():
 MEASURED = """
 import json, subprocess, sys
 import numpy as np
-from xbench.bench.memory import forget_peak, peak
+from xbench.host.memory import forget_peak, peak
 def held(size):
     array = np.ones(size << 20, np.uint8)
     del array

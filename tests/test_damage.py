@@ -12,8 +12,9 @@ import damages
 import pytest
 from damages import CANARY, EVERY, HARMLESS, HIDDEN, OF_SEALS, OF_TEXTS, SEEN, write_model
 
-from xbench.bench import XBenchError, cache, damage
+from xbench.bench import cache, damage
 from xbench.converters import seals
+from xbench.errors import XBenchError
 
 # Of all kinds the in-process test looks at each; these go through the real command, where each costs a worker.
 JUDGED = HIDDEN | OF_TEXTS | {kind: EVERY[kind] for kind in (*list(SEEN)[::2], *list(OF_SEALS)[::2])}

@@ -9,12 +9,13 @@ import sys
 import numpy as np
 import pytest
 
-from xbench.bench import Case, XBenchError
 from xbench.bench.recommend import deployment
 from xbench.bench.recommend.deployment import deploy
 from xbench.bench.recommend.script import form, script
 from xbench.bench.record import base
 from xbench.bench.tuning import settings
+from xbench.case import Case
+from xbench.errors import XBenchError
 
 INSTALLED = ("onnxruntime", "openvino", "tensorflow", "jax")
 EVERY = (*INSTALLED, "torch", "torch_compile", "tvm")

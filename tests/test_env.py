@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from xbench.bench import XBenchError, environment
+from xbench.bench import environment
+from xbench.errors import XBenchError
 from xbench.runtimes import RUNTIMES, _configuration, _environments, version
 from xbench.runtimes._configuration import Misconfigured
 

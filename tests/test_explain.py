@@ -7,9 +7,10 @@ import sys
 import mistaken
 import pytest
 
-from xbench.bench import STEPS, convert
+from xbench.bench import convert
 from xbench.bench.jobs import bisect as bisect_jobs
 from xbench.bench.source import parse
+from xbench.case import STEPS
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, oracle, verdict
 from xbench.parity.explain.forward import forward

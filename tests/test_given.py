@@ -10,9 +10,9 @@ import openvino
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.bench import Case
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import graph_of
+from xbench.case import Case
 from xbench.parity import candidate
 from xbench.runtimes import Options, _checked, load
 from xbench.runtimes.openvino import _read

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from xbench.bench import gpu, health
+from xbench.host import gpu, health
 
 
 class Refused(Exception):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xbench.bench.health import LEAST, TICK, Reading, between, disturbance, look
+from xbench.host.health import LEAST, TICK, Reading, between, disturbance, look
 
 TICKS = round(1 / TICK)
 

@@ -17,13 +17,14 @@ import pytest
 from fault_kit import only_line
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.bench import XBenchError, cache, prepare, write
+from xbench.bench import cache, prepare, write
 from xbench.bench import convert as bench_convert
 from xbench.bench.source import parse
 from xbench.converters import validity
 from xbench.converters.artifact import Artifact
 from xbench.converters.folding import fold
 from xbench.converters.reader import InvalidModel, canonical, read
+from xbench.errors import XBenchError
 from xbench.runtimes import Options, load
 
 MUTATIONS = 2000

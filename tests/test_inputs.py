@@ -11,13 +11,14 @@ from onnx import numpy_helper, parser
 from typer.testing import CliRunner
 
 from xbench import models
-from xbench.bench import XBenchError, convert
+from xbench.bench import convert
 from xbench.bench.source import parse, with_options
 from xbench.cli import app
 from xbench.converters.artifact import Artifact
 from xbench.converters.inputs import settled
 from xbench.converters.onnx import clean
 from xbench.converters.reader import canonical
+from xbench.errors import XBenchError
 from xbench.parity import candidate, sensitivity
 
 # ***** what an input reaches *****

@@ -12,10 +12,10 @@ from rich.console import Console
 from test_real_models import word_of
 
 from xbench import models
-from xbench.bench import XBenchError
 from xbench.bench.inspect import inspection, remarks
 from xbench.bench.jobs import inspect as inspect_jobs
 from xbench.converters import validity
+from xbench.errors import XBenchError
 from xbench.reports import inspection as report
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

@@ -9,8 +9,8 @@ import pytest
 from fault_kit import only_line
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.bench import memory
 from xbench.converters._printer import _python
+from xbench.host import memory
 
 ASKED = ("--runtime", "onnxruntime", "--mode", "forward", "--json", "--timeout")
 
@@ -103,7 +103,7 @@ def trees(path, nodes):
 READ = """
 import sys
 from pathlib import Path
-from xbench.bench import memory
+from xbench.host import memory
 from xbench.converters import reader
 path = Path(sys.argv[1])
 memory.HEADROOM, memory.LISTS = int(sys.argv[2]), int(sys.argv[3])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xbench.bench.machine import _quota, cpus
+from xbench.host.machine import _quota, cpus
 
 GROUPS = Path("/sys/fs/cgroup/cpu")
 
@@ -44,7 +44,7 @@ def test_the_limit_of_the_cgroups_that_it_is_in(tmp_path, files, membership, lim
 
 
 def in_a_process(prefix: str = "") -> int:
-    code = f"{prefix}\nfrom xbench.bench.machine import cpus\nprint(cpus())"
+    code = f"{prefix}\nfrom xbench.host.machine import cpus\nprint(cpus())"
     answer = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     return int(answer.stdout)
 

@@ -12,10 +12,10 @@ import module_nets
 import pytest
 import torch
 
-from xbench.bench import XBenchError
 from xbench.bench.convert import export_module
 from xbench.bench.source import parse
 from xbench.converters.torch_call import BadCall, bind, flat, flattened
+from xbench.errors import XBenchError
 from xbench.models import BadFactory
 
 X = "x:float32:batch,8"

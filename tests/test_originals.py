@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xbench.bench import Case, XBenchError, contracts, environment
+from xbench.bench import contracts, environment
 from xbench.bench.cell import Cell, step_of
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import verify
 from xbench.bench.worker import Worker, worker_of
+from xbench.case import Case
 from xbench.converters import optimizer
+from xbench.errors import XBenchError
 from xbench.models import Optimizer
 from xbench.runtimes import RUNTIMES, _environments, _remote
 from xbench.runtimes.originals import update as old

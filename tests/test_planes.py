@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 
-from xbench.bench import Case, timing
+from xbench.bench import timing
 from xbench.bench.cell import Cell, step_of
 from xbench.bench.record import impossible
+from xbench.case import Case
 
 
 class Ticking:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from fault_kit import only_line, records
 
-from xbench.bench import Case
 from xbench.bench.record import no_precision
+from xbench.case import Case
 from xbench.parity import verdict
 from xbench.runtimes import RUNTIMES, parse
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from xbench.bench.ratio import FREEDOM, PROCESS, SESSION, median_over_processes, moderated, paired_ratio
-from xbench.bench.statistics import students_t
+from xbench.stats.ratio import FREEDOM, PROCESS, SESSION, median_over_processes, moderated, paired_ratio
+from xbench.stats.statistics import students_t
 
 
 def rng(seed: int = 0) -> np.random.Generator:

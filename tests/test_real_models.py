@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xbench.bench import digest
 from xbench.bench.worker import Worker
+from xbench.case import digest
 from xbench.parity import oracle
 from xbench.parity.candidate import sample
 from xbench.runtimes import table

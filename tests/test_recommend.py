@@ -12,8 +12,6 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from xbench.bench import Case, XBenchError, machine
-from xbench.bench.ratio import PROCESS, SESSION
 from xbench.bench.recommend import chance
 from xbench.bench.recommend.limits import MEMORY, Limit, Relaxation, latency_limit, relaxations
 from xbench.bench.recommend.missing import cases as to_measure
@@ -22,8 +20,12 @@ from xbench.bench.recommend.question import Question, settled
 from xbench.bench.recommend.recommendation import recommend
 from xbench.bench.results import FILE, StoreError, open_store, read
 from xbench.bench.schema import VERSION
+from xbench.case import Case
 from xbench.cli import app
+from xbench.errors import XBenchError
+from xbench.host import machine
 from xbench.reports import recommendation as report
+from xbench.stats.ratio import PROCESS, SESSION
 
 HERE, THERE = machine.label(machine.describe()), {"cpu": "Other", "cpus": 64}
 PLAIN = {"model": "lenet", "batch": 8, "threads": 2}

@@ -10,11 +10,11 @@ import stores
 import typer
 from typer.testing import CliRunner
 
-from xbench.bench import XBenchError
 from xbench.bench.results import VERSION, StoreError, encode
 from xbench.bench.schema import problem
 from xbench.cli.report import report
 from xbench.converters.printable import script_json
+from xbench.errors import XBenchError
 from xbench.reports import break_even, formats, grouped, pairs, rows, sweeps
 from xbench.reports.distribution import distribution
 from xbench.reports.heat import matrix

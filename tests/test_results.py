@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xbench.bench import XBenchError
 from xbench.bench.results import FILE, StoreError, encode, latest, open_store, read
 from xbench.bench.schema import VERSION
+from xbench.errors import XBenchError
 
 
 def record(number: int, **fields: object) -> dict:

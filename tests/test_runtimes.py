@@ -11,9 +11,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.bench import Case, cache
+from xbench.bench import cache
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import verify
+from xbench.case import Case
 from xbench.data import draw
 from xbench.models import classes, plain
 from xbench.runtimes import RUNTIMES, version

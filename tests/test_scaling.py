@@ -12,13 +12,13 @@ import pytest
 from fault_engines import FILE as FAULT
 from fault_kit import Shell, only_line, workers
 
-from xbench.bench import XBenchError
 from xbench.bench.prepare import Exporter
 from xbench.bench.ranks import Group, cpus_of
 from xbench.bench.scaling import run as scaling
 from xbench.bench.scaling.proof import apart, mean, prove, reference
 from xbench.bench.scaling.record import Plan
 from xbench.bench.worker import WorkerFailure
+from xbench.errors import XBenchError
 from xbench.parity import verdict
 from xbench.reports.scaling import HEADER, cells, rows, to_markdown
 from xbench.reports.study import grids_of

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xbench.bench.series import change_points, drift, resemblance, steady_from
+from xbench.stats.series import change_points, drift, resemblance, steady_from
 
 
 def rng(seed: int = 0) -> np.random.Generator:

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from fault_kit import only_line, records, workers
 
-from xbench.bench import Case
-from xbench.bench.ratio import MIN_BLOCKS
 from xbench.bench.session import in_order
+from xbench.case import Case
+from xbench.stats.ratio import MIN_BLOCKS
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results.md"
 QUICK = ("--budget", "0.1", "--mode", "forward", "--batch", 2, "--timeout", 30)

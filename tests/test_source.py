@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from test_cli import refused
 
-from xbench.bench import XBenchError
 from xbench.bench.source import parse, with_options
 from xbench.cli._choose import choose_runtimes
+from xbench.errors import XBenchError
 from xbench.models import Optimizer, UnknownModel
 
 NETWORK = """

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from xbench.bench.statistics import (
+from xbench.stats.statistics import (
     Interval,
     median_interval,
     relative_half_width,

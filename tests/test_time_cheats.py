@@ -8,10 +8,12 @@ import pytest
 import time_cheats
 from fault_kit import is_alive
 
-from xbench.bench import Case, clock, contracts, group, kit_cell, physics, probes
+from xbench.bench import contracts, kit_cell, physics, probes
 from xbench.bench.session import run
 from xbench.bench.settings import Protocol
 from xbench.bench.worker import Worker
+from xbench.case import Case
+from xbench.host import clock, group
 from xbench.runtimes import RUNTIMES
 
 QUICK = Protocol(budget=0.3, timeout=120)

@@ -5,8 +5,8 @@ import json
 import pytest
 from fault_kit import only_line, records
 
-from xbench.bench import Case
 from xbench.bench.tuning import as_opened, settings
+from xbench.case import Case
 
 QUICK = ("--mode", "forward", "--budget", "0.1", "--batch", "2")
 

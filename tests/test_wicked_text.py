@@ -22,12 +22,14 @@ from onnx import TensorProto, helper, numpy_helper
 from wicked import CANARY, FILES, NAMES, TENSORS
 
 from xbench import cli
-from xbench.bench import Case, XBenchError, reproduce, scripts
+from xbench.bench import reproduce, scripts
 from xbench.bench.bisect.run import title
 from xbench.bench.recommend.deployment import deploy
 from xbench.bench.recommend.script import form, script
 from xbench.bench.record import base, command
+from xbench.case import Case
 from xbench.converters import Program, printable, standalone
+from xbench.errors import XBenchError
 from xbench.parity import verdict
 
 FEW = settings(max_examples=int(os.environ.get("XBENCH_EXAMPLES", "60")), deadline=None)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import Case, XBenchError
 from xbench.bench.bisect.search import Bisection, Found
 from xbench.bench.prepare import Exporter
 from xbench.bench.record import impossible
 from xbench.bench.rivals import LETTERS, Rivals
 from xbench.bench.worker import WorkerFailure
+from xbench.case import Case
+from xbench.errors import XBenchError
 
 Report = dict[str, Any]
 

@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import SYNTHETIC, Case, XBenchError
 from xbench.bench.prepare import Exporter
 from xbench.bench.rivals import Rivals, Trial
 from xbench.bench.worker import WorkerFailure
+from xbench.case import SYNTHETIC, Case
 from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
 from xbench.parity import search
 from xbench.parity.verdict import REFERENCE
 

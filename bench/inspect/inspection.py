@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from xbench import models
-from xbench.bench import XBenchError
-from xbench.bench.machine import cpus
 from xbench.bench.prepare import FILE_TIMEOUT, Exporter
 from xbench.bench.source import Source, parse
 from xbench.bench.worker import Worker, WorkerFailure
 from xbench.converters import operators_of, temporary
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
+from xbench.host.machine import cpus
 from xbench.runtimes import Row, is_ours, row_of, table, version
 
 LOOKED_UP, ASKED, NOT_ASKED = "looked up", "asked", "not asked"

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import group, timing
+from xbench.bench import timing
 from xbench.bench.cell import CELL, Cell, fetched_of, proving, step_of
-from xbench.bench.clock import now
 from xbench.converters.artifact import Artifact
+from xbench.host import group
+from xbench.host.clock import now
 from xbench.parity import candidate, verdict
 from xbench.runtimes import Options, _checked, load
 

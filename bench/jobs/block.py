@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import batches, group, health, machine, pace, timing, usage
+from xbench.bench import batches, pace, timing
 from xbench.bench.cell import CELL, Cell, Training, step_of
-from xbench.bench.clock import now
 from xbench.bench.jobs.cell import expected_of
+from xbench.host import group, health, machine, usage
+from xbench.host.clock import now
 from xbench.parity import candidate, verdict
 from xbench.runtimes import Trainer, _checked
 

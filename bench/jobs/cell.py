@@ -12,11 +12,13 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from xbench.bench import XBenchError, memory, pace, timing
+from xbench.bench import pace, timing
 from xbench.bench.cell import CELL, Cell, proving, steps_of
-from xbench.bench.clock import now
-from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
+from xbench.host import memory
+from xbench.host.clock import now
+from xbench.host.machine import versions
 from xbench.parity import candidate, certificate, verdict
 from xbench.runtimes import Options, _checked, is_ours, load, row_of
 

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import roofline, timing, usage
+from xbench.bench import timing
 from xbench.bench.cell import CELL, Cell
 from xbench.converters.artifact import WEIGHTS, Artifact, read_weights
 from xbench.converters.optimizer import slots
+from xbench.host import usage
 from xbench.parity import candidate
 from xbench.runtimes import _checked
+from xbench.stats import roofline
 
 SIZES = (512, 1024, 2048, 4096, 8192)  # of square matrices, as long as a product is quick
 QUICK = 0.3  # seconds

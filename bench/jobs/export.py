@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from xbench import models
-from xbench.bench import GIVEN, SYNTHETIC, XBenchError, live, samples
-from xbench.bench.clock import now
+from xbench.bench import live, samples
 from xbench.bench.source import Source, parse
+from xbench.case import GIVEN, SYNTHETIC
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
+from xbench.host.clock import now
 from xbench.parity import candidate
 from xbench.parity.verdict import read
 

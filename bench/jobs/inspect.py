@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import XBenchError
-from xbench.bench.memory import at_most, uncollected
+from xbench.errors import XBenchError
+from xbench.host.memory import at_most, uncollected
 
 INFERENCE, FACTS = "inference.onnx", "model.json"
 

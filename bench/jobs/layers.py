@@ -4,7 +4,7 @@ import statistics
 from typing import Any
 
 from xbench.bench.cell import CELL
-from xbench.bench.clock import now
+from xbench.host.clock import now
 from xbench.parity import candidate
 from xbench.runtimes import _checked
 

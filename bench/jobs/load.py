@@ -16,10 +16,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from xbench.bench import XBenchError
 from xbench.bench.cell import CELL, Cell
-from xbench.bench.clock import now, used
 from xbench.bench.jobs.block import verify
+from xbench.errors import XBenchError
+from xbench.host.clock import now, used
 
 LEAST, MOST = 10, 100_000  # queries of a run, or batches of an offline one; all their latencies are kept
 SEEDS = {"qsl_rng_seed": 1, "sample_index_rng_seed": 2, "schedule_rng_seed": 3}

@@ -4,10 +4,11 @@ import math
 import statistics
 from typing import Any
 
-from xbench.bench import group, machine, timing
 from xbench.bench import pace as watch
+from xbench.bench import timing
 from xbench.bench.cell import CELL, Cell, fetched_of, proving
-from xbench.bench.clock import now, used
+from xbench.host import group, machine
+from xbench.host.clock import now, used
 
 
 def pace(count: int) -> dict[str, Any]:

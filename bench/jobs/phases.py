@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from xbench.bench.cell import CELL, Cell
-from xbench.bench.clock import now
 from xbench.data import DataSet
+from xbench.host.clock import now
 from xbench.runtimes import Trainer, _checked
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench.clock import now
-from xbench.bench.machine import versions
 from xbench.converters.artifact import Artifact
+from xbench.host.clock import now
+from xbench.host.machine import versions
 from xbench.parity import candidate, element_types, verdict
 from xbench.runtimes import Options, _checked, distributed, row_of
 

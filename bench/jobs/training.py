@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import samples, usage
-from xbench.bench.clock import now
-from xbench.bench.machine import versions
+from xbench.bench import samples
 from xbench.converters.artifact import Artifact
 from xbench.data import DataSet
+from xbench.host import usage
+from xbench.host.clock import now
+from xbench.host.machine import versions
 from xbench.parity import candidate, verdict
 from xbench.runtimes import Options, Trainer, _checked, load, row_of
 

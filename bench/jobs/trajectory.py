@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import batches, machine
+from xbench.bench import batches
 from xbench.converters.artifact import Artifact
 from xbench.converters.optimizer import slots
+from xbench.host import machine
 from xbench.parity import candidate, verdict
 
 _MADE: dict[str, Any] = {}  # gradients with dropout, by what they are of

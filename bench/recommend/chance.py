@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xbench.bench import Case
 from xbench.bench.load import WIDTH
-from xbench.bench.ratio import (
+from xbench.bench.schema import Record
+from xbench.case import Case
+from xbench.stats.ratio import (
     FREEDOM,
     PROCESS,
     SESSION,
@@ -27,7 +28,6 @@ from xbench.bench.ratio import (
     paired_ratio,
     side_by_side,
 )
-from xbench.bench.schema import Record
 
 Array = npt.NDArray[np.float64]
 

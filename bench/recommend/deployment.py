@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, XBenchError, machine
 from xbench.bench.conversion import save
 from xbench.bench.prepare import Exporter
 from xbench.bench.recommend import chance
@@ -22,9 +21,12 @@ from xbench.bench.recommend.script import Form, form, script
 from xbench.bench.schema import Record
 from xbench.bench.tuning import as_opened
 from xbench.bench.variables import MEMORY
+from xbench.case import Case
 from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import command, markdown, markdown_table, requirement, visible
+from xbench.errors import XBenchError
+from xbench.host import machine
 from xbench.parity.verdict import LIMITS, noise, read, size_of
 
 NONE = "no command was recorded"

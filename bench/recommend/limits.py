@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xbench.bench import XBenchError
-from xbench.bench.machine import label
 from xbench.bench.recommend import chance
 from xbench.bench.schema import Record
+from xbench.errors import XBenchError
+from xbench.host.machine import label
 
 MEMORY = "memory"
 MB = 1e6  # bytes

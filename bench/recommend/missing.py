@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xbench.bench import Case, XBenchError, choose, load, suite
+from xbench.bench import choose, load, suite
 from xbench.bench.prepare import Exporter
 from xbench.bench.recommend import chance
 from xbench.bench.recommend.limits import samples_of
@@ -13,6 +13,8 @@ from xbench.bench.recommend.recommendation import Answer, Wanted
 from xbench.bench.results import Store
 from xbench.bench.settings import Protocol
 from xbench.bench.suite import Progress
+from xbench.case import Case
+from xbench.errors import XBenchError
 from xbench.runtimes import parse, table
 
 AGAIN = 1.3  # of the time that so many samples took

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xbench.bench import XBenchError, machine
 from xbench.bench.choose import batch_of
 from xbench.bench.load import SCENARIOS
 from xbench.bench.recommend.limits import Limit
 from xbench.bench.schema import Record
+from xbench.errors import XBenchError
+from xbench.host import machine
 from xbench.runtimes import parse
 
 USUAL: dict[str, Any] = {"mode": "forward", "device": "cpu", "data": "synthetic", "plane": "resident"}

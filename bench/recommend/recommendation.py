@@ -10,10 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xbench.bench import STEPS, Case
-from xbench.bench.machine import describe
-from xbench.bench.machine import label as machine_of
-from xbench.bench.ratio import Observation, Ratio
 from xbench.bench.recommend import chance
 from xbench.bench.recommend.limits import (
     SERVER,
@@ -27,7 +23,11 @@ from xbench.bench.recommend.limits import (
 )
 from xbench.bench.recommend.question import Question
 from xbench.bench.schema import Record
+from xbench.case import STEPS, Case
+from xbench.host.machine import describe
+from xbench.host.machine import label as machine_of
 from xbench.runtimes import find_row, parse
+from xbench.stats.ratio import Observation, Ratio
 
 Wanted = tuple[str, str]  # the word of a runtime, and a precision
 STALE = "it was measured on another version of the model"

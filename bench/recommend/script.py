@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from string import Template
 from typing import NamedTuple
 
-from xbench.bench import Case, XBenchError
+from xbench.case import Case
 from xbench.converters.printable import docstring, file_name, python
+from xbench.errors import XBenchError
 from xbench.runtimes import parse
 
 SCRIPT = '''"""$title. Needs no xbench."""

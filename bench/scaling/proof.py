@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import STEPS, SYNTHETIC, digest
 from xbench.bench.prepare import Exporter
 from xbench.bench.proof import SEEDS
 from xbench.bench.ranks import Group
+from xbench.case import STEPS, SYNTHETIC, digest
 from xbench.converters.artifact import Artifact
 from xbench.parity import verdict
 

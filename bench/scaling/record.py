@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import Case, digest, machine
 from xbench.bench import record as records
 from xbench.bench.ranks import Group
 from xbench.bench.record import Record
 from xbench.bench.scaling import model as scaling_model
 from xbench.bench.scaling.model import Line, Phases
-from xbench.bench.statistics import Interval, median_interval
+from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
+from xbench.host import machine
 from xbench.runtimes import distributed
+from xbench.stats.statistics import Interval, median_interval
 
 PARTS = ("io", "h2d", "forward", "gradient", "step")
 HIDDEN = 0.5  # of the communication, at most so much of it is seen where it is called hidden

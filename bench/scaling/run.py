@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from xbench.bench import Case, XBenchError, digest
 from xbench.bench import record as records
 from xbench.bench.blame import sound
 from xbench.bench.prepare import Exporter
@@ -24,10 +23,12 @@ from xbench.bench.ranks import Group
 from xbench.bench.record import Record
 from xbench.bench.scaling.proof import prove, reference
 from xbench.bench.scaling.record import PARTS, Plan, Team, filed, final, interval
-from xbench.bench.statistics import Interval
 from xbench.bench.worker import WorkerFailure
+from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
 from xbench.runtimes import distributed
+from xbench.stats.statistics import Interval
 
 FILE = "scaling.jsonl"
 KINDS = ("weak", "strong")

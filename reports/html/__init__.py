@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import XBenchError
 from xbench.bench.schema import Record
 from xbench.converters.printable import command, lines, script_json, visible
+from xbench.errors import XBenchError
 from xbench.reports import pairs
 from xbench.reports.formats import seconds
 from xbench.reports.html import content as limits

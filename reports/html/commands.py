@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from xbench.bench import Case
 from xbench.bench.record import command
 from xbench.bench.schema import Record
+from xbench.case import Case
 from xbench.converters import printable
 from xbench.converters.printable import visible
 from xbench.reports import Row

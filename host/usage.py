@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xbench.bench import energy, gpu, memory
+from xbench.host import energy, gpu, memory
 
 PIECES = 256  # that are kept of one training
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xbench.bench.statistics import (
+from xbench.stats.statistics import (
     MIN_BLOCKS,
     RESAMPLES,
     Array,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from xbench.bench.series import resemblance
+from xbench.stats.series import resemblance
 
 Array = npt.NDArray[np.float64]
 

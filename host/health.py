@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import gpu, group
-from xbench.bench.clock import now
+from xbench.host import gpu, group
+from xbench.host.clock import now
 
 ROOT = Path("/")
 TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds; the system counts CPU time in these

@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from xbench.bench import clock
+from xbench.host import clock
 
 PR_SET_CHILD_SUBREAPER = 36
 SCHEDULED = 2  # of Linux's clocks of a process: the time that its threads ran (clock_getcpuclockid(3))

@@ -1,0 +1,58 @@
+"""What is measured, as plain frozen data, and how plain data is named. Imports the standard library only."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+MODES = ("forward", "gradient", "step")
+PLANES = ("resident", "host", "device")
+DEVICES = ("cpu", "cuda")
+AUTO = "auto"
+LAYOUTS = ("nchw", "nhwc", AUTO)
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "int8")
+TUNES = ("off", "default", "max")
+TUNE_BUDGET = 120.0  # seconds
+SYNTHETIC = "synthetic"
+GIVEN = "given"  # by whoever holds the network in memory (bench/live.py)
+STEPS = 2  # momentum and bias correction show at the second
+
+
+@dataclass(frozen=True)
+class Case:
+    """One cell of the table.
+
+    `runtime` is the word the user typed, with its options (`tensorflow:xla`). `mode` is `forward`, `gradient` (forward,
+    loss and all parameter gradients, no update) or `step` (gradient, optimizer update and new statistics). `plane` says
+    where the clock starts and stops: `resident` (inputs already on the device, results complete on the device), `host`
+    (NumPy arrays in, NumPy arrays out) or `device` (as resident, between two events of the device). `layout` is the
+    order of an image's axes that the runtime computes in, or `auto`, the faster one of those it has; arrays go in and
+    out in ONNX's, nchw, always. `threads` is the number of CPU threads every runtime is told to use. `precision` is
+    what it may compute in, float32 or less by its own means. `tune` is the effort it makes for speed: `off`, its
+    makers' `default`, or `max`, the fastest of what its makers have, searched for in `tune_budget` seconds (0 where
+    nothing is searched for). `steps` is how many training steps are compared in mode `step`: what is timed is one.
+    """
+
+    model: str
+    runtime: str
+    mode: str = "forward"
+    batch: int = 1
+    device: str = "cpu"
+    threads: int = 1
+    precision: str = "fp32"
+    layout: str = "nchw"
+    plane: str = "resident"
+    data: str = SYNTHETIC
+    steps: int = STEPS
+    tune: str = "default"
+    tune_budget: float = 0.0
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """Cells with the same group differ in the runtime alone: these are the ones that may be compared."""
+        return tuple(value for name, value in vars(self).items() if name != "runtime")
+
+
+def digest(*parts: Any) -> str:
+    """Sixteen hexadecimal digits that name plain data by its content."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
