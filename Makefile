@@ -1,6 +1,6 @@
 # XBENCH_PYTHON: the interpreter that .venv is made from. XBENCH_ENV: an environment of your own, used as it is.
 XBENCH_PYTHON ?= python3
-PACKAGES := models studies data stats host converters runtimes parity bench reports cli
+PACKAGES := models studies data stats host converters store runtimes parity workers proof experiments recommend reports cli
 # One file a process, because what a file's tests share is made once, in the order of tests/conftest.py; few processes,
 # because each holds frameworks.
 PYTEST_ARGS ?= --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder

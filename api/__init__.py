@@ -251,7 +251,7 @@ def read(out: str | Path = "xbench-results") -> Records:
     from pathlib import Path
 
     from xbench import records, reports
-    from xbench.bench import results
+    from xbench.store import results
 
     found, problems = results.salvage(Path(out) / results.FILE)
     for problem in problems:

@@ -1,4 +1,4 @@
-"""What the functions of the package do: their words become cells, which bench/ runs as it does for the commands."""
+"""What the functions of the package do: words become cells, which experiments/ runs as for the commands."""
 
 import contextlib
 import sys
@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from xbench import models as zoo
-from xbench.bench import checking, choose, conversion, lineup, live, results, suite, turn
-from xbench.bench.prepare import EXPORT_TIMEOUT, Exporter
-from xbench.bench.settings import Protocol
-from xbench.bench.source import with_options
-from xbench.bench.worker import WorkerFailure
 from xbench.case import GIVEN
 from xbench.converters.artifact import Artifact
+from xbench.converters.source import with_options
 from xbench.errors import XBenchError
+from xbench.experiments import checking, choose, conversion, suite
+from xbench.experiments.settings import Protocol
+from xbench.proof import lineup
+from xbench.store import results, turn
+from xbench.workers import live
+from xbench.workers.prepare import EXPORT_TIMEOUT, Exporter
+from xbench.workers.worker import WorkerFailure
 
 Rows = list[dict[str, Any]]
 Options = tuple[Sequence[str] | None, Sequence[str] | None]  # the words of `shapes` and of `ranges`

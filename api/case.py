@@ -14,7 +14,7 @@ PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "int8")
 TUNES = ("off", "default", "max")
 TUNE_BUDGET = 120.0  # seconds
 SYNTHETIC = "synthetic"
-GIVEN = "given"  # by whoever holds the network in memory (bench/live.py)
+GIVEN = "given"  # by whoever holds the network in memory (workers/live.py)
 STEPS = 2  # momentum and bias correction show at the second
 
 

@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 from agreement_apart import BOUND, CELLS, answer_of, loop, summary
 
-from xbench.bench.cell import CELL
-from xbench.bench.jobs import cell as jobs
-from xbench.bench.prepare import Exporter
 from xbench.case import Case
 from xbench.parity import candidate
+from xbench.workers.cell import CELL
+from xbench.workers.jobs import cell as jobs
+from xbench.workers.prepare import Exporter
 
 Loop = Callable[[Any, list[np.ndarray], float], float]
 

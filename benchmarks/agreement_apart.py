@@ -28,13 +28,13 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import session
-from xbench.bench.prepare import Exporter
-from xbench.bench.record import base
-from xbench.bench.variables import environment
 from xbench.case import Case
 from xbench.converters.artifact import Artifact
+from xbench.experiments import session
+from xbench.proof.record import base
 from xbench.stats.statistics import students_t
+from xbench.workers.prepare import Exporter
+from xbench.workers.variables import environment
 
 CELLS = (("resnet50", 1), ("lstm_ptb", 20))
 BOUND = 0.01

@@ -5,7 +5,7 @@
 Every process opens the model's forward pass with one thread and steps. `held`: while a step computes, the result of the
 one before is still there, as in `y = model(x)` in a loop; `let go`: it is not, as in what xbench times. `faults` are
 the pages faulted in by a step. With glibc's own thresholds a process gives back what it freed, or not, by what it
-happened to do before; with those of xbench (bench/worker.py) it keeps it.
+happened to do before; with those of xbench (workers/worker.py) it keeps it.
 """
 
 import argparse
@@ -20,10 +20,10 @@ import time
 from pathlib import Path
 
 from xbench import models
-from xbench.bench.cell import CELL
-from xbench.bench.jobs import cell as jobs
-from xbench.bench.prepare import Exporter
-from xbench.bench.variables import MEMORY, environment
+from xbench.workers.cell import CELL
+from xbench.workers.jobs import cell as jobs
+from xbench.workers.prepare import Exporter
+from xbench.workers.variables import MEMORY, environment
 
 STEPS = 20
 

@@ -24,11 +24,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import faulty
 
-from xbench.bench.bisect.run import bisect
-from xbench.bench.prepare import Exporter
 from xbench.case import Case
 from xbench.converters.artifact import Artifact
 from xbench.host import machine
+from xbench.proof.bisect.run import bisect
+from xbench.workers.prepare import Exporter
 
 NETWORKS = ("lenet", "alexnet_cifar", "imdb_gru", "cifar_vgg", "resnet56_cifar")
 HONEST = {"forward": ("onnxruntime", "openvino", "torch", "jax"), "gradient": ("torch", "onnxruntime")}

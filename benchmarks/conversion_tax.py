@@ -31,12 +31,12 @@ from typing import Any
 import numpy as np
 
 from xbench import models
-from xbench.bench import timing
 from xbench.case import AUTO, LAYOUTS
 from xbench.converters.artifact import Artifact
 from xbench.host import machine
 from xbench.runtimes import Options, Trainer, load
 from xbench.stats.ratio import paired_ratio
+from xbench.workers import timing
 
 MEAN_BOUND, CELL_BOUND = 1.00, 1.05
 BATCHES = {"resnet50": 4, "mobilenet_v2": 8, "vit_s16": 2, "gpt2": 1, "lstm_ptb": 16}
@@ -66,7 +66,7 @@ def spec_of(network: str) -> models.ModelSpec:
 
 
 def export(network: str, folder: Path) -> None:
-    from xbench.bench.convert import export_zoo
+    from xbench.converters.build import export_zoo
 
     models.MODELS[network] = spec_of(network)
     export_zoo(network, 0, folder)

@@ -27,17 +27,17 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from xbench.bench import convert, write
-from xbench.bench.source import parse
+from xbench.converters import build, write
 from xbench.converters import onnx as exporter
+from xbench.converters.source import parse
 from xbench.host import machine
 
 SIZES = (500, 1000, 2000, 4000, 8000)
 EXPONENT_BOUND, RESNET_BOUND = 1.1, 90.0
 CHANNELS, SIDE = 8, 6
-STAGES = {  # what `convert.export_file` calls, in its order
-    "read": (convert, "read"),
-    "canonical": (convert, "canonical"),
+STAGES = {  # what `build.export_file` calls, in its order
+    "read": (build, "read"),
+    "canonical": (build, "canonical"),
     "clean": (exporter, "clean"),
     "print": (write, "convert"),
     "save": (write.ir, "save"),
@@ -130,7 +130,7 @@ def convert_once(path: Path) -> dict[str, float]:
     """Seconds of each stage of one conversion, and of all of it."""
     with tempfile.TemporaryDirectory() as folder, Stages() as stages:
         start = time.process_time()
-        convert.export_file(parse(str(path)), path, Path(folder))
+        build.export_file(parse(str(path)), path, Path(folder))
         total = time.process_time() - start
     found = {name: stages.seconds[name] for name in STAGES}
     return {**found, "other": total - sum(found.values()), "total": total}

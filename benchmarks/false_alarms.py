@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from xbench import models
-from xbench.bench.prepare import Exporter
-from xbench.bench.record import impossible
-from xbench.bench.worker import Worker, WorkerFailure
 from xbench.case import STEPS, Case
 from xbench.cli._choose import choose_runtimes
 from xbench.converters.artifact import Artifact
 from xbench.host import machine
+from xbench.proof.record import impossible
+from xbench.workers.prepare import Exporter
+from xbench.workers.worker import Worker, WorkerFailure
 
 BATCH, TIMEOUT = 2, 900.0
 DISK = 4 * 2**30  # bytes of references that lie there at once

@@ -3,8 +3,8 @@
     python benchmarks/float32_reach.py NETWORK ... [--steps 32]
 
 Float64 and float32 PyTorch (the batch reversed, without oneDNN) make the same steps on the batches of a timed block
-(`bench/batches.py`). Printed for the median and the worst tensor of those that float32 can judge at all: a bias before
-a norm has no gradient but rounding. `parity/trajectory.py` rests on these numbers.
+(`workers/batches.py`). Printed for the median and the worst tensor of those that float32 can judge at all: a bias
+before a norm has no gradient but rounding. `parity/trajectory.py` rests on these numbers.
 """
 
 import argparse
@@ -14,12 +14,12 @@ from pathlib import Path
 
 import torch
 
-from xbench.bench import batches
-from xbench.bench.choose import batch_of
-from xbench.bench.prepare import Exporter
 from xbench.converters.artifact import Artifact
+from xbench.experiments.choose import batch_of
 from xbench.parity import candidate
 from xbench.parity.trajectory import BLIND, Training, _floors, is_batched
+from xbench.workers import batches
+from xbench.workers.prepare import Exporter
 
 
 def measured(artifact: Artifact, batch: int, steps: int) -> None:

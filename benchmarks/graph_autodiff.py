@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench.prepare import Exporter
-from xbench.bench.session import Protocol, run
 from xbench.case import Case
+from xbench.experiments.session import Protocol, run
 from xbench.host import machine
 from xbench.stats.ratio import paired_ratio
+from xbench.workers.prepare import Exporter
 
 BOUND = 1.0
 BATCHES = {"resnet50": 4, "cifar_vgg": 64}

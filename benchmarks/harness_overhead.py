@@ -18,11 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from xbench.bench import timing
-from xbench.bench.cell import CELL, Cell
-from xbench.bench.jobs import cell as jobs
-from xbench.bench.prepare import Exporter
 from xbench.host import machine
+from xbench.workers import timing
+from xbench.workers.cell import CELL, Cell
+from xbench.workers.jobs import cell as jobs
+from xbench.workers.prepare import Exporter
 
 NULL_SECONDS = 0.0002
 BOUND, ADAPTER_BOUND = 2e-6, 10e-6

@@ -18,8 +18,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from xbench.bench.worker import Worker
 from xbench.cli import main
+from xbench.workers.worker import Worker
 
 BOUND = 0.1
 PHASES = ("load_s", "compile_s", "first_s", "proof_s")

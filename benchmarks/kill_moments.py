@@ -24,9 +24,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xbench.bench import results
-from xbench.bench.turn import HELD
 from xbench.errors import XBenchError
+from xbench.store import results
+from xbench.store.turn import HELD
 
 MARK = "XBENCH_MOMENTS_MARK"
 PATIENCE = 300.0  # seconds for a command that takes a few
@@ -131,7 +131,7 @@ def marked(mark: str, worker: bool = False) -> list[int]:
             state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
         except (OSError, IndexError):
             continue
-        is_worker = b"xbench.bench." in about[1] or not worker
+        is_worker = b"xbench.workers." in about[1] or not worker
         if f"{MARK}={mark}".encode() in about[0] and is_worker and state not in ("Z", "X"):
             found.append(int(folder.name))
     return sorted(found)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench import models
-from xbench.bench import load
+from xbench.experiments import load
 from xbench.host import machine
 from xbench.reports.load import to_markdown
 

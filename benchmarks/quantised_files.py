@@ -28,10 +28,10 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from torch import nn
 from torch.nn import functional
 
-from xbench.bench.prepare import Exporter
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, oracle, verdict
 from xbench.runtimes import Options, _checked, load
+from xbench.workers.prepare import Exporter
 
 BATCH, SHARES, MOVED = 4, (0.02, 0.05, 0.1, 0.25), 0.01
 IMAGE, VECTORS, SEQUENCE = (3, 16, 16), (4, 48), (12, 32)

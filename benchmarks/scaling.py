@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from xbench.bench.scaling.run import FILE
+from xbench.experiments.scaling.run import FILE
 from xbench.host import machine
 from xbench.reports.scaling import to_markdown
 from xbench.reports.speedups import draw

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench import session
-from xbench.bench.prepare import Exporter
-from xbench.bench.record import base
 from xbench.case import Case
+from xbench.experiments import session
+from xbench.proof.record import base
+from xbench.workers.prepare import Exporter
 
 CELLS = (
     *(("lenet", runtime, "forward", 64) for runtime in ("torch", "torch_compile", "tensorflow", "jax", "onnxruntime")),

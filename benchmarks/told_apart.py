@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 from plants import install
 
-from xbench.bench import session
-from xbench.bench.comparison import compare
-from xbench.bench.prepare import Exporter
 from xbench.case import Case
+from xbench.experiments import session
 from xbench.stats.ratio import paired_ratio
+from xbench.store.comparison import compare
+from xbench.workers.prepare import Exporter
 
 RUNTIMES = ("onnxruntime", "openvino", "torch", "jax")
 MODEL, BATCH, SLOWER = "lenet", 64, 0.05

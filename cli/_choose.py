@@ -1,11 +1,13 @@
-"""Options that several commands have; what their words mean is in bench/choose.py, at hand here for the commands."""
+"""Options that several commands have; what their words mean is in experiments/choose.py, imported here for them."""
 
 from typing import Annotated, Any
 
 import typer
 
-from xbench.bench import choose
-from xbench.bench.choose import (
+from xbench.cli._terminal import say
+from xbench.errors import XBenchError
+from xbench.experiments import choose
+from xbench.experiments.choose import (
     ALL,
     batch_of,
     choose_batches,
@@ -21,8 +23,6 @@ from xbench.bench.choose import (
     need_torch,
     split,
 )
-from xbench.cli._terminal import say
-from xbench.errors import XBenchError
 
 __all__ = [
     "ALL",
@@ -109,7 +109,7 @@ def complete_runtime(incomplete: str) -> list[str]:
 
 def exported(exporter: Any, model: str, broken: set[str]) -> Any:
     """The converted model; None, after one line on stderr, where there is none, so that the models behind it go on."""
-    from xbench.bench.cache import CacheError
+    from xbench.converters.cache import CacheError
 
     if model in broken:
         return None

@@ -1,4 +1,4 @@
-"""The turn of a command: `bench/turn.py`, what it says of others on stderr."""
+"""The turn of a command: `store/turn.py`, what it says of others on stderr."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ def turn(out: Path | None = None) -> Iterator[Path]:
     Raises:
         XBenchError: another command has it, or it cannot be written.
     """
-    from xbench.bench import turn as turns
+    from xbench.store import turn as turns
 
     with turns.taken(out, lambda words: say(f"xbench: {words}", err=True)) as folder:
         yield folder

@@ -89,9 +89,9 @@ def _cases(names: list[str], words: list[str], mode: str, **told: Any) -> list[A
 
 
 def _found(cases: list[Any], seed: int, timeout: float, out: Path | None) -> dict[str, Any]:
-    from xbench.bench.bisect.run import bisect, title
     from xbench.cli._progress import Bar
     from xbench.converters.printable import file_name
+    from xbench.proof.bisect.run import bisect, title
 
     stem = "-".join(file_name(word) for word in (Path(cases[0].model).stem, *(case.runtime for case in cases)))
     with turn() as place, Bar(1, "bisect") as bar:

@@ -50,7 +50,7 @@ def check(
     UNSUPPORTED, which is no failure.
     """
     from xbench import models
-    from xbench.bench.suite import cells
+    from xbench.experiments.suite import cells
 
     form = choose_format(format_, {"json": as_json}, (TABLE, JSON, GITHUB))
     names = choose.choose_models(model, tuple(models.MODELS), shape, inputs, optimizer, ranges)
@@ -68,9 +68,9 @@ def check(
 
 def _check(cases: Sequence[Case], strict: bool, explain: bool, timeout: float) -> tuple[list[dict[str, Any]], set[str]]:
     """The rows, and the models that cannot be exported."""
-    from xbench.bench import checking
-    from xbench.bench.prepare import Exporter
     from xbench.cli._progress import Bar
+    from xbench.experiments import checking
+    from xbench.workers.prepare import Exporter
 
     broken: set[str] = set()
     with turn() as logs, Bar(len(cases), "check") as bar:
@@ -100,8 +100,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    from xbench.bench.checking import about_inputs, held
     from xbench.cli._console import console
+    from xbench.experiments.checking import about_inputs, held
 
     out = console()
     for model in dict.fromkeys(row["model"] for row in rows):

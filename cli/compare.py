@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from xbench.bench.results import FILE, read
 from xbench.cli import _format as choose
 from xbench.cli._terminal import say
 from xbench.errors import XBenchError
+from xbench.store.results import FILE, read
 
 
 def compare(
@@ -33,9 +33,9 @@ def compare(
     choose.check_output(form, output)
     limit = _share(fail_on)
     sides = [read(folder if folder.is_file() else folder / FILE) for folder in (old, new)]
-    from xbench.bench.comparison import compare as compared
     from xbench.reports import changes as report
     from xbench.reports import github
+    from xbench.store.comparison import compare as compared
 
     changes = compared(*sides)
     if not any(change.old and change.new for change in changes):

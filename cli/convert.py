@@ -49,7 +49,7 @@ def convert(
     Exit code 1 when a conversion crashed; operators that a runtime lacks are no failure of the command.
     """
     from xbench import models
-    from xbench.bench import conversion
+    from xbench.experiments import conversion
 
     names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer, ranges)
     forms = choose.choose_runtimes(to) if to else []
@@ -66,9 +66,9 @@ def convert(
 
 def _convert(names: Sequence[str], plan: Any) -> tuple[list[dict[str, Any]], set[str]]:
     """The rows, and the models that cannot be exported or computed."""
-    from xbench.bench import conversion
-    from xbench.bench.prepare import Exporter
     from xbench.cli._progress import Bar
+    from xbench.experiments import conversion
+    from xbench.workers.prepare import Exporter
 
     broken: set[str] = set()
     total = len(names) * len(plan.runtimes)

@@ -10,8 +10,8 @@ from xbench.cli._terminal import say
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False) -> None:
     """Look at this machine and environment; imports no framework. Exit code 1 when no runtime is installed."""
-    from xbench.bench import cache
     from xbench.cli._choose import install, installed_versions
+    from xbench.converters import cache
     from xbench.host import machine
     from xbench.runtimes import table
 

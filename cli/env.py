@@ -34,8 +34,8 @@ def create(
     It lies in $XBENCH_ENVIRONMENTS, or ~/.local/share/xbench/environments. A build that is cut short counts for
     nothing. No Python is downloaded: where none fits, exit code 2.
     """
-    from xbench.bench import environment
     from xbench.cli._progress import Bar
+    from xbench.workers import environment
 
     with Bar(environment.steps(name), f"env {name}") as bar:
         made = environment.create(name, python, bar.say, bar.finish)
@@ -51,9 +51,9 @@ def list_environments(as_json: Json = False) -> None:
     """Every recipe, whether its environment is ready, where it is and what it holds."""
     from rich.table import Table
 
-    from xbench.bench import environment
     from xbench.cli._console import console
     from xbench.runtimes._environments import RECIPES, root
+    from xbench.workers import environment
 
     rows = environment.listed()
     if as_json:
@@ -71,6 +71,6 @@ def list_environments(as_json: Json = False) -> None:
 @app.command("remove")
 def remove(name: Name) -> None:
     """Delete an environment, or what is left of one that was not finished."""
-    from xbench.bench import environment
+    from xbench.workers import environment
 
     say(f"removed {environment.remove(name)}")

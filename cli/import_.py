@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xbench.bench.results import FOLDER
 from xbench.cli._terminal import say
 from xbench.errors import XBenchError
+from xbench.store.results import FOLDER
 
 if TYPE_CHECKING:
-    from xbench.bench.merge import Merged
+    from xbench.store.merge import Merged
 
 
 def import_(
@@ -31,7 +31,7 @@ def import_(
     """
     if name is not None and not name.strip():
         raise XBenchError("--as needs a name, such as laptop")
-    from xbench.bench.merge import merge
+    from xbench.store.merge import merge
 
     merged = merge(sources, out, name and name.strip())
     for words in (words for each in merged for words in each.problems):

@@ -54,10 +54,10 @@ def inspect(
 
     Examples: xbench inspect model.onnx --batch 8; xbench inspect resnet50 --layers 10 --quick
     """
-    from xbench.bench.inspect import inspection
-    from xbench.bench.source import parse
     from xbench.cli._progress import Bar
+    from xbench.converters.source import parse
     from xbench.errors import XBenchError
+    from xbench.experiments import inspection
 
     words = choose.choose_models([model], (), shape, inputs, None, ranges)
     if len(words) > 1:

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 from xbench.errors import XBenchError
+from xbench.store.results import FOLDER
 
 Model = Annotated[
     str,
@@ -72,8 +72,8 @@ def load(
     A runtime is proved and audited first, and its last answer under load is judged again. Each scenario is appended to
     load.jsonl as soon as it is final. Exit code 1 when a runtime failed.
     """
-    from xbench.bench.load import FILE, SCENARIOS, Plan, need_loadgen
-    from xbench.bench.results import open_store
+    from xbench.experiments.load import FILE, SCENARIOS, Plan, need_loadgen
+    from xbench.store.results import open_store
 
     names = choose.choose_models([model], (), shape, inputs, None, ranges)
     if len(names) > 1:
@@ -127,10 +127,10 @@ def _load(
     model: str, targets: list[str], batch: int, cell: dict[str, Any], plan: Any, store: Any, folder: Path
 ) -> list[dict[str, Any]]:
     """The records of all runtimes and scenarios, each stored as soon as it is final."""
-    from xbench.bench.load import run
-    from xbench.bench.prepare import Exporter
     from xbench.case import Case
     from xbench.cli._progress import Bar
+    from xbench.experiments.load import run
+    from xbench.workers.prepare import Exporter
 
     records, exporter = [], Exporter(folder, plan.timeout)
     with Bar(len(targets) * len(plan.scenarios), f"load {model}") as bar:

@@ -28,9 +28,9 @@ def match(
     The inputs of a module are those of the network, unless --input says otherwise.
     """
     from xbench import models
-    from xbench.bench.prepare import Exporter
     from xbench.cli._progress import Bar
     from xbench.errors import XBenchError
+    from xbench.workers.prepare import Exporter
 
     choose.need_torch()
     try:

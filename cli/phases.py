@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.store.results import FOLDER
 
 Batch = Annotated[int | None, typer.Option(help="Batch size. Default: the model's.", min=1)]
 Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
@@ -44,11 +44,11 @@ def phases(
     adds. Samples are read from files, as bytes. The iteration is measured as a whole, too: what the phases do not
     explain of it stands as `other`. The network is proved in all three modes before. Exit code 1 when a runtime failed.
     """
-    from xbench.bench.phases import FILE
-    from xbench.bench.results import encode, open_store
-    from xbench.bench.settings import Protocol
     from xbench.case import Case
     from xbench.errors import XBenchError
+    from xbench.experiments.phases import FILE
+    from xbench.experiments.settings import Protocol
+    from xbench.store.results import encode, open_store
 
     names = choose.choose_models([model], (), shape, inputs, optimizer, ranges)
     if len(names) > 1:
@@ -75,11 +75,11 @@ def _measure(
     cases: list[Any], strict: bool, rerun: bool, protocol: Any, store: Any, logs: Path
 ) -> list[dict[str, Any]]:
     """The records of all runtimes, each stored as soon as it is final."""
-    from xbench.bench import suite
-    from xbench.bench.phases import named, run
-    from xbench.bench.prepare import Exporter
-    from xbench.bench.record import expected
     from xbench.cli._progress import Bar
+    from xbench.experiments import suite
+    from xbench.experiments.phases import named, run
+    from xbench.proof.record import expected
+    from xbench.workers.prepare import Exporter
 
     exporter = Exporter(logs, protocol.timeout)
     with Bar(len(cases), "phases") as bar:

@@ -55,10 +55,10 @@ def test_plugin(
     answers, leaves an output out, copies through the host, runs on another device or in less precision, uses more
     threads than told, and so on. Exit code 1 when anything is found, or nothing could be tested.
     """
-    from xbench.bench import kit, probes
-    from xbench.bench.kit_cell import Bench
-    from xbench.bench.prepare import Exporter
     from xbench.cli._progress import Bar
+    from xbench.proof import kit, probes
+    from xbench.proof.kit_cell import Bench
+    from xbench.workers.prepare import Exporter
 
     words = choose.choose_runtimes([runtime])
     if len(words) != 1:

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.store.results import FOLDER
 
 Batch = Annotated[int | None, typer.Option(help="Batch size. Default: the model's.", min=1)]
 Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
@@ -41,11 +41,11 @@ def profile(
     others compile a network as one and tell of no layer. The network is proved before. Exit code 1 when a runtime
     failed.
     """
-    from xbench.bench.profile import FILE
-    from xbench.bench.results import encode, open_store
     from xbench.case import Case
     from xbench.errors import XBenchError
+    from xbench.experiments.profile import FILE
     from xbench.runtimes import row_of
+    from xbench.store.results import encode, open_store
 
     names = choose.choose_models([model], (), shape, inputs, None, ranges)
     if len(names) > 1:
@@ -69,10 +69,10 @@ def profile(
 
 def _measure(cases: list[Any], rerun: bool, timeout: float, store: Any, logs: Path) -> list[dict[str, Any]]:
     """The records of all runtimes, each stored as soon as it is final."""
-    from xbench.bench import suite
-    from xbench.bench.prepare import Exporter
-    from xbench.bench.profile import named, run
     from xbench.cli._progress import Bar
+    from xbench.experiments import suite
+    from xbench.experiments.profile import named, run
+    from xbench.workers.prepare import Exporter
 
     exporter = Exporter(logs, timeout)
     with Bar(len(cases), "profile") as bar:

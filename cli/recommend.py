@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from xbench.bench.results import FILE, FOLDER, StoreError, open_store, salvage
 from xbench.cli import _choose as choose
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 from xbench.errors import XBenchError
+from xbench.store.results import FILE, FOLDER, StoreError, open_store, salvage
 
 if TYPE_CHECKING:
-    from xbench.bench.recommend.question import Question
-    from xbench.bench.recommend.recommendation import Answer
-    from xbench.bench.schema import Record
+    from xbench.recommend.question import Question
+    from xbench.recommend.recommendation import Answer
+    from xbench.store.schema import Record
 
 Model = Annotated[
     str,
@@ -91,7 +91,7 @@ def recommend(
 
     xbench recommend lenet --max-latency-ms p99=5 --measure --deploy lenet-deployed
     """
-    from xbench.bench.recommend.deployment import check_folder
+    from xbench.recommend.deployment import check_folder
 
     if as_json and as_markdown:
         raise XBenchError("--json and --markdown exclude one another: give one of them")
@@ -125,8 +125,8 @@ def _asked(
     Raises:
         XBenchError: a word that means nothing, or an amount that nothing can have.
     """
-    from xbench.bench.recommend.limits import MB, MEMORY, Limit, latency_limit
-    from xbench.bench.recommend.question import choose_scenario
+    from xbench.recommend.limits import MB, MEMORY, Limit, latency_limit
+    from xbench.recommend.question import choose_scenario
 
     limits = [latency_limit(word) for words in latencies or () for word in words.split(",")]
     if memory is not None:
@@ -170,10 +170,10 @@ def _sensible(said: dict[str, Any], more: dict[str, Any]) -> None:
 
 def _answered(model: str, said: dict[str, Any], more: dict[str, Any], out: Path, budget: float | None) -> "Answer":
     """The answer of the store, after measuring for so many seconds a cell where that is asked for."""
-    from xbench.bench.load import FILE as LOADS
-    from xbench.bench.recommend.missing import measurable
-    from xbench.bench.recommend.question import settled
-    from xbench.bench.recommend.recommendation import recommend as recommended
+    from xbench.experiments.load import FILE as LOADS
+    from xbench.recommend.missing import measurable
+    from xbench.recommend.question import settled
+    from xbench.recommend.recommendation import recommend as recommended
 
     file = LOADS if more["scenario"] else FILE
     if budget is not None:
@@ -194,7 +194,7 @@ def _answered(model: str, said: dict[str, Any], more: dict[str, Any], out: Path,
 
 def _read(path: Path, silent: bool = False) -> "list[Record]":
     """The records of a file; what cannot be read is told on stderr, or where it is `silent` left out."""
-    from xbench.bench.recommend.limits import wrong_load
+    from xbench.recommend.limits import wrong_load
 
     try:
         records, problems = salvage(path)
@@ -238,9 +238,9 @@ def _known(question: "Question", records: "list[Record]") -> None:
 
 def _measured(answer: "Answer", again: bool, out: Path, file: str, budget: float) -> bool:
     """Measures what an answer lacks, or of the second pass what was sampled too little; says whether there was any."""
-    from xbench.bench.prepare import Exporter
-    from xbench.bench.recommend.missing import Plan, cases, measure, seconds
     from xbench.cli._progress import Bar
+    from xbench.recommend.missing import Plan, cases, measure, seconds
+    from xbench.workers.prepare import Exporter
 
     chosen = cases(answer, again)
     if not chosen:
@@ -257,8 +257,8 @@ def _measured(answer: "Answer", again: bool, out: Path, file: str, budget: float
 
 def _deployed(answer: "Answer", folder: Path) -> tuple[list[str] | None, XBenchError | None]:
     """Writes the first cell; what is to be known of the folder, or why there is none."""
-    from xbench.bench.prepare import Exporter
-    from xbench.bench.recommend.deployment import deploy
+    from xbench.recommend.deployment import deploy
+    from xbench.workers.prepare import Exporter
 
     record, model = answer.ranked[0].cell.record, answer.question.model
     with turn() as logs:

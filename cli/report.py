@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from xbench.bench.results import FILE, FOLDER, salvage
-from xbench.bench.schema import Record
 from xbench.cli._terminal import say
 from xbench.errors import XBenchError
+from xbench.store.results import FILE, FOLDER, salvage
+from xbench.store.schema import Record
 
 OUTPUT = Path("report.html")
 

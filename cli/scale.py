@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 from xbench.errors import XBenchError
+from xbench.store.results import FOLDER
 
 Model = Annotated[
     str,
@@ -60,10 +60,10 @@ def scale(
     Records are appended to scaling.jsonl; a runtime whose numbers of workers are all recorded is not measured again.
     Exit code 1 when a runtime failed.
     """
-    from xbench.bench.results import open_store
-    from xbench.bench.scaling.record import Plan
-    from xbench.bench.scaling.run import FILE, KINDS, sensible
+    from xbench.experiments.scaling.record import Plan
+    from xbench.experiments.scaling.run import FILE, KINDS, sensible
     from xbench.runtimes.distributed import missing
+    from xbench.store.results import open_store
 
     names = choose.choose_models([model], (), shape, inputs, optimizer, ranges)
     if len(names) > 1:
@@ -98,12 +98,12 @@ def _scale(
     model: str, targets: list[str], cell: dict[str, Any], plan: Any, rerun: bool, store: Any, folder: Path
 ) -> list[dict[str, Any]]:
     """The records of all runtimes, each stored as soon as it is final, with those that were recorded before."""
-    from xbench.bench import suite
-    from xbench.bench.prepare import Exporter
-    from xbench.bench.scaling.record import key
-    from xbench.bench.scaling.run import run
     from xbench.case import Case
     from xbench.cli._progress import Bar
+    from xbench.experiments import suite
+    from xbench.experiments.scaling.record import key
+    from xbench.experiments.scaling.run import run
+    from xbench.workers.prepare import Exporter
 
     exporter = Exporter(folder, plan.timeout)
     with Bar(len(targets) * len(plan.workers), f"scale {model}") as bar:
@@ -138,9 +138,9 @@ def _line(record: dict[str, Any]) -> str:
 
 
 def _report(records: list[dict[str, Any]], out: Path, as_json: bool) -> None:
-    from xbench.bench.scaling.run import FILE
-    from xbench.bench.source import parse
     from xbench.cli._console import console
+    from xbench.converters.source import parse
+    from xbench.experiments.scaling.run import FILE
     from xbench.reports.scaling import rows, show
     from xbench.reports.speedups import draw
 

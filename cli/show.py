@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xbench.bench.results import FILE, FOLDER, salvage
 from xbench.cli import _format as choose
 from xbench.cli._terminal import say
 from xbench.errors import XBenchError
 from xbench.host.memory import uncollected
+from xbench.store.results import FILE, FOLDER, salvage
 
 if TYPE_CHECKING:
     from xbench.reports import Row

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.store.results import FOLDER
 from xbench.studies import RUNTIMES, SCALES, STUDIES
 
 Name = Annotated[
@@ -71,8 +71,8 @@ def study(
     Exit code 1 when a cell failed.
     """
     from xbench import studies
-    from xbench.bench import study as running
     from xbench.errors import XBenchError
+    from xbench.experiments import study as running
 
     if name is None:
         _list(as_json)
@@ -105,8 +105,8 @@ def _setting(
     Raises:
         XBenchError: a word that means nothing.
     """
-    from xbench.bench.settings import Protocol
-    from xbench.bench.study import Setting
+    from xbench.experiments.settings import Protocol
+    from xbench.experiments.study import Setting
 
     _known("--scale", scale, SCALES)
     own = [each for each in choose.choose_runtimes(None) if each in RUNTIMES[scale]]
@@ -209,9 +209,9 @@ def _run(
     found: Any, tasks: Sequence[Any], setting: Any, folder: Path, again: str
 ) -> tuple[list[dict[str, Any]], set[str]]:
     """The records of all tasks, each stored as soon as it is final, and the networks that could not be exported."""
-    from xbench.bench import study as running
-    from xbench.bench.prepare import Exporter
     from xbench.cli._progress import Bar
+    from xbench.experiments import study as running
+    from xbench.workers.prepare import Exporter
 
     stores, records = running.stores(folder, found), []
     with turn(folder) as logs:
@@ -228,7 +228,7 @@ def _run(
 
 
 def _stored(tasks: Sequence[Any], folder: Path) -> list[dict[str, Any]]:
-    from xbench.bench import study as running
+    from xbench.experiments import study as running
 
     return [record for task in tasks for record in running.stored(task, folder)]
 
@@ -236,8 +236,8 @@ def _stored(tasks: Sequence[Any], folder: Path) -> list[dict[str, Any]]:
 def _report(name: str, shown: Sequence[str], setting: Any, folder: Path, as_json: bool, command: str) -> None:
     """The tables that were asked for on stdout; all that are recorded of the study in `study.md`, with pictures."""
     from xbench import studies
-    from xbench.bench import study as running
     from xbench.cli._console import console
+    from xbench.experiments import study as running
     from xbench.reports import study_page
     from xbench.reports.study import grids_of
 

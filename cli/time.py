@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench.results import FOLDER, open_store
 from xbench.case import TUNE_BUDGET
 from xbench.cli import _choose as choose
 from xbench.cli._format import FORMATS, GITHUB, FormatWord, choose_format, give, summarise
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.store.results import FOLDER, open_store
 
 Modes = Annotated[
     list[str] | None,
@@ -87,8 +87,8 @@ def time(
     blocks. A cell that is recorded already is not timed again. Exit code 1 when a cell failed.
     """
     from xbench import models
-    from xbench.bench.settings import Protocol
-    from xbench.bench.suite import FAILED, cells
+    from xbench.experiments.settings import Protocol
+    from xbench.experiments.suite import FAILED, cells
 
     form = choose_format(format_, {"json": as_json}, FORMATS[:-1])
     names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer, ranges)
@@ -110,10 +110,10 @@ def _time(
     cases: list[Any], strict: bool, again: str, store: Any, protocol: Any, logs: Path
 ) -> tuple[list[dict[str, Any]], set[str]]:
     """Runs what is not recorded yet, group by group; returns the rows of all cells asked for and the broken models."""
-    from xbench.bench import suite
-    from xbench.bench.prepare import Exporter
     from xbench.cli._progress import Bar
+    from xbench.experiments import suite
     from xbench.reports import rows
+    from xbench.workers.prepare import Exporter
 
     exporter, broken = Exporter(logs, protocol.timeout), set[str]()
     artifact_of = lambda model: choose.exported(exporter, model, broken)  # noqa: E731
@@ -129,10 +129,10 @@ def _time(
 
 def _report(rows: list[dict[str, Any]], out: Path, form: str) -> None:
 
-    from xbench.bench.results import FILE
     from xbench.cli._console import console
     from xbench.reports import formats, github
     from xbench.reports.table import show_table
+    from xbench.store.results import FILE
 
     texts = {"json": formats.to_json, "csv": formats.to_csv, "markdown": formats.to_markdown}
     if form in texts:

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.bench.results import FOLDER
 from xbench.cli import _choose as choose
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.store.results import FOLDER
 
 Model = Annotated[
     str,
@@ -60,11 +60,11 @@ def train(
     itself. TVM, which takes minutes to compile a step, is trained where --runtime names it. Exit code 1 when a runtime
     failed.
     """
-    from xbench.bench import samples
-    from xbench.bench.results import open_store
-    from xbench.bench.training import FILE
     from xbench.data import SETS
     from xbench.errors import XBenchError
+    from xbench.experiments.training import FILE
+    from xbench.store.results import open_store
+    from xbench.workers import samples
 
     names = choose.choose_models([model], (), None, inputs, optimizer)
     if len(names) > 1:
@@ -93,12 +93,12 @@ def _train(
     folder: Path,
 ) -> list[dict[str, Any]]:
     """The records of all runtimes, each stored as soon as it is final."""
-    from xbench.bench.prepare import Exporter
-    from xbench.bench.record import expected, impossible
-    from xbench.bench.training import planned, run
     from xbench.case import Case
     from xbench.cli._progress import Bar
     from xbench.errors import XBenchError
+    from xbench.experiments.training import planned, run
+    from xbench.proof.record import expected, impossible
+    from xbench.workers.prepare import Exporter
 
     records, left_out = [], list[str]()
     batch = batch or choose.batch_of(model, 32)
@@ -140,10 +140,10 @@ def _line(record: dict[str, Any]) -> str:
 
 def _report(records: list[dict[str, Any]], out: Path, data: str, as_json: bool) -> None:
     """The table or the records on stdout; the curves beside the store."""
-    from xbench.bench.results import encode
-    from xbench.bench.source import parse
-    from xbench.bench.training import FILE
+    from xbench.converters.source import parse
+    from xbench.experiments.training import FILE
     from xbench.reports.curves import draw
+    from xbench.store.results import encode
 
     if as_json:
         say(json.dumps([json.loads(encode(record)) for record in records], indent=1))

@@ -33,7 +33,7 @@ OPTIMIZER = "optimizer/"
 TYPE = "type/"  # of a tensor in a reference, where the graph says neither float32 nor what the tensor there has
 LOSS = "loss/"  # of one training step: each is a tensor of its own, because floors grow from step to step
 HALF_ULP = 2.0**-24
-REFERENCE = "reference.npz"  # beside the artifact of a part of a model (`bench/jobs/bisect.py`)
+REFERENCE = "reference.npz"  # beside the artifact of a part of a model (`workers/jobs/bisect.py`)
 # The share of a tensor that float32 itself may lose where it is judged. An error of a tensor's whole size never passes,
 # so from half of that share on floors grow no more.
 BLIND = 2 / LIMITS["fp32"]

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench.schema import Record
 from xbench.case import MODES, Case
 from xbench.host.machine import label
 from xbench.stats.ratio import paired_ratio
 from xbench.stats.roofline import attainable
+from xbench.store.schema import Record
 
 Row = dict[str, Any]
 Cell = tuple[str, Case]  # the machine in words, and what was measured on it

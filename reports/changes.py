@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from xbench.bench.comparison import Change
 from xbench.converters import printable
 from xbench.converters.printable import visible
 from xbench.reports.formats import number, seconds
+from xbench.store.comparison import Change
 
 HEADER = ("cell", "old", "new", "new / old", "95 % interval", "runs", "verdict")
 COLOURS = {"lost": "bold red", "slower": "red", "faster": "green", "fixed": "green", "same": "dim"}

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench.schema import Record
 from xbench.converters.printable import picture
+from xbench.store.schema import Record
 
 # Okabe and Ito's colours, told apart by the colour-blind; the curves lie on one another, so that each is thinner than
 # the one below and has dashes of its own.

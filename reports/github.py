@@ -8,11 +8,11 @@ step) and "Organizing information with collapsed sections".
 
 from collections.abc import Sequence
 
-from xbench.bench.comparison import Change
-from xbench.bench.suite import FAILED
 from xbench.converters.printable import annotation, html, markdown, markdown_table
+from xbench.experiments.suite import FAILED
 from xbench.reports import Row, changes, grouped
 from xbench.reports.formats import TIMES, View, has_machines, label, number, remark, title
+from xbench.store.comparison import Change
 
 SIGNS = {"PASS": "✅", "UNSUPPORTED": "➖", "UNVERIFIED": "⚠️"}
 FAILURE = "❌"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from xbench.bench.schema import Record
+from xbench.store.schema import Record
 from xbench.studies import Quote
 
 Value = dict[str, Any]  # status, value, low, high, std, converged, message

@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from xbench.bench.schema import Record
 from xbench.converters.printable import visible
 from xbench.reports import Row
 from xbench.reports.formats import label, number
+from xbench.store.schema import Record
 
 # The worse, the later: what stands for a place of several cells, which differ in batch, threads and the like.
 ORDER = ("UNSUPPORTED", "PASS", "UNVERIFIED", "TIMEOUT", "OOM", "CRASH", "FAIL")

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from xbench.bench.schema import Record
 from xbench.converters.printable import markdown, markdown_table, visible
 from xbench.reports.formats import label, number, seconds
 from xbench.reports.table import COLOURS, OTHER
+from xbench.store.schema import Record
 
 Row = dict[str, Any]
 ASKED = ("scenario", "samples_per_query", "percentile", "bound_s")

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from xbench.bench.record import VERSION
 from xbench.reports import COLUMNS, Row
+from xbench.store.command import VERSION
 
 BOOLEANS = {"converged", "paired"}
 INTEGERS = {

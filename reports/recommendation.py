@@ -1,4 +1,4 @@
-"""An answer of `bench/recommend/recommendation.py` in words, as a table, as Markdown and as JSON (docs/results.md)."""
+"""An answer of `recommend/recommendation.py` in words, as a table, as Markdown and as JSON (docs/results.md)."""
 
 import math
 from typing import Any
@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from xbench.bench.recommend import chance
-from xbench.bench.recommend.limits import MB, MEMORY, Limit, Relaxation
-from xbench.bench.recommend.question import Question
-from xbench.bench.recommend.recommendation import Answer, Cell, Place
 from xbench.converters.printable import json, markdown, markdown_table, visible
+from xbench.recommend import chance
+from xbench.recommend.limits import MB, MEMORY, Limit, Relaxation
+from xbench.recommend.question import Question
+from xbench.recommend.recommendation import Answer, Cell, Place
 from xbench.reports.formats import number, seconds
 from xbench.reports.table import COLOURS
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from xbench.bench.schema import Record
 from xbench.host import usage
 from xbench.reports import scaling
 from xbench.reports.grid import Column, Grid, Listing, Value, columns, label_of, quoted, united, value_of
+from xbench.store.schema import Record
 from xbench.studies import COMMUNICATION, Part
 
 HERE = "this machine"

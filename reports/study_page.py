@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from xbench.bench.schema import Record
 from xbench.converters.printable import markdown, markdown_code, markdown_table, visible
 from xbench.reports.formats import number, seconds
 from xbench.reports.grid import Grid, Listing, Value
 from xbench.reports.plots import draw
 from xbench.reports.study import PHASES
+from xbench.store.schema import Record
 from xbench.studies import Study
 
 PAGE = "study.md"

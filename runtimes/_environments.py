@@ -1,5 +1,5 @@
 """Environments of their own for frameworks that no longer install beside today's: the recipe of each as plain data,
-and where they lie. `bench/environment.py` builds them; nothing here starts a process."""
+and where they lie. `workers/environment.py` builds them; nothing here starts a process."""
 
 import json
 import os

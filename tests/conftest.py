@@ -108,7 +108,7 @@ def shell(tmp_path, faults):
 
 @pytest.fixture(scope="session")
 def exporter(tmp_path_factory):
-    from xbench.bench.prepare import Exporter
+    from xbench.workers.prepare import Exporter
 
     own = Exporter(tmp_path_factory.mktemp("exporter"))
     yield own

@@ -127,7 +127,7 @@ def workers(mark: str) -> list[int]:
             about = (folder / "environ").read_bytes(), (folder / "cmdline").read_bytes()
         except OSError:
             continue
-        if f"{MARK}={mark}".encode() in about[0] and b"xbench.bench." in about[1] and is_alive(int(folder.name)):
+        if f"{MARK}={mark}".encode() in about[0] and b"xbench.workers." in about[1] and is_alive(int(folder.name)):
             found.append(int(folder.name))
     return found
 

@@ -204,7 +204,7 @@ def is_square(shape: Any) -> bool:
 
 
 def drawn_backward(artifact: Artifact, model: Any, draw: random.Random) -> tuple[str, str, str]:
-    from xbench.bench.bisect.subgraph import learned_tensors
+    from xbench.converters.subgraph import learned_tensors
 
     if draw.random() < 0.3:
         name, fault = draw.choice(artifact.parameters), draw.choice(("scale", "negate", "fixed_point"))

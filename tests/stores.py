@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from xbench.bench.results import FILE, VERSION, encode
 from xbench.case import Case, digest
+from xbench.store.results import FILE, VERSION, encode
 
 MACHINE = {
     "cpu": "AMD EPYC",

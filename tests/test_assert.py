@@ -15,8 +15,9 @@ import pytest
 import torch
 from torch import nn
 
-from xbench.bench import cache, lineup
+from xbench.converters import cache
 from xbench.errors import XBenchError
+from xbench.proof import lineup
 from xbench.testing import assert_same_network
 
 PROJECT = Path(__file__).parent.parent / "examples" / "project"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from xbench.bench import cache
+from xbench.converters import cache
 
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path):
@@ -41,7 +41,7 @@ def test_many_processes_may_finish_one_folder_at_once(tmp_path):
     script = """
 import sys, time
 from pathlib import Path
-from xbench.bench import cache
+from xbench.converters import cache
 folder = Path(sys.argv[1])
 for turn in range(200):
     with cache.written(folder / str(turn)) as temporary:

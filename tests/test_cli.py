@@ -11,9 +11,9 @@ import pytest
 from fault_kit import only_line, records, write_two_outputs
 
 from xbench import models
-from xbench.bench.prepare import converted
 from xbench.converters.reader import InvalidModel, read
 from xbench.host import machine
+from xbench.workers.prepare import converted
 
 ROW = {
     *("model", "runtime", "mode", "batch", "device", "threads", "status", "class", "autodiff"),
@@ -170,11 +170,20 @@ def test_help_imports_neither_a_framework_nor_numpy(shell, words):
 
 
 @pytest.mark.parametrize(
-    "name", ["session", "proof", "jobs.cell", "jobs.cost", "jobs.load", "scaling.run", "jobs.scaling"]
+    "module",
+    [
+        "experiments.session",
+        "proof.proof",
+        "workers.jobs.cell",
+        "workers.jobs.cost",
+        "workers.jobs.load",
+        "experiments.scaling.run",
+        "workers.jobs.scaling",
+    ],
 )
-def test_what_runs_a_converted_model_does_not_import_what_reads_graphs(name):
+def test_what_runs_a_converted_model_does_not_import_what_reads_graphs(module):
     """onnx_ir brings SymPy, to the command and again to every worker."""
-    module = f"xbench.bench.{name}"
+    module = f"xbench.{module}"
     code = f"import sys, {module}; print(*sys.modules)"
     answer = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     imported = set(answer.stdout.split())

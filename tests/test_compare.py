@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from xbench.bench.comparison import adjusted, chance, compare
-from xbench.bench.results import Store, open_store
 from xbench.stats.ratio import SESSION, Estimate
+from xbench.store.comparison import adjusted, chance, compare
+from xbench.store.results import Store, open_store
 
 CASE = {"model": "lenet", "runtime": "torch", "mode": "forward"}
 

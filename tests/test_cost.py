@@ -13,14 +13,14 @@ import pytest
 from fault_kit import records
 from rich.console import Console
 
-from xbench.bench import peak
-from xbench.bench.variables import environment
-from xbench.bench.write import _looked_up
 from xbench.converters import seals
+from xbench.converters.write import _looked_up
 from xbench.host import energy, machine, memory, usage
 from xbench.reports import COLUMNS, cost, formats, roofs, rows
 from xbench.reports.table import show_table
 from xbench.stats import roofline
+from xbench.workers import peak
+from xbench.workers.variables import environment
 
 FOUND = {
     "peak_memory_bytes": 300 << 20,

@@ -12,8 +12,7 @@ import damages
 import pytest
 from damages import CANARY, EVERY, HARMLESS, HIDDEN, OF_SEALS, OF_TEXTS, SEEN, write_model
 
-from xbench.bench import cache, damage
-from xbench.converters import seals
+from xbench.converters import cache, damage, seals
 from xbench.errors import XBenchError
 
 # Of all kinds the in-process test looks at each; these go through the real command, where each costs a worker.
@@ -120,8 +119,8 @@ def test_two_processes_mend_the_same_at_once(damaged, tmp_path):
     script = """
 import sys, warnings
 from pathlib import Path
-from xbench.bench import damage
-from xbench.bench.prepare import Exporter
+from xbench.converters import damage
+from xbench.workers.prepare import Exporter
 warnings.simplefilter("ignore")
 exporter = Exporter(Path(sys.argv[1]))
 for word in sys.argv[2:]:
@@ -211,7 +210,7 @@ def test_what_is_kept_is_not_believed_when_it_is_damaged(kind, tmp_path):
 
 
 def test_a_model_that_is_damaged_again_and_again_is_not_measured_for_ever(exporter, damaged):
-    from xbench.bench import blame
+    from xbench.proof import blame
 
     word, folder = damaged("a bit of the weights")["a bit of the weights"]
     artifact, turns = exporter.artifact(word), []
@@ -229,8 +228,8 @@ def test_a_model_that_is_damaged_again_and_again_is_not_measured_for_ever(export
 
 
 def test_a_model_that_cannot_be_made_again_is_unverified(damaged, exporter):
-    from xbench.bench import blame
-    from xbench.bench.prepare import Exporter
+    from xbench.proof import blame
+    from xbench.workers.prepare import Exporter
 
     word, _ = damaged("a bit of the weights")["a bit of the weights"]
     artifact = exporter.artifact(word)

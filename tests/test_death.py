@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from xbench.bench import death
-from xbench.bench import worker as worker_file
-from xbench.bench.worker import Worker, WorkerFailure
 from xbench.runtimes import Killed
 from xbench.runtimes._remote import Host
+from xbench.workers import death
+from xbench.workers import worker as worker_file
+from xbench.workers.worker import Worker, WorkerFailure
 
 UNKNOWN = "the worker was killed (signal SIGKILL), by whom is not known"
 

@@ -9,13 +9,13 @@ import sys
 import numpy as np
 import pytest
 
-from xbench.bench.recommend import deployment
-from xbench.bench.recommend.deployment import deploy
-from xbench.bench.recommend.script import form, script
-from xbench.bench.record import base
-from xbench.bench.tuning import settings
 from xbench.case import Case
 from xbench.errors import XBenchError
+from xbench.proof.record import base
+from xbench.proof.tuning import settings
+from xbench.recommend import deployment
+from xbench.recommend.deployment import deploy
+from xbench.recommend.script import form, script
 
 INSTALLED = ("onnxruntime", "openvino", "tensorflow", "jax")
 EVERY = (*INSTALLED, "torch", "torch_compile", "tvm")

@@ -47,7 +47,7 @@ def test_after_its_end_a_command_writes_no_traceback(sent):
 INTERRUPTED = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from xbench.bench import starter, worker
+from xbench.workers import starter, worker
 
 class Slow(subprocess.Popen):
     def __init__(self, *words, **settings):

@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-from xbench.bench import environment
 from xbench.errors import XBenchError
 from xbench.runtimes import RUNTIMES, _configuration, _environments, version
 from xbench.runtimes._configuration import Misconfigured
+from xbench.workers import environment
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import torch
 from cases import CASES, Row, real, row
 from test_explain import MISTAKES
 
-from xbench.bench import convert
-from xbench.bench.source import parse
+from xbench.converters import build
 from xbench.converters.artifact import Artifact
+from xbench.converters.source import parse
 from xbench.converters.torch import TABLE
 from xbench.parity import candidate, mistakes, network, oracle, verdict
 from xbench.parity.explain.forward import forward
@@ -130,7 +130,7 @@ def exported(op, row, folder):
         if not value.type.WhichOneof("value"):  # ONNX infers none for GroupNormalization
             value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, onnx.TensorProto.FLOAT, row.inputs[0].shape))
     onnx.save(model, folder / "model.onnx")
-    convert.export_file(parse(str(folder / "model.onnx")), folder / "model.onnx", folder)
+    build.export_file(parse(str(folder / "model.onnx")), folder / "model.onnx", folder)
     return Artifact.read(folder)
 
 
@@ -235,7 +235,7 @@ def test_every_mistake_of_a_training_step_is_named(tmp_path, computed_once):
     for number, (model, rule) in enumerate(TRAINED):
         folder = tmp_path / str(number)
         folder.mkdir()
-        convert.export_module(parse(f"{model};optimizer={rule}"), folder)
+        build.export_module(parse(f"{model};optimizer={rule}"), folder)
         artifact = Artifact.read(folder)
         oracle.write(artifact, folder / "step.npz", "step", [candidate.sample(artifact, 3, 0)] * 2)
         reference = verdict.read(folder / "step.npz")

@@ -7,16 +7,16 @@ import sys
 import mistaken
 import pytest
 
-from xbench.bench import convert
-from xbench.bench.jobs import bisect as bisect_jobs
-from xbench.bench.source import parse
 from xbench.case import STEPS
+from xbench.converters import build
 from xbench.converters.artifact import Artifact
+from xbench.converters.source import parse
 from xbench.parity import candidate, oracle, verdict
 from xbench.parity.explain.forward import forward
 from xbench.parity.explain.training import trained
 from xbench.runtimes import Options
 from xbench.runtimes.jax import Jax
+from xbench.workers.jobs import bisect as bisect_jobs
 
 SMALL = "planted_net:make@x:float32:batch,3,12,16"
 NORMED = "mistaken:normed@x:float32:batch,3,12,16"
@@ -82,7 +82,7 @@ def made(tmp_path_factory):
     def make(model, rule):
         if (model, rule) not in known:
             whole, every = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("every")
-            convert.export_module(parse(f"{model};optimizer={rule}" if rule else model), whole)
+            build.export_module(parse(f"{model};optimizer={rule}" if rule else model), whole)
             reference(Artifact.read(whole), "forward")
             bisect_jobs.mark(str(whole), str(whole / "forward-0-3.npz"), str(every))
             known[model, rule] = Artifact.read(whole), Artifact.read(every)
@@ -137,7 +137,7 @@ def test_a_mistake_is_caught_and_named(made, mistake):
 def test_what_a_mistake_itself_rounds_is_no_reason_against_it(tmp_path):
     """Adam with coupled decay divides by numbers that rounding makes: on two samples it is 66 floors off by itself."""
     source = parse("lenet@optimizer=adamw,lr=0.001,weight_decay=0.1")
-    convert.export_zoo(source.place, 0, tmp_path, source.optimizer)
+    build.export_zoo(source.place, 0, tmp_path, source.optimizer)
     lenet = Artifact.read(tmp_path)
     expected = reference(lenet, "step", batch=2)
     found = trained(lenet, "step", expected, answer(mistaken.RUNTIMES["coupled"], lenet, "step", expected))

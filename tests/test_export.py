@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from xbench import converters, models
-from xbench.bench import convert as jobs
+from xbench.converters import build as jobs
 from xbench.converters import macs
 from xbench.converters import onnx as exporter
 from xbench.converters import torch as table

@@ -9,9 +9,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 from test_cli import refused
 
-from xbench.bench import convert
-from xbench.bench.source import parse
+from xbench.converters import build
 from xbench.converters.artifact import Artifact
+from xbench.converters.source import parse
 from xbench.runtimes import Options, load
 
 HEAD = '<ir_version: 8, opset_import: ["": 16]>\ng (float[N, 4] x, bool[1] c) => '
@@ -72,7 +72,7 @@ def test_a_value_may_be_handed_out_of_a_branch_and_be_more_besides(tmp_path, kin
     onnx.save(model, tmp_path / "m.onnx")
     folder = tmp_path / "out"
     folder.mkdir()
-    convert.export_file(parse(f"{tmp_path / 'm.onnx'}@x=batch,4"), tmp_path / "m.onnx", folder)
+    build.export_file(parse(f"{tmp_path / 'm.onnx'}@x=batch,4"), tmp_path / "m.onnx", folder)
     given = [np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32), np.array([condition])]
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")  # onnx.reference joins what a Loop should stack
     wanted = session.run(None, {each.name: dict(x=given[0], c=given[1])[each.name] for each in session.get_inputs()})

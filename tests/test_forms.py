@@ -8,8 +8,8 @@ import pytest
 from test_cli import refused
 
 from xbench import models
-from xbench.bench.convert import export_zoo
 from xbench.converters.artifact import Artifact
+from xbench.converters.build import export_zoo
 from xbench.parity.certificate import certify
 
 FORMS = {

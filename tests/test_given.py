@@ -10,12 +10,12 @@ import openvino
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.bench.prepare import Exporter
-from xbench.bench.record import graph_of
 from xbench.case import Case
 from xbench.parity import candidate
+from xbench.proof.record import graph_of
 from xbench.runtimes import Options, _checked, load
 from xbench.runtimes.openvino import _read
+from xbench.workers.prepare import Exporter
 
 REFUSED = """<ir_version: 9, opset_import: ["": 18]>
 g (float[n,5] x, float[n,5] v) => (float[n,5] y) <float one = {1.0}> {

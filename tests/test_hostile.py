@@ -17,15 +17,15 @@ import pytest
 from fault_kit import only_line
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.bench import cache, prepare, write
-from xbench.bench import convert as bench_convert
-from xbench.bench.source import parse
-from xbench.converters import validity
+from xbench.converters import build as bench_convert
+from xbench.converters import cache, validity, write
 from xbench.converters.artifact import Artifact
 from xbench.converters.folding import fold
 from xbench.converters.reader import InvalidModel, canonical, read
+from xbench.converters.source import parse
 from xbench.errors import XBenchError
 from xbench.runtimes import Options, load
+from xbench.workers import prepare
 
 MUTATIONS = 2000
 PROCESSES = 2

@@ -20,14 +20,17 @@ MAY_IMPORT = {
     "data": set(),
     "stats": set(),
     "host": set(),
-    "converters": {"models"},
+    "converters": {"models", "host"},
+    "store": {"stats", "host", "converters"},
     "runtimes": {"models", "converters"},
     "parity": {"models", "converters", "runtimes"},
-    "bench": {"models", "studies", "data", "stats", "host", "converters", "runtimes", "parity"},
-    "reports": {"stats", "host", "converters", "bench", "studies"},
-    "api": {"models", "host", "converters", "runtimes", "bench", "reports"},
-    "cli": {"models", "studies", "data", "host", "converters", "runtimes", "parity", "bench", "reports"},
+    "workers": {"models", "data", "stats", "host", "converters", "runtimes", "parity"},
+    "proof": {"models", "stats", "host", "converters", "store", "runtimes", "parity", "workers"},
 }
+MAY_IMPORT["experiments"] = {*MAY_IMPORT, "studies"}
+MAY_IMPORT["recommend"] = {*MAY_IMPORT} - {"studies", "data", "models"}
+MAY_IMPORT["reports"] = {"studies", "stats", "host", "converters", "store", "experiments", "recommend"}
+MAY_IMPORT["api"] = MAY_IMPORT["cli"] = {*MAY_IMPORT}
 BOTTOM = {"case", "errors"}  # modules of the package itself that everyone may import
 ROOTS = {"api": "xbench"}  # the folder that is the package itself: its files stand beside the packages, as modules
 SOURCES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
@@ -55,7 +58,7 @@ BESIDE = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}, "caffe2": {"t
 # What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
 SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient", "converters/inputs")
 SUBFOLDERS += ("runtimes/distributed", "runtimes/originals", "parity/explain", "parity/mistakes", "reports/html")
-SUBFOLDERS += ("bench/bisect", "bench/inspect", "bench/jobs", "bench/recommend", "bench/scaling")
+SUBFOLDERS += ("workers/jobs", "proof/bisect", "experiments/scaling")
 
 FUNCTION_LINES = 50
 FILE_LINES = 300
@@ -262,19 +265,18 @@ def test_every_file_in_data_has_a_row():
 
 def test_every_job_of_a_worker_has_a_name_of_its_own():
     """A worker takes the first file that has a job of that name."""
-    from xbench.bench.worker import JOB_FILES
+    from xbench.workers.worker import JOB_FILES
 
-    jobs = [
-        (job.__name__, file) for file in JOB_FILES for job in importlib.import_module(f"xbench.bench.jobs.{file}").JOBS
-    ]
-    assert set(JOB_FILES) == entries("bench/jobs")
+    files = {file: importlib.import_module(f"xbench.workers.jobs.{file}") for file in JOB_FILES}
+    jobs = [(job.__name__, file) for file, module in files.items() for job in module.JOBS]
+    assert set(JOB_FILES) == entries("workers/jobs")
     report([f"{job} is in {file}, too" for at, (job, file) in enumerate(jobs) if job in dict(jobs[:at])])
 
 
 # What escapes foreign text, and who alone may: everybody else calls `converters/printable.py`.
 ESCAPES = {"shlex", "html.escape", "rich.markup", "json.dumps(ensure_ascii)"}
 PRINTABLE = "converters/printable.py"
-GENERATORS = ("bench/scripts.py", "bench/reproduce.py", "bench/recommend/script.py")
+GENERATORS = ("workers/scripts.py", "workers/reproduce.py", "recommend/script.py")
 GENERATORS += ("converters/standalone.py", "converters/_printer.py")
 # What prints, and the files that hand it to a terminal.
 PRINTERS = {"print": "cli/__init__.py", "typer.echo": "cli/_terminal.py", "Console": "cli/_console.py"}

@@ -11,13 +11,13 @@ from onnx import numpy_helper, parser
 from typer.testing import CliRunner
 
 from xbench import models
-from xbench.bench import convert
-from xbench.bench.source import parse, with_options
 from xbench.cli import app
+from xbench.converters import build
 from xbench.converters.artifact import Artifact
 from xbench.converters.inputs import settled
 from xbench.converters.onnx import clean
 from xbench.converters.reader import canonical
+from xbench.converters.source import parse, with_options
 from xbench.errors import XBenchError
 from xbench.parity import candidate, sensitivity
 
@@ -52,7 +52,7 @@ def drawn(proto, name="i"):
     """How an input of a graph is drawn."""
     model, nobody = clean(canonical(proto)), parse("m:f@x:float32:batch")
     given = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
-    return {each.name: each for each in settled(model, [convert.input_of(nobody, value) for value in given])}[name]
+    return {each.name: each for each in settled(model, [build.input_of(nobody, value) for value in given])}[name]
 
 
 BRANCHES = "y = If ({}) <then_branch = a () => ({} v) {{{}}}, else_branch = b () => ({} w) {{{}}}>".format
@@ -207,7 +207,7 @@ class Index(nets.nn.Module):
 
 def test_a_module_is_drawn_as_a_file_is_and_what_changes_nothing_is_named(tmp_path):
     word = "test_inputs:Index@x:float32:batch,10,8;pick:int64:batch,3;unused:float32:batch,2"
-    convert.export_module(parse(word), tmp_path)
+    build.export_module(parse(word), tmp_path)
     artifact = Artifact.read(tmp_path)
     assert artifact.info["inputs"][1]["high"] == 10 and artifact.info["inputs"][1]["why"] == "indexes axis 1 of x"
     assert sensitivity.unread(artifact, 2) == {"x": [], "pick": [], "unused": artifact.info["outputs"]}
@@ -249,13 +249,13 @@ def test_a_range_that_cannot_be_is_one_line(scalars, option, line):
     place = scalars / "bool.onnx"
     with pytest.raises(XBenchError, match=line) as raised:
         source = parse(with_options(str(place), ranges=[option]))
-        convert.export_file(source, place, scalars)
+        build.export_file(source, place, scalars)
     assert "\n" not in str(raised.value)
 
 
 def test_a_range_is_part_of_the_word_and_so_of_the_cell(tmp_path):
     assert with_options("lenet", ranges=["x=0:1"], optimizer="adam") == "lenet@x=0:1;optimizer=adam"
     assert parse("lenet@x=0:1").ranges == {"x": (0.0, 1.0)}
-    convert.export_zoo("lenet", 0, tmp_path, ranges=parse("lenet@x=0:1").ranges)
+    build.export_zoo("lenet", 0, tmp_path, ranges=parse("lenet@x=0:1").ranges)
     inputs, _ = candidate.sample(Artifact.read(tmp_path), 2, 0)
     assert inputs[0].min() >= 0 and inputs[0].max() < 1

@@ -12,11 +12,11 @@ from rich.console import Console
 from test_real_models import word_of
 
 from xbench import models
-from xbench.bench.inspect import inspection, remarks
-from xbench.bench.jobs import inspect as inspect_jobs
-from xbench.converters import validity
+from xbench.converters import remarks, validity
 from xbench.errors import XBenchError
+from xbench.experiments import inspection
 from xbench.reports import inspection as report
+from xbench.workers.jobs import inspect as inspect_jobs
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 LONG = 5000  # pairs of nodes
@@ -138,7 +138,7 @@ def test_networks_of_the_zoo_have_the_published_counts(inspected, name):
 
 
 def test_what_it_says_of_runtimes_is_what_convert_says(inspected, exporter, lenet, tmp_path):
-    from xbench.bench.conversion import convert
+    from xbench.experiments.conversion import convert
 
     path = tmp_path / "det.onnx"
     onnx.save(model([node("Det", "x", "y")], [value("x", ("n", 3, 3))], [value("y", ("n",))]), path)

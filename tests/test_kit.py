@@ -12,9 +12,9 @@ import onnx
 import pytest
 from fault_kit import only_line
 
-from xbench.bench import contracts, kit, kit_cell, probes
-from xbench.bench.prepare import Exporter
+from xbench.proof import contracts, kit, kit_cell, probes
 from xbench.runtimes import RUNTIMES, version
+from xbench.workers.prepare import Exporter
 
 ROOT = Path(__file__).parent.parent
 METHOD = ROOT / "docs" / "method.md"

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from fault_kit import Shell, only_line
 
-from xbench.bench import load
-from xbench.bench.prepare import ORACLE
-from xbench.bench.schema import VERSION
-from xbench.bench.worker import Worker
+from xbench.experiments import load
 from xbench.reports.load import cells, header, rows, to_markdown
+from xbench.store.schema import VERSION
+from xbench.workers.prepare import ORACLE
+from xbench.workers.worker import Worker
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results.md"
 HONEST, WRONG = ("onnxruntime", "torch", "null:seconds=0.0005"), "fault_late_wrong"
@@ -252,9 +252,8 @@ def test_without_loadgen_one_line_says_what_to_install(shell):
 
 
 def test_loadgen_is_imported_by_the_worker_alone():
-    code = (
-        "import sys, xbench.cli.load, xbench.bench.load, xbench.bench.jobs.load; print('mlperf_loadgen' in sys.modules)"
-    )
+    modules = "xbench.cli.load, xbench.experiments.load, xbench.workers.jobs.load"
+    code = f"import sys, {modules}; print('mlperf_loadgen' in sys.modules)"
     answer = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"
 

@@ -5,7 +5,7 @@ import sys
 
 CODE = """
 import os, sys
-from xbench.bench import marks
+from xbench.workers import marks
 
 reading, writing = os.pipe()
 marks.OUT.append(writing)

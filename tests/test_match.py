@@ -8,8 +8,8 @@ import ports
 import pytest
 
 from xbench import models
-from xbench.bench.prepare import Exporter
 from xbench.models._readings import READINGS, reading
+from xbench.workers.prepare import Exporter
 
 HERE = Path(ports.__file__).parent
 # factory of tests/ports.py, the network it should be, what must be said of it

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from xbench.bench.comparison import compare
-from xbench.bench.merge import merge
-from xbench.bench.results import FILE, StoreError, open_store, read, salvage
-from xbench.bench.schema import VERSION, migrated
 from xbench.cli import app
 from xbench.reports import COLUMNS, rows
+from xbench.store.comparison import compare
+from xbench.store.merge import merge
+from xbench.store.results import FILE, StoreError, open_store, read, salvage
+from xbench.store.schema import VERSION, migrated
 
 HERE, THERE = {"cpu": "Fast & Co", "cpus": 8}, {"cpu": "Old <chip>", "cpus": 1}
 

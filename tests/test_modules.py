@@ -12,8 +12,8 @@ import module_nets
 import pytest
 import torch
 
-from xbench.bench.convert import export_module
-from xbench.bench.source import parse
+from xbench.converters.build import export_module
+from xbench.converters.source import parse
 from xbench.converters.torch_call import BadCall, bind, flat, flattened
 from xbench.errors import XBenchError
 from xbench.models import BadFactory

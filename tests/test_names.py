@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from xbench.bench import convert
-from xbench.bench.source import parse
+from xbench.converters import build
 from xbench.converters._printer import OWN_WORDS, Printer
 from xbench.converters.artifact import Artifact
+from xbench.converters.source import parse
 from xbench.runtimes import Options, load
 from xbench.runtimes.torch import module_of
 
@@ -118,7 +118,7 @@ def computed(model, folder, x):
     """What the float64 oracle's program gives for a file."""
     path = folder / "model.onnx"
     onnx.save(model, path)
-    convert.export_file(parse(str(path)), path, folder)
+    build.export_file(parse(str(path)), path, folder)
     module = module_of(Artifact.read(folder)).double().eval()
     module.dropout = False
     with torch.no_grad():
@@ -167,7 +167,7 @@ def test_tvm_holds_parameters_by_the_names_of_the_file(names, tmp_path):
     graph.add("MatMul")
     graph.add("MatMul")
     onnx.save(graph.model(), tmp_path / "model.onnx")
-    convert.export_file(parse(str(tmp_path / "model.onnx")), tmp_path / "model.onnx", tmp_path)
+    build.export_file(parse(str(tmp_path / "model.onnx")), tmp_path / "model.onnx", tmp_path)
     runtime = load("tvm", Artifact.read(tmp_path), Options("forward", "cpu", 1))
     runtime.prepare([np.ones((BATCH, WIDTH), np.float32)], np.zeros(BATCH, np.int64), dropout=False)
     held = runtime.held()

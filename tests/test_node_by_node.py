@@ -10,13 +10,13 @@ from cases import CASES
 from test_given import FILES, WEIGHTS, graph, node
 from test_operators import REFUSED, ROWS
 
-from xbench.bench.prepare import Exporter
 from xbench.converters.artifact import Artifact
 from xbench.converters.convert import convert
 from xbench.converters.fusion import ATTENTION
 from xbench.converters.reader import canonical
 from xbench.parity import candidate, network, node_by_node, oracle
 from xbench.parity.oracle import NotExported
+from xbench.workers.prepare import Exporter
 
 TWO = graph(
     [node("MatMul", "x w", "h"), node("Relu", "h", "r"), node("Exp", "r", "e"), node("Mul", "r e")],

@@ -11,17 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xbench.bench import contracts, environment
-from xbench.bench.cell import Cell, step_of
-from xbench.bench.prepare import Exporter
-from xbench.bench.proof import verify
-from xbench.bench.worker import Worker, worker_of
 from xbench.case import Case
 from xbench.converters import optimizer
 from xbench.errors import XBenchError
 from xbench.models import Optimizer
+from xbench.proof import contracts
+from xbench.proof.proof import verify
 from xbench.runtimes import RUNTIMES, _environments, _remote
 from xbench.runtimes.originals import update as old
+from xbench.workers import environment
+from xbench.workers.cell import Cell, step_of
+from xbench.workers.prepare import Exporter
+from xbench.workers.worker import Worker, worker_of
 
 ORIGINALS = [name for name, row in RUNTIMES.items() if row.environment]
 TRAINERS = [name for name in ORIGINALS if RUNTIMES[name].autodiff]

@@ -10,13 +10,13 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from xbench import models
-from xbench.bench import convert
-from xbench.bench.proof import cut_short
-from xbench.bench.source import parse
+from xbench.converters import build
 from xbench.converters.artifact import Artifact
+from xbench.converters.source import parse
 from xbench.parity import network, oracle, verdict
 from xbench.parity.candidate import sample
 from xbench.parity.verdict import LIMITS, classify, distance, judge, relative_error
+from xbench.proof.proof import cut_short
 from xbench.runtimes.torch import module_of
 
 NAN, INF = math.nan, math.inf
@@ -185,7 +185,7 @@ def test_where_float32_itself_decides_nothing_the_verdict_is_unverified():
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lenet")
-    convert.export_zoo("lenet", 0, folder)
+    build.export_zoo("lenet", 0, folder)
     return Artifact.read(folder)
 
 
@@ -291,9 +291,9 @@ def test_a_training_in_which_rounding_explodes_is_judged_over_fewer_steps(tmp_pa
     (tmp_path / "wild.py").write_text(WILD)
     monkeypatch.syspath_prepend(str(tmp_path))
     if wild == "lenet":
-        convert.export_zoo(wild, 0, tmp_path / "model", models.Optimizer("sgd", lr=0.5))
+        build.export_zoo(wild, 0, tmp_path / "model", models.Optimizer("sgd", lr=0.5))
     else:
-        convert.export_module(parse(wild), tmp_path / "model")
+        build.export_module(parse(wild), tmp_path / "model")
     artifact = Artifact.read(tmp_path / "model")
     oracle.write(artifact, tmp_path / "step.npz", "step", [sample(artifact, 4, 0)] * 16)
     reference = verdict.read(tmp_path / "step.npz")
@@ -319,7 +319,7 @@ def test_an_onnx_file_has_its_oracle_in_the_operator_table(tmp_path):
     made = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5])
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [given], [made], [weight])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "m.onnx")
-    convert.export_file(parse(str(tmp_path / "m.onnx")), tmp_path / "m.onnx", tmp_path)
+    build.export_file(parse(str(tmp_path / "m.onnx")), tmp_path / "m.onnx", tmp_path)
     artifact = Artifact.read(tmp_path)
     oracle.write(artifact, tmp_path / "r.npz", "forward", [sample(artifact, 2, 0)])
     reference = verdict.read(tmp_path / "r.npz")

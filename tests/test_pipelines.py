@@ -16,12 +16,12 @@ from fault_kit import only_line, write_two_outputs
 from test_reports import STORE, record
 from typer.testing import CliRunner
 
-from xbench.bench.comparison import compare
-from xbench.bench.record import VERSION
-from xbench.bench.results import FILE
 from xbench.cli import app
 from xbench.cli._format import SUMMARY
 from xbench.reports import COLUMNS, github, rows
+from xbench.store.command import VERSION
+from xbench.store.comparison import compare
+from xbench.store.results import FILE
 
 WORKFLOW = Path(__file__).parent.parent / "examples/ci/xbench.yml"
 NASTY = "a|b <script> [x](http://y) *_`~\\ @someone"

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 
-from xbench.bench import timing
-from xbench.bench.cell import Cell, step_of
-from xbench.bench.record import impossible
 from xbench.case import Case
+from xbench.proof.record import impossible
+from xbench.workers import timing
+from xbench.workers.cell import Cell, step_of
 
 
 class Ticking:

@@ -10,7 +10,7 @@ import pytest
 from fault_kit import Shell, records
 
 from xbench import runtimes
-from xbench.bench import kit
+from xbench.proof import kit
 from xbench.runtimes import RUNTIMES, UNCLOCKED, Row, _plugins
 
 ODD = """

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from fault_kit import only_line, records
 
-from xbench.bench.record import no_precision
 from xbench.case import Case
 from xbench.parity import verdict
+from xbench.proof.record import no_precision
 from xbench.runtimes import RUNTIMES, parse
 
 rng = np.random.default_rng(0)

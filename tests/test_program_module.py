@@ -4,10 +4,10 @@ import weakref
 
 import torch
 
-from xbench.bench.convert import export_module
-from xbench.bench.source import parse
 from xbench.converters.artifact import Artifact
+from xbench.converters.build import export_module
 from xbench.converters.release import released
+from xbench.converters.source import parse
 from xbench.runtimes.torch import ProgramModule, set_dropout
 
 NETWORK = """

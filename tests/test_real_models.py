@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xbench.bench.worker import Worker
 from xbench.case import digest
 from xbench.parity import oracle
 from xbench.parity.candidate import sample
 from xbench.runtimes import table
+from xbench.workers.worker import Worker
 
 OCR = "rapidocr_onnxruntime/models"
 FILES = {  # the file in its package, and the sizes of its input

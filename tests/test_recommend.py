@@ -12,20 +12,20 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from xbench.bench.recommend import chance
-from xbench.bench.recommend.limits import MEMORY, Limit, Relaxation, latency_limit, relaxations
-from xbench.bench.recommend.missing import cases as to_measure
-from xbench.bench.recommend.missing import seconds as long_enough
-from xbench.bench.recommend.question import Question, settled
-from xbench.bench.recommend.recommendation import recommend
-from xbench.bench.results import FILE, StoreError, open_store, read
-from xbench.bench.schema import VERSION
 from xbench.case import Case
 from xbench.cli import app
 from xbench.errors import XBenchError
 from xbench.host import machine
+from xbench.recommend import chance
+from xbench.recommend.limits import MEMORY, Limit, Relaxation, latency_limit, relaxations
+from xbench.recommend.missing import cases as to_measure
+from xbench.recommend.missing import seconds as long_enough
+from xbench.recommend.question import Question, settled
+from xbench.recommend.recommendation import recommend
 from xbench.reports import recommendation as report
 from xbench.stats.ratio import PROCESS, SESSION
+from xbench.store.results import FILE, StoreError, open_store, read
+from xbench.store.schema import VERSION
 
 HERE, THERE = machine.label(machine.describe()), {"cpu": "Other", "cpus": 64}
 PLAIN = {"model": "lenet", "batch": 8, "threads": 2}

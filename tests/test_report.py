@@ -10,8 +10,6 @@ import stores
 import typer
 from typer.testing import CliRunner
 
-from xbench.bench.results import VERSION, StoreError, encode
-from xbench.bench.schema import problem
 from xbench.cli.report import report
 from xbench.converters.printable import script_json
 from xbench.errors import XBenchError
@@ -21,6 +19,8 @@ from xbench.reports.heat import matrix
 from xbench.reports.html import commands, content, page
 from xbench.reports.html.others import FILES
 from xbench.reports.verdict_words import verdict, verdicts
+from xbench.store.results import VERSION, StoreError, encode
+from xbench.store.schema import problem
 
 EVIL = "</script><img src=x onerror=alert(1)>\u2028&\"'<!--"
 

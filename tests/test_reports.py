@@ -10,11 +10,11 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from xbench.bench.results import FILE, StoreError, open_store
 from xbench.cli.show import show
 from xbench.errors import XBenchError
 from xbench.reports import COLUMNS, formats, rows
 from xbench.reports.table import show_table
+from xbench.store.results import FILE, StoreError, open_store
 
 ROOT = Path(__file__).parent.parent
 PROMISED = (

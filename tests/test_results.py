@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xbench.bench.results import FILE, StoreError, encode, latest, open_store, read
-from xbench.bench.schema import VERSION
 from xbench.errors import XBenchError
+from xbench.store.results import FILE, StoreError, encode, latest, open_store, read
+from xbench.store.schema import VERSION
 
 
 def record(number: int, **fields: object) -> dict:
@@ -135,7 +135,7 @@ def test_what_is_not_a_record_is_refused_before_anything_is_written(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from xbench.bench.results import open_store
+from xbench.store.results import open_store
 store = open_store(Path(sys.argv[1]))
 for number in range(50):
     store.append({"key": f"{sys.argv[2]}-{number}", "case": {"model": "m", "runtime": "r"}, "status": "PASS",
@@ -170,7 +170,7 @@ def test_a_line_that_another_process_is_writing_is_waited_for_and_not_cut_off(tm
 FULL = """
 import resource, sys
 from pathlib import Path
-from xbench.bench.results import StoreError, open_store
+from xbench.store.results import StoreError, open_store
 store = open_store(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
 for number in range(100):

@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 import pytest
 
-from xbench.bench import convert
-from xbench.bench.source import parse
+from xbench.converters import build
 from xbench.converters.artifact import Artifact
+from xbench.converters.source import parse
 from xbench.parity import oracle
 from xbench.parity.candidate import inputs_of, sample
 from xbench.parity.verdict import judge, read
@@ -61,7 +61,7 @@ TOOLS = {"tf2onnx": ("tensorflow", from_tensorflow), "jax2onnx": ("jax", from_ja
 def networks(exporter, tmp_path_factory):
     """A network's artifact and its reference, made once."""
     folder = tmp_path_factory.mktemp("transformer")
-    convert.export_module(parse(TRANSFORMER), folder)
+    build.export_module(parse(TRANSFORMER), folder)
     small = Artifact.read(folder)
     oracle.write(small, folder / "forward.npz", "forward", [sample(small, BATCH, 0)])
 

@@ -11,13 +11,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.bench import cache
-from xbench.bench.prepare import Exporter
-from xbench.bench.proof import verify
 from xbench.case import Case
+from xbench.converters import cache
 from xbench.data import draw
 from xbench.models import classes, plain
+from xbench.proof.proof import verify
 from xbench.runtimes import RUNTIMES, version
+from xbench.workers.prepare import Exporter
 
 INSTALLED = [name for name, row in RUNTIMES.items() if version(row) and not (row.hidden or row.named)]
 TRAINERS = [name for name in INSTALLED if RUNTIMES[name].autodiff]
@@ -60,7 +60,7 @@ def test_a_runtime_computes_the_network(exporter, tmp_path, model, runtime, mode
 
 LOAD = """
 import importlib, json, sys
-from xbench.bench.jobs import cell as jobs
+from xbench.workers.jobs import cell as jobs
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, load, table
 

@@ -12,19 +12,19 @@ import pytest
 from fault_engines import FILE as FAULT
 from fault_kit import Shell, only_line, workers
 
-from xbench.bench.prepare import Exporter
-from xbench.bench.ranks import Group, cpus_of
-from xbench.bench.scaling import run as scaling
-from xbench.bench.scaling.proof import apart, mean, prove, reference
-from xbench.bench.scaling.record import Plan
-from xbench.bench.worker import WorkerFailure
 from xbench.errors import XBenchError
+from xbench.experiments.scaling import run as scaling
+from xbench.experiments.scaling.proof import apart, mean, prove, reference
+from xbench.experiments.scaling.record import Plan
 from xbench.parity import verdict
 from xbench.reports.scaling import HEADER, cells, rows, to_markdown
 from xbench.reports.study import grids_of
 from xbench.reports.study_page import to_markdown as page_markdown
 from xbench.runtimes import distributed
 from xbench.studies import COMMUNICATION, Part, Quote
+from xbench.workers.prepare import Exporter
+from xbench.workers.ranks import Group, cpus_of
+from xbench.workers.worker import WorkerFailure
 
 TESTS = Path(__file__).parent
 QUICK = ("--workers", "1,2", "--batch", 8, "--budget", 0.4)

@@ -2,7 +2,17 @@
 
 import pytest
 
-from xbench.bench.scaling.model import Line, Phases, fitted, iteration, predicted, read_ahead, shares, speed_up, visible
+from xbench.experiments.scaling.model import (
+    Line,
+    Phases,
+    fitted,
+    iteration,
+    predicted,
+    read_ahead,
+    shares,
+    speed_up,
+    visible,
+)
 
 # Shi, Wang and Chu, arXiv 1711.05979v3, table V: CNTK's AlexNet, batch 1024, one P40; table VI: t_comm, not hidden.
 CNTK = Phases(io=0.2233, h2d=0.0528, forward=0.1684, backward=0.2919, update=0.0086)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from xbench import models
-from xbench.bench.convert import export_module, export_zoo
-from xbench.bench.source import parse
 from xbench.converters import standalone
 from xbench.converters.artifact import Artifact
+from xbench.converters.build import export_module, export_zoo
+from xbench.converters.source import parse
 from xbench.parity.candidate import sample
 
 STEPS, RATE = 10, 0.01

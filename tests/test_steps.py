@@ -8,10 +8,10 @@ import torch
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from torch import nn
 
-from xbench.bench.prepare import Exporter
 from xbench.parity import candidate, oracle, steps, verdict
 from xbench.runtimes import Options, _checked, load
 from xbench.testing import assert_same_network
+from xbench.workers.prepare import Exporter
 
 SUM = """<ir_version: 9, opset_import: ["": 19]>
 g (float[n,64] x, float[n,64] w) => (float[n,64] y)

@@ -7,9 +7,9 @@ import pytest
 from fault_kit import records
 from strange_runtimes import FORMS, GRADIENTS, HELD, HONEST, LAYERS, STEPS, STRANGE
 
-from xbench.bench.answers import problem, seconds, text, too_deep
-from xbench.bench.protocol import MOST, Reply, WorkerFailure, encoded
 from xbench.converters.printable import one_line
+from xbench.workers.answers import problem, seconds, text, too_deep
+from xbench.workers.protocol import MOST, Reply, WorkerFailure, encoded
 
 SOME = ("versions_set", "get_double", "raises_mute", "pipe_forged")
 AT_ONCE = 12  # adapters of one command

@@ -13,9 +13,9 @@ from fault_kit import only_line, records
 from slow_trainer import BACKWARD, FORWARD, PUT, UPDATE
 
 from xbench import models, studies
-from xbench.bench import phases
-from xbench.bench import study as running
-from xbench.bench.session import Protocol
+from xbench.experiments import phases
+from xbench.experiments import study as running
+from xbench.experiments.session import Protocol
 from xbench.reports.study import SHAPES, grids_of
 from xbench.studies import SCALES, STUDIES, Part, Quote, Vary
 

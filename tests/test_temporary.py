@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from test_house import MAY_IMPORT
 
 from xbench.converters import temporary
 
@@ -166,7 +167,7 @@ def test_a_folder_for_a_socket_has_a_short_path(monkeypatch, tmp_path):
 
 def test_nobody_else_makes_temporary_folders():
     """A process that is killed would leave them for ever. Workers have theirs in their parent's."""
-    packages = ("api", "bench", "cli", "converters", "data", "models", "parity", "reports", "studies")
+    packages = {*MAY_IMPORT} - {"runtimes"}
     found = []
     for path in (path for package in packages for path in (ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):

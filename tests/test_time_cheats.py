@@ -8,13 +8,13 @@ import pytest
 import time_cheats
 from fault_kit import is_alive
 
-from xbench.bench import contracts, kit_cell, physics, probes
-from xbench.bench.session import run
-from xbench.bench.settings import Protocol
-from xbench.bench.worker import Worker
 from xbench.case import Case
+from xbench.experiments.session import run
+from xbench.experiments.settings import Protocol
 from xbench.host import clock, group
+from xbench.proof import contracts, kit_cell, physics, probes
 from xbench.runtimes import RUNTIMES
+from xbench.workers.worker import Worker
 
 QUICK = Protocol(budget=0.3, timeout=120)
 BATCH = 32

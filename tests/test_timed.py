@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from xbench.bench import batches, kit_cell, probes, timed
-from xbench.bench.contracts import Contract
-from xbench.bench.prepare import Exporter
-from xbench.bench.source import with_options
 from xbench.converters.artifact import Artifact
+from xbench.converters.source import with_options
 from xbench.parity import candidate, draws, trajectory
 from xbench.parity.trajectory import Training
+from xbench.proof import kit_cell, probes, timed
+from xbench.proof.contracts import Contract
+from xbench.workers import batches
+from xbench.workers.prepare import Exporter
 
 SOURCE = """
 import torch

@@ -13,10 +13,10 @@ import pytest
 import stores
 from fault_kit import Shell, only_line
 
-from xbench.bench.schema import migrated
-from xbench.bench.training import planned
 from xbench.cli.train import _columns as columns
+from xbench.experiments.training import planned
 from xbench.parity import verdict
+from xbench.store.schema import migrated
 
 TRAINERS = ("jax", "torch", "onnxruntime")
 EPOCHS, STEPS, TESTS = 2, 22, 360

@@ -5,8 +5,8 @@ import json
 import pytest
 from fault_kit import only_line, records
 
-from xbench.bench.tuning import as_opened, settings
 from xbench.case import Case
+from xbench.proof.tuning import as_opened, settings
 
 QUICK = ("--mode", "forward", "--budget", "0.1", "--batch", "2")
 

@@ -11,13 +11,13 @@ import warnings
 import pytest
 from fault_kit import only_line, records
 
-from xbench.bench import merge, turn
-from xbench.bench.results import StoreError, open_store
+from xbench.store import merge, turn
+from xbench.store.results import StoreError, open_store
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from xbench.bench import turn
+from xbench.store import turn
 sys.argv[:] = ["/some/where/xbench", "time", "lenet", "--out", sys.argv[1]]
 with turn.taken(Path(sys.argv[-1]), print) as place:
     print(place, flush=True)

@@ -22,15 +22,16 @@ from onnx import TensorProto, helper, numpy_helper
 from wicked import CANARY, FILES, NAMES, TENSORS
 
 from xbench import cli
-from xbench.bench import reproduce, scripts
-from xbench.bench.bisect.run import title
-from xbench.bench.recommend.deployment import deploy
-from xbench.bench.recommend.script import form, script
-from xbench.bench.record import base, command
 from xbench.case import Case
 from xbench.converters import Program, printable, standalone
 from xbench.errors import XBenchError
 from xbench.parity import verdict
+from xbench.proof.bisect.run import title
+from xbench.proof.record import base
+from xbench.recommend.deployment import deploy
+from xbench.recommend.script import form, script
+from xbench.store.command import command
+from xbench.workers import reproduce, scripts
 
 FEW = settings(max_examples=int(os.environ.get("XBENCH_EXAMPLES", "60")), deadline=None)
 FEW = settings(FEW, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from fault_kit import cpu_seconds, is_alive
 
-from xbench.bench import contracts, death
-from xbench.bench.cell import Cell, step_of
-from xbench.bench.prepare import ORACLE
-from xbench.bench.variables import environment
-from xbench.bench.worker import Worker, WorkerFailure
+from xbench.proof import contracts
+from xbench.workers import death
+from xbench.workers.cell import Cell, step_of
+from xbench.workers.prepare import ORACLE
+from xbench.workers.variables import environment
+from xbench.workers.worker import Worker, WorkerFailure
 
 PATIENCE = 60.0  # seconds for a job that should come back at once, on a machine with other work
 
@@ -208,9 +209,9 @@ def test_an_interrupted_call_ends_the_worker(start, lenet):
 ORPHAN = """
 import os, signal, sys
 from pathlib import Path
-from xbench.bench.cell import Cell, step_of
-from xbench.bench.prepare import ORACLE
-from xbench.bench.worker import Worker
+from xbench.workers.cell import Cell, step_of
+from xbench.workers.prepare import ORACLE
+from xbench.workers.worker import Worker
 worker = Worker(Path(sys.argv[1]))
 {act}
 print(worker.process.pid, flush=True)
@@ -323,7 +324,7 @@ class Result:
 @pytest.mark.parametrize("plane", ["resident", "host"])
 @pytest.mark.parametrize("mode", ["forward", "gradient"])
 def test_a_step_lets_go_of_the_result_of_the_one_before(plane, mode, monkeypatch):
-    monkeypatch.setattr("xbench.bench.cell.Trainer", Remembering)
+    monkeypatch.setattr("xbench.workers.cell.Trainer", Remembering)
     runtime, reference = Remembering(), {"input/0": np.zeros(1, np.float32), "labels": np.zeros(1, np.int64)}
     step = step_of(Cell(None, runtime, mode, [reference], plane=plane), reference)
     for _ in range(3):

@@ -6,10 +6,10 @@ import sys
 
 import numpy as np
 
-from xbench.bench import batches
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, draws
 from xbench.runtimes import Options, _checked, load
+from xbench.workers import batches
 
 
 def main(name: str, folder: str) -> None:

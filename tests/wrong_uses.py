@@ -9,9 +9,9 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
-from xbench.bench import convert
-from xbench.bench.source import parse
+from xbench.converters import build
 from xbench.converters.artifact import Artifact
+from xbench.converters.source import parse
 from xbench.parity import candidate, oracle, verdict
 
 
@@ -38,7 +38,7 @@ class Judge:
 
 
 def judge(word: str, folder: Path) -> Judge:
-    convert.export_module(parse(word), folder)
+    build.export_module(parse(word), folder)
     artifact = Artifact.read(folder)
     paths = [folder / f"reference{seed}.npz" for seed in (0, 1)]
     for seed, path in enumerate(paths):

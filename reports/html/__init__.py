@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xbench.bench.schema import Record
 from xbench.converters.printable import command, lines, script_json, visible
 from xbench.errors import XBenchError
 from xbench.reports import pairs
@@ -23,6 +22,7 @@ from xbench.reports.html.commands import NONE
 from xbench.reports.html.content import Content, where
 from xbench.reports.html.others import FILES, KINDS, readable, tables
 from xbench.reports.html.values import Index, values
+from xbench.store.schema import Record
 
 HERE = Path(__file__).parent
 MISSING = "xbench report needs Jinja2 and vl-convert-python: pip install 'xbench[report]'"

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from xbench.bench.record import command
-from xbench.bench.schema import Record
 from xbench.case import Case
 from xbench.converters import printable
 from xbench.converters.printable import visible
 from xbench.reports import Row
+from xbench.store.command import command
+from xbench.store.schema import Record
 
 END = " --rerun"
 NONE = "no command was recorded"

@@ -6,7 +6,6 @@ from functools import cached_property
 from itertools import compress
 from typing import Any
 
-from xbench.bench.schema import Record
 from xbench.converters.printable import visible
 from xbench.reports import SHARED, Row, is_ranked
 from xbench.reports.break_even import ahead_from, sentence, steps, tuning_rows
@@ -18,6 +17,7 @@ from xbench.reports.heat import Matrix, Place, matrix, proof
 from xbench.reports.html import commands
 from xbench.reports.sweeps import Sweep, sweeps
 from xbench.reports.verdict_words import Verdict, verdict
+from xbench.store.schema import Record
 
 MORE = (
     *("5, 25, 75, 95 % of the times", "ahead from call", "peak memory", "energy", "GFLOP/s", "of attainable"),

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xbench.bench.schema import Record
 from xbench.converters.printable import script_json, visible
 from xbench.reports import load, scaling
 from xbench.reports.formats import label
@@ -11,6 +10,7 @@ from xbench.reports.html.content import Table
 from xbench.reports.html.values import DRAWN
 from xbench.reports.study import grids_of
 from xbench.reports.study_page import lines, remarks
+from xbench.store.schema import Record
 from xbench.studies import Part
 
 # Section, file, kind of table, and the command that measures it.

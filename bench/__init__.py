@@ -1,1 +1,0 @@
-"""Experiments: what is proved, measured and stored, in the parent process and in its workers."""

@@ -1,1 +1,0 @@
-"""What an ONNX file holds and which runtimes will take it, before anything is converted."""

@@ -1,0 +1,286 @@
+"""Makes converted models: export, print, count, and write the folder in one piece. Runs in a worker, with PyTorch."""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from xbench import models
+from xbench.converters import PARAMETERS, STATIC_INPUTS, cache
+from xbench.converters.artifact import GIVEN
+from xbench.converters.inputs import settled
+from xbench.converters.reader import InvalidModel, besides, canonical, is_external, plain, read, stored
+from xbench.converters.source import BATCH, Source
+from xbench.converters.validity import all_nodes
+from xbench.converters.write import weight_bytes, write
+from xbench.errors import XBenchError
+from xbench.host.memory import at_most, uncollected
+
+
+def export_zoo(
+    name: str,
+    seed: int,
+    folder: Path,
+    optimizer: models.Optimizer | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+) -> None:
+    """Exports a reference network into an empty folder, to be trained by its own update rule or by another.
+
+    Raises:
+        XBenchError: a range of what is no input.
+    """
+    from xbench.converters.onnx import export
+
+    spec = models.find(name)
+    ranged = {each.name: each for each in with_ranges(name, ranges or {}, spec.inputs)}
+    network = models.build(spec, seed)
+    inputs, _ = models.sample(spec, 2, seed)
+    model = export(network, inputs)
+    given = [models.plain(each) for each in ranged.values()]
+    rule = asdict(optimizer or spec.optimizer)
+    labels = None if spec.labels is None else models.plain(ranged.get(spec.labels.name, spec.labels))
+    facts = {"labels": labels, "loss": spec.loss and asdict(spec.loss), "optimizer": rule}
+    write(folder, model, {"name": name, "origin": "zoo", "seed": seed, "inputs": given, **facts})
+
+
+def export_module(source: Source, folder: Path) -> None:
+    """Exports what a user's factory makes.
+
+    Raises:
+        XBenchError: the factory cannot be imported or called, or makes no module.
+    """
+    from xbench.converters.torch_call import BadCall, flat
+
+    try:
+        network = flat(models.make(source.place), [each.name for each in source.inputs])
+    except BadCall as error:
+        raise XBenchError(f"{source.place}: {plain(error)}") from error
+    model, untraced = _traced(source, network)
+    given, trained = drawing(source, model, source.inputs), training_of(source, model)
+    trained |= {"labels": None, "loss": None} if untraced else {}
+    facts = {"name": source.word, "origin": "module", "seed": 0, "inputs": given, "untraced": untraced, **trained}
+    write(folder, model, facts)
+
+
+def _traced(source: Source, network: Any) -> tuple[ir.Model, str | None]:
+    """The graph in training form. Where training cannot be traced, as with layers that are skipped at random, that of
+    evaluation, and why.
+
+    Raises:
+        XBenchError: neither can be.
+    """
+    from xbench.converters.onnx import export
+    from xbench.converters.torch_call import BadCall
+    from xbench.converters.torch_trial import only_evaluated
+
+    example = {i.name: np.zeros(models.resolve(i.shape, 2), i.dtype) for i in source.inputs}
+    fixed = [each.name for each in source.inputs if BATCH not in each.shape]
+    try:
+        untraced = only_evaluated(network, example)
+    except BadCall as error:
+        raise XBenchError(f"{source.place} {plain(error)}") from error
+    try:
+        return export(network, example, fixed, training=not untraced), untraced
+    except Exception as raised:  # the tracer raises whatever the user's code and its own hundred passes raise
+        untraced = untraced or _cause(raised)
+    try:
+        return export(network, example, fixed, training=False), untraced
+    except Exception as raised:
+        raise XBenchError(f"{source.place} cannot be exported: {untraced}") from raised
+
+
+def _cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return plain(error)
+
+
+def training_of(source: Source, model: ir.Model) -> dict[str, Any]:
+    """How a model that says nothing of it is trained: by the mean cross entropy over the last axis of its first output,
+    which has two or three axes, as logits have. Where it has not, it has no loss."""
+    shape = model.graph.outputs[0].shape
+    sizes = [n if isinstance(n, int) else BATCH if axis == 0 else None for axis, n in enumerate(shape or ())]
+    logits = len(sizes) in (2, 3) and None not in sizes and model.graph.outputs[0].dtype == ir.DataType.FLOAT
+    classes = sizes[-1] if logits and isinstance(sizes[-1], int) and sizes[-1] > 1 else 0
+    rule = asdict(source.optimizer or models.Optimizer())
+    told = tuple(size for size in sizes[:-1] if size is not None)
+    labels = models.plain(models.Input("labels", told, "int64", 0, classes)) if classes else None
+    return {"labels": labels, "loss": asdict(models.Loss()) if classes else None, "optimizer": rule}
+
+
+@uncollected()
+def export_file(source: Source, path: Path, folder: Path) -> None:
+    """Reads an ONNX file, checks it, brings it to our opset and writes it as an artifact.
+
+    Raises:
+        XBenchError: not an ONNX file, truncated, invalid, or with shapes that are not known.
+    """
+    try:
+        with at_most(0, path.stat().st_size):
+            proto = read(path)
+        facts = _brought(proto, path, folder) if source.kind == "onnx" else {}
+        fix_axes(proto, source)
+        rest = besides(proto)
+        with at_most(stored(proto), rest):
+            model = canonical(proto, path.parent)
+            del proto
+            from xbench.converters.onnx import clean  # which imports PyTorch: a broken file is told without that
+
+            model = clean(model)
+    except OSError as error:
+        raise XBenchError(f"cannot read {plain(source.place)}: {error.strerror or plain(error)}") from error
+    except InvalidModel as error:
+        raise XBenchError(f"{plain(source.place)} {error.what}: {error}") from error
+    with at_most(weight_bytes(model), rest):
+        _write_file(folder, source, model, facts)
+
+
+def _brought(proto: onnx.ModelProto, path: Path, folder: Path) -> dict[str, Any]:
+    """Keeps a file as it is, with what it has beside it, for runtimes that read it themselves.
+
+    Not one whose own Dropout drops: what it computes is random, and only the graph without can be judged forward.
+    """
+    if _drops(proto.graph):
+        return {}
+    for each in (path, *cache.external(path)):
+        target = folder / GIVEN / each.relative_to(path.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(each, target)
+    return {"given": f"{GIVEN}/{path.name}", "initializers": [tensor.name for tensor in proto.graph.initializer]}
+
+
+def _drops(graph: onnx.GraphProto) -> bool:
+    """Whether some Dropout of a file is in training mode, or may be."""
+    nodes = list(all_nodes(graph.node))
+    modes = {node.input[2] for node in nodes if node.op_type == "Dropout" and len(node.input) > 2} - {""}
+    known = {tensor.name: tensor for tensor in graph.initializer}
+    known |= {o: a.t for n in nodes if n.op_type == "Constant" for o in n.output for a in n.attribute}
+    return not all(name in known and _is_false(known[name]) for name in modes)
+
+
+def _is_false(tensor: onnx.TensorProto) -> bool:
+    """Whether a tensor says False. One outside the file is not read for it."""
+    readable = tensor.data_type == onnx.TensorProto.BOOL and not is_external(tensor)
+    return readable and not onnx.numpy_helper.to_array(tensor).any()
+
+
+def fix_axes(proto: onnx.ModelProto, source: Source) -> None:
+    """Gives dynamic axes the sizes of `--shape`: by the axis' name, or all of an input by the input's.
+
+    Raises:
+        XBenchError: a name that is neither, or a size that contradicts the file.
+    """
+    constants = {tensor.name for tensor in proto.graph.initializer}
+    inputs = {
+        value.name: value.type.tensor_type.shape.dim for value in proto.graph.input if value.name not in constants
+    }
+    axes = {dim.dim_param for dims in inputs.values() for dim in dims if dim.dim_param}
+    for name, sizes in source.shapes.items():
+        if name in inputs:
+            _fix_input(source.place, name, inputs[name], sizes)
+        elif name in axes and len(sizes) == 1:
+            for dim in (dim for dims in inputs.values() for dim in dims if dim.dim_param == name):
+                _fix_axis(dim, sizes[0])
+        else:
+            known = ", ".join(sorted({*axes, *inputs})) or "none"
+            raise XBenchError(f"{source.place} has no axis or input {name!r} of that rank; it has {known}")
+    if source.shapes:
+        del proto.graph.value_info[:]
+
+
+def _fix_input(place: str, name: str, dims: Any, sizes: tuple[int | str, ...]) -> None:
+    given = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+    agree = len(given) == len(sizes) and all(old in (None, new) for old, new in zip(given, sizes, strict=True))
+    if not agree:
+        raise XBenchError(f"{place}: --shape {name}={','.join(map(str, sizes))} contradicts the file's {given}")
+    for dim, size in zip(dims, sizes, strict=True):
+        _fix_axis(dim, size)
+
+
+def _fix_axis(dim: Any, size: int | str) -> None:
+    if isinstance(size, int):
+        dim.dim_value = size
+    else:
+        dim.dim_param = size
+
+
+def _write_file(folder: Path, source: Source, model: ir.Model, brought: dict[str, Any]) -> None:
+    graph = model.graph
+    given = drawing(source, model, [input_of(source, v) for v in graph.inputs if v.name not in graph.initializers])
+    model.metadata_props[PARAMETERS] = json.dumps(trainable(graph))
+    facts = {"name": source.word, "origin": "onnx", "seed": 0, "inputs": given, **training_of(source, model)}
+    write(folder, model, facts | brought)
+
+
+def trainable(graph: ir.Graph) -> list[str]:
+    """The parameters of a file, which does not say: float32 arrays but running statistics and what decides a shape."""
+    statistics = {v.name for n in graph if n.op_type == "BatchNormalization" for v in n.inputs[3:] if v is not None}
+    # The scales of a Resize are floats that decide a shape.
+    fixed = {value.name for node in graph.all_nodes() for value in _static(node)}
+    return [
+        str(name)
+        for name, value in graph.initializers.items()
+        if (array := value.const_value) is not None
+        and array.dtype == ir.DataType.FLOAT
+        and array.size > 1
+        and name not in statistics | fixed
+    ]
+
+
+def _static(node: ir.Node) -> list[ir.Value]:
+    """The inputs of a node that must be known when it is compiled."""
+    given = (node.inputs[i] for i in STATIC_INPUTS.get(node.op_type, ()) if i < len(node.inputs))
+    return [value for value in given if value is not None]
+
+
+def input_of(source: Source, value: ir.Value) -> models.Input:
+    """An input of a file, in no particular range; its first axis is the batch where it is symbolic.
+
+    Raises:
+        XBenchError: a size is not known.
+    """
+    if value.shape is None or value.dtype is None:
+        raise XBenchError(f"{source.place}: the shape of input {value.name} is not known: --shape {value.name}=...")
+    shape = [n if isinstance(n, int) else BATCH if axis == 0 else None for axis, n in enumerate(value.shape)]
+    if None in shape:
+        axis = shape.index(None)
+        name = getattr(value.shape[axis], "value", None)
+        sizes = ",".join("?" if n is None else str(n) for n in shape)
+        remedy = f"--shape {name}=SIZE" if name and name.isidentifier() else f"--shape {value.name}={sizes}"
+        raise XBenchError(f"{source.place}: axis {axis} of input {value.name} is dynamic; give its size: {remedy}")
+    return models.Input(str(value.name), tuple(n for n in shape if n is not None), value.dtype.numpy().name)
+
+
+def drawing(source: Source, model: ir.Model, inputs: Sequence[models.Input]) -> list[dict[str, Any]]:
+    """How the inputs of a graph are drawn, as JSON holds it: as the graph wants them, but where `--range` says other.
+
+    Raises:
+        XBenchError: a range of what is no input.
+    """
+    return [models.plain(each) for each in with_ranges(source.place, source.ranges, settled(model, inputs))]
+
+
+def with_ranges(
+    place: str, ranges: Mapping[str, tuple[float, float]], inputs: Sequence[models.Input]
+) -> list[models.Input]:
+    """The inputs, those that `--range` names drawn from it.
+
+    Raises:
+        XBenchError: there is no input of a name, or it cannot hold what it is given.
+    """
+    names = [each.name for each in inputs]
+    for name, (low, high) in ranges.items():
+        option = f"{place}: --range {name}={low:g}:{high:g}"
+        if name not in names:
+            raise XBenchError(f"{option}: there is no input of this name; there are {', '.join(names)}")
+        kind = np.dtype(inputs[names.index(name)].dtype)
+        ends = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max) if kind.kind in "iu" else None
+        if ends and not ends[0] <= low <= high - 1 <= ends[1]:
+            raise XBenchError(f"{option}: {kind.name} holds whole numbers from {ends[0]} to {ends[1]}")
+    return [models.narrowed(each, *ranges[each.name]) if each.name in ranges else each for each in inputs]

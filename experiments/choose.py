@@ -1,0 +1,213 @@
+"""What the words of a user mean: models, runtimes, modes, devices. An unknown word gets the nearest known."""
+
+import difflib
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from xbench.case import LAYOUTS, MODES, PLANES, PRECISIONS, SYNTHETIC, TUNES
+from xbench.errors import XBenchError
+
+if TYPE_CHECKING:
+    from xbench.runtimes import Row
+
+ALL = "all"
+
+
+def split(words: Iterable[str] | None) -> list[str]:
+    """Words given by repeating an option or between commas; commas behind a colon belong to a runtime's options."""
+    result: list[str] = []
+    for word in words or ():
+        parts = [part for part in word.split(",") if part]
+        for part in parts:
+            if "=" in part and ":" not in part and result:
+                result[-1] += f",{part}"
+            else:
+                result.append(part)
+    return list(dict.fromkeys(result))
+
+
+def choose_models(
+    words: Sequence[str] | None,
+    default: Sequence[str],
+    shapes: Sequence[str] | None = None,
+    inputs: Sequence[str] | None = None,
+    optimizer: str | None = None,
+    ranges: Sequence[str] | None = None,
+) -> list[str]:
+    """The words for models, each with the options of `--shape`, `--input`, `--optimizer`, `--range`; `all` means the
+    whole zoo.
+
+    Raises:
+        XBenchError: a word that means nothing, or an option that cannot be read.
+    """
+    from xbench import models
+    from xbench.converters.source import parse, with_options
+
+    found = [f"./{word}" if word.startswith("-") else word for word in words or default]  # a file, and never an option
+    chosen = [name for word in found for name in (models.MODELS if word == ALL else [word])]
+    given = (list(shapes or ()) if words else [], list(inputs or ()) if words else [], optimizer, ranges or ())
+    chosen = [with_options(name, *given) for name in dict.fromkeys(chosen)]
+    for name in chosen:
+        try:
+            parse(name)
+        except models.UnknownModel as error:
+            raise XBenchError(str(error)) from error
+    return chosen
+
+
+def choose_runtimes(words: Sequence[str] | None) -> list[str]:
+    """Runtimes by name, all installed ones when none is given.
+
+    Raises:
+        XBenchError: unknown, or not installed; the message says how to install it.
+    """
+    from xbench import runtimes
+
+    if not words:
+        rows, found = runtimes.table(), installed_versions()
+        installed = [name for name, row in rows.items() if not (row.hidden or row.named) and found[name]]
+        if not installed:
+            raise XBenchError("no runtime is installed: pip install 'xbench[cpu]'")
+        return installed
+    for word in split(words):
+        name, options = runtimes.parse(word)
+        if not shutil.which(python := options.get("python", sys.executable)):
+            raise XBenchError(f"{word}: there is no Python at {python}")
+        if (row := runtimes.find_row(name)) is None:
+            rows = runtimes.table()
+            near = difflib.get_close_matches(name, rows, n=1)
+            known = ", ".join(known for known, row in rows.items() if not row.hidden)
+            hint = f"did you mean {near[0]}?" if near else f"the runtimes are {known}"
+            raise XBenchError(f"unknown runtime {name!r}: {hint}")
+        if "python" not in options and not installed_version(row, name):
+            raise XBenchError(f"{name} is not installed: {install(name)}")
+    return split(words)
+
+
+def installed_versions() -> dict[str, str | None]:
+    """The version of every runtime that is not hidden, each where it is run; None of one that is not installed.
+
+    Raises:
+        XBenchError: the file of settings means nothing.
+    """
+    from xbench import runtimes
+
+    return {name: installed_version(row, name) for name, row in runtimes.table().items()}
+
+
+def installed_version(row: "Row", name: str) -> str | None:
+    """As `installed_versions`, of one runtime."""
+    from xbench import runtimes
+    from xbench.runtimes._configuration import Misconfigured
+
+    try:
+        return runtimes.version(row, name)
+    except Misconfigured as error:
+        raise XBenchError(str(error)) from error
+
+
+def install(runtime: str) -> str:
+    from xbench import runtimes
+
+    if own := runtimes.row_of(runtime).environment:
+        return f"xbench env create {own}"
+    return f"pip install 'xbench[{runtimes.row_of(runtime).extra}]'"
+
+
+def choose_modes(words: Sequence[str] | None, default: Sequence[str]) -> list[str]:
+    for word in split(words):
+        if word not in MODES:
+            near = difflib.get_close_matches(word, MODES, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"the modes are {', '.join(MODES)}"
+            raise XBenchError(f"unknown mode {word!r}: {hint}")
+    return split(words) or list(default)
+
+
+def choose_device(word: str) -> str:
+    from xbench.host import machine
+
+    if word not in ("cpu", "cuda"):
+        raise XBenchError(f"unknown device {word!r}: the devices are cpu, cuda")
+    if word == "cuda" and not machine.has_cuda():
+        raise XBenchError("--device cuda: this machine has no NVIDIA GPU (no /dev/nvidia0)")
+    return word
+
+
+def choose_layout(word: str) -> str:
+    if word not in LAYOUTS:
+        raise XBenchError(f"unknown layout {word!r}: the layouts are {', '.join(LAYOUTS)}")
+    return word
+
+
+def choose_precision(word: str, explain: bool = False) -> str:
+    if word not in PRECISIONS:
+        raise XBenchError(f"unknown precision {word!r}: it is one of {', '.join(PRECISIONS)}")
+    if explain and word != "fp32":
+        raise XBenchError("--explain needs --precision fp32: of less every tensor is off")
+    return word
+
+
+def choose_threads(given: int | None) -> int:
+    """The number of threads; every CPU this process may use when none is given.
+
+    Raises:
+        XBenchError: fewer than one.
+    """
+    from xbench.host import machine
+
+    if given is None:
+        return machine.cpus()
+    if given < 1:
+        raise XBenchError("--threads must be at least 1")
+    return given
+
+
+def too_many_threads(threads: int) -> str | None:
+    """What is to be said of more threads than CPUs that this process may use."""
+    from xbench.host import machine
+
+    usable = machine.cpus()
+    return f"{threads} threads on {usable} CPUs will be slow and noisy" if threads > usable else None
+
+
+def choose_batches(words: Sequence[str] | None) -> list[int]:
+    """Batch sizes; an empty list means each model's own.
+
+    Raises:
+        XBenchError: not a positive whole number.
+    """
+    for word in split(words):
+        if not word.isdecimal() or int(word) < 1:
+            raise XBenchError(f"--batch must be a whole number of at least 1, not {word}")
+    return [int(word) for word in split(words)]
+
+
+def choose_words(plane: str, data: str, tune: str) -> dict[str, str]:
+    """What is said by one word of a few.
+
+    Raises:
+        XBenchError: it is none of them.
+    """
+    known = {"plane": (plane, PLANES), "data": (data, (SYNTHETIC, "digits")), "tune": (tune, TUNES)}
+    for option, (word, words) in known.items():
+        if word not in words:
+            raise XBenchError(f"--{option} must be one of {', '.join(words)}, not {word!r}")
+    return {option: word for option, (word, _) in known.items()}
+
+
+def batch_of(model: str, otherwise: int) -> int:
+    """The batch size of a network of the zoo, where none is given."""
+    from xbench.models import MODELS
+
+    name = model.partition("@")[0]
+    return MODELS[name].batch if name in MODELS else otherwise
+
+
+def need_torch() -> None:
+    """The exporter and the oracle are PyTorch, whatever is measured."""
+    from xbench import runtimes
+
+    if not runtimes.version(runtimes.RUNTIMES["torch"]):
+        raise XBenchError("exporting and checking need PyTorch: pip install 'xbench[torch]'")

@@ -1,0 +1,238 @@
+"""A network under load: MLPerf's scenarios, sent by MLCommons LoadGen to one runtime after the other.
+
+Each runtime is proved and audited as for `xbench time`, in the process that is then loaded; behind every run its last
+answer is judged again. What a run of LoadGen is, `jobs/load.py` says; here is what is asked of it, and of the server
+the search for the highest rate.
+"""
+
+import importlib.util
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xbench.case import Case, digest
+from xbench.converters.artifact import Artifact
+from xbench.converters.printable import shell
+from xbench.errors import XBenchError
+from xbench.host import machine
+from xbench.proof.blame import sound
+from xbench.proof.opening import opened
+from xbench.proof.proof import outcome
+from xbench.proof.record import Record, base
+from xbench.workers.jobs.load import LEAST, MOST
+from xbench.workers.prepare import Exporter
+from xbench.workers.worker import Worker, WorkerFailure
+
+FILE = "load.jsonl"
+SCENARIOS = ("single-stream", "multi-stream", "offline", "server")
+PERCENTILES = (50.0, 90.0, 99.0)
+STREAM = 8  # samples of a multi-stream query, as in MLPerf
+# The bound that nobody gave: so many medians of a single stream; so many of its tails, which no load makes shorter; and
+# never fewer seconds, in which it is the system's scheduler that is measured.
+BOUND, TAILS, SHORTEST = 4.0, 2.0, 1e-3
+LASTS = 20  # bounds that a trial lasts at least: what is too much by a twentieth is then late by a bound
+KEEPS_UP = 0.95  # of the rate of arrivals is that of answers at least, where the server keeps up
+WIDTH = 0.05  # of the rate, how well the highest is known
+TRIALS, DEEPEST = 14, 8  # at most; and how many times slower than the first one the slowest is
+FLOOD = 4  # bounds' worth of queries that may wait before a trial is given up
+WARM, AUDIT = 1.0, 0.2  # seconds
+Say = Callable[[str], None]
+Call = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of every runtime. `seconds` is how long a run lasts at least, `bound` the seconds within which
+    `percentile` per cent of a server's queries are answered (None: the default), `stream` the samples of a multi-stream
+    query, `timeout` the seconds one job of a worker may take beyond its run."""
+
+    scenarios: Sequence[str]
+    seconds: float
+    percentile: float = 99.0
+    bound: float | None = None
+    stream: int = STREAM
+    timeout: float = 600.0
+
+
+def need_loadgen() -> None:
+    """
+    Raises:
+        XBenchError: LoadGen is not installed.
+    """
+    if importlib.util.find_spec("mlperf_loadgen") is None:
+        raise XBenchError("load scenarios need MLCommons LoadGen: pip install 'xbench[load]'")
+
+
+def run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, logs: Path, say: Say) -> Iterator[Record]:
+    """One record a scenario, each as soon as it is final. A worker in which a scenario failed is ended, and the next
+    scenario gets a new one, proved anew."""
+    yield from sound(lambda _: _run(case, artifact, plan, exporter, logs, say), artifact, exporter)
+
+
+def _run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, logs: Path, say: Say) -> Iterator[Record]:
+    record: Record = {}
+    worker, refused = None, False
+    folder = logs / f"loadgen-{digest(case.model, case.runtime)}"
+    folder.mkdir(exist_ok=True)
+    try:
+        for scenario in plan.scenarios:
+            if worker is None and not refused:
+                say("load, compile, check")
+                fresh = base(case, artifact, "load")
+                record, worker = opened(case, fresh, artifact, exporter, plan.timeout, AUDIT, logs)
+                refused = worker is None
+            if worker is None:
+                yield filed(record, case, plan, scenario)
+                continue
+            try:
+                found = _measured(worker, case, plan, scenario, folder, say)
+                final = filed(record, case, plan, scenario, found)
+            except WorkerFailure as failure:
+                worker = None
+                final = filed(record | {"times": None} | outcome(failure), case, plan, scenario)
+            yield final
+    finally:
+        if worker:
+            worker.stop()
+
+
+def filed(record: Record, case: Case, plan: Plan, scenario: str, found: dict[str, Any] | None = None) -> Record:
+    """The record of one scenario: what was asked, and what was found where anything was (docs/results.md)."""
+    asked: dict[str, Any] = {"scenario": scenario, "seconds": plan.seconds, "percentile": plan.percentile}
+    asked["bound_s"] = plan.bound if scenario == "server" else None
+    asked["samples_per_query"] = plan.stream if scenario == "multi-stream" else case.batch
+    names = ("queries", "latency_s", "queries_per_s", "samples_per_s", "step_s", "single_stream_s", "cpus")
+    nothing = dict.fromkeys(names) | {"trials": [], "latencies": []}
+    says = "; ".join(filter(None, (record["message"], (found or {}).pop("says", None)))) or None
+    key = digest(record["key"], asked)
+    more = {"key": key, "message": says, "command": _command(case, plan, scenario)}
+    more["versions"] = record["versions"] | machine.versions(("mlcommons-loadgen",))
+    return record | more | {"load": asked | nothing | (found or {})}
+
+
+def _command(case: Case, plan: Plan, scenario: str) -> str:
+    """The command line that measures this again."""
+    words = ["xbench", "load", case.model, "--runtime", case.runtime, "--scenario", scenario, "--batch", case.batch]
+    words += ["--threads", case.threads, "--device", case.device, "--seconds", plan.seconds]
+    words += ["--percentile", f"{plan.percentile:g}"]
+    words += ["--latency-ms", f"{plan.bound * 1e3:g}"] if plan.bound and scenario == "server" else []
+    words += ["--samples-per-query", plan.stream] if scenario == "multi-stream" else []
+    return shell(*words)
+
+
+def _measured(worker: Worker, case: Case, plan: Plan, scenario: str, folder: Path, say: Say) -> dict[str, Any]:
+    """What a scenario gives on an open cell, after a warm-up."""
+    say(f"{scenario}: warm-up")
+    warmup = worker.call("warm", plan.timeout, seconds=min(plan.seconds, WARM))
+    step = statistics.median(warmup[-math.ceil(len(warmup) / 4) :])
+    cpus = machine.allowed()
+
+    def load(kind: str, seconds: float, batches: int = 1, rate: float = 0.0, waiting: int = 0) -> dict[str, Any]:
+        told = {"scenario": kind, "seconds": seconds, "step": step, "batches": batches, "rate": rate}
+        told |= {"waiting": waiting, "folder": str(folder), "cpus": cpus}
+        patience = plan.timeout + 10 * seconds + (2 * LEAST / rate if rate else 0)
+        found: dict[str, Any] = worker.call("load", patience, **told)
+        return found
+
+    say(f"{scenario}: {plan.seconds:g} s")
+    if scenario == "server":
+        return _served(load, case, plan, say) | {"step_s": step}
+    batches = 1
+    if scenario == "multi-stream":
+        batches = plan.stream // case.batch
+    if scenario == "offline":  # a tenth more, as LoadGen does, so that it is not over before its time
+        batches = max(1, min(MOST, math.ceil(1.1 * plan.seconds / step)))
+    found = load(scenario, plan.seconds, batches)
+    return _told(found, case.batch * batches, plan, offline=scenario == "offline") | {"step_s": step}
+
+
+def _told(found: dict[str, Any], samples: int, plan: Plan, offline: bool = False) -> dict[str, Any]:
+    """The numbers of a run; `samples` are those of a query. The latency of the one query of an offline run tells
+    nothing that its throughput does not."""
+    latencies, queries = found["latencies"], 1 if offline else len(found["latencies"])
+    pace = queries / found["done_s"]
+    shown = {f"{each:g}": percentile(latencies, each) for each in sorted({*PERCENTILES, plan.percentile})}
+    return {
+        "queries": queries,
+        "samples_per_query": samples,
+        "latency_s": None if offline else shown,
+        "queries_per_s": pace,
+        "samples_per_s": pace * samples,
+        "cpus": found["cpus"],
+        "latencies": latencies,
+    }
+
+
+def _served(load: Call, case: Case, plan: Plan, say: Say) -> dict[str, Any]:
+    """The highest rate of a server, and its run; every trial is told."""
+    alone = load("single-stream", plan.seconds)["latencies"]
+    single = percentile(alone, 50)
+    bound = plan.bound or max(BOUND * single, TAILS * percentile(alone, plan.percentile), SHORTEST)
+    trials: list[dict[str, Any]] = []
+    runs: dict[float, dict[str, Any]] = {}
+
+    def passes(rate: float) -> bool:
+        seconds = min(max(plan.seconds, LASTS * bound), MOST / rate)
+        found = load("server", seconds, rate=rate, waiting=16 + math.ceil(FLOOD * bound * rate))
+        trials.append(judged(found, rate, bound, plan.percentile))
+        runs[rate] = found
+        passed = bool(trials[-1]["passed"])
+        say(f"server: {rate:.4g} queries/s: {'within' if passed else trials[-1]['says']}")
+        return passed
+
+    best = highest_rate(passes, 0.5 / single)
+    told = {"bound_s": bound, "single_stream_s": single, "trials": trials}
+    if best is None:
+        least = min(trials, key=lambda trial: trial["rate_per_s"])
+        words = f"no rate keeps p{plan.percentile:g} within {bound * 1e3:.3g} ms: "
+        return told | {"says": f"{words}at {least['rate_per_s']:.3g} queries/s {least['says']}"}
+    shown = _told(runs[best], case.batch, plan) | {"queries_per_s": best, "samples_per_s": best * case.batch}
+    return shown | told
+
+
+def judged(found: dict[str, Any], rate: float, bound: float, percent: float) -> dict[str, Any]:
+    """What a trial of a server at a rate says: it passes where the percentile of its latencies is within the bound and
+    it answers as fast as it is asked."""
+    tail = percentile(found["latencies"], percent)
+    scheduled, answered = found["scheduled_per_s"], found["answered_per_s"]
+    says = None
+    if found["flooded"]:
+        says = f"more than {FLOOD} bounds' worth of queries waited"
+    elif tail > bound:
+        says = f"p{percent:g} is {tail * 1e3:.3g} ms"
+    elif scheduled and answered and answered < KEEPS_UP * scheduled:
+        says = f"{answered:.4g} of {scheduled:.4g} queries/s are answered"
+    return {
+        "rate_per_s": rate,
+        "scheduled_per_s": scheduled,
+        "answered_per_s": answered,
+        "latency_s": tail,
+        "queries": len(found["latencies"]),
+        "passed": says is None,
+        "says": says,
+    }
+
+
+def highest_rate(passes: Callable[[float], bool], start: float, width: float = WIDTH) -> float | None:
+    """The highest rate that passes, to a share of `width`; None where none did, down to an eighth of `start`. Doubles
+    or halves from there until one rate passes and a higher one does not, then bisects on a logarithmic scale."""
+    low = high = None
+    rate = start
+    for _ in range(TRIALS):
+        if passes(rate):
+            low = rate
+        else:
+            high = rate
+        if (high or math.inf) <= (low * (1 + width) if low else start / DEEPEST):
+            break
+        rate = math.sqrt(low * high) if low and high else 2 * low if low else rate / 2
+    return low
+
+
+def percentile(latencies: Sequence[float], percent: float) -> float:
+    """The latency that so many per cent of the queries stay below, by LoadGen's own definition (its results.cc): of
+    few queries the highest ones are the slowest."""
+    return sorted(latencies)[min(int(len(latencies) * (percent / 100)), len(latencies) - 1)]

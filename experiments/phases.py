@@ -1,0 +1,162 @@
+"""The phases of a training iteration: t_io, t_h2d, t_f, t_b, t_u (the table of Shi, Wang and Chu, arXiv 1711.05979).
+
+Three workers of one runtime hold the network in the modes forward, gradient and step, and get blocks in turn. What the
+network takes is `forward`; what the backward pass adds to it, `gradient` less `forward`, round by round; what the
+update adds, `step` less `gradient`. The first is the network in evaluation form: what its training form and its loss
+cost more is in t_b. Between the blocks the third worker makes whole iterations on stored samples, which are timed part
+by part and as a whole: what the phases do not explain of it is told as `other`.
+"""
+
+import random
+import statistics
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.case import MODES, Case, digest
+from xbench.converters.artifact import Artifact
+from xbench.converters.printable import shell
+from xbench.experiments.rounds import Open, block, judged
+from xbench.experiments.session import warmed
+from xbench.experiments.settings import Protocol
+from xbench.proof.blame import sound
+from xbench.proof.proof import outcome
+from xbench.proof.record import Record, base, key
+from xbench.proof.timed import Judge
+from xbench.workers import samples
+from xbench.workers.prepare import Exporter
+from xbench.workers.worker import WorkerFailure
+
+FILE = "phases.jsonl"
+STORED = 8  # batches of samples that lie in files
+PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_u")
+
+
+def run(
+    case: Case, artifact: Artifact, exporter: Exporter, protocol: Protocol, logs: Path, say: Callable[[str], None]
+) -> Record:
+    """The record of one runtime (docs/results.md); its status is PASS where the network is proved in all three modes.
+
+    Raises:
+        XBenchError: no samples can be made for this network.
+    """
+    (record,) = sound(lambda _: [_run(case, artifact, exporter, protocol, logs, say)], artifact, exporter)
+    return record
+
+
+def _run(
+    case: Case, artifact: Artifact, exporter: Exporter, protocol: Protocol, logs: Path, say: Callable[[str], None]
+) -> Record:
+    session = uuid.uuid4().hex[:12]
+    judge = Judge(artifact, exporter, session, logs)
+    own = replace(case, mode="step")
+    folder = store(artifact, case.batch, logs)
+    record = base(own, artifact, session, protocol.words) | {"phases": None, "key": named(case, artifact)}
+    record["command"] = _command(case, protocol)
+    cells: dict[str, Open] = {}
+    try:
+        for mode in MODES:
+            say(f"{case.runtime}: {mode}: load, compile, check")
+            told = replace(case, mode=mode)
+            cell = warmed(told, base(told, artifact, session, protocol.words), artifact, exporter, protocol, logs)
+            if not isinstance(cell, Open):
+                words = f"{mode}: {cell['message']}" if cell["message"] else mode
+                return record | {name: cell[name] for name in ("status", "parity")} | {"message": words}
+            cells[mode] = cell
+        rounds = [_round(cells, number, protocol, judge, folder, say) for number in range(protocol.blocks)]
+        proved = {name: cells["step"].record[name] for name in ("status", "parity", "versions", "note", "contracts")}
+        return record | proved | {"phases": summary(rounds) | {"rounds": rounds}}
+    except WorkerFailure as failure:
+        return record | outcome(failure)
+    finally:
+        for cell in cells.values():
+            cell.worker.stop()
+
+
+def named(case: Case, artifact: Artifact) -> str:
+    """What a record of phases is filed under."""
+    return digest(key(replace(case, mode="step"), artifact), "phases")
+
+
+def _command(case: Case, protocol: Protocol) -> str:
+    """The command line that measures this again."""
+    words = ["xbench", "phases", case.model, "--runtime", case.runtime, "--batch", case.batch]
+    words += ["--threads", case.threads, "--device", case.device, "--budget", f"{protocol.budget:g}", "--rerun"]
+    return shell(*words)
+
+
+def store(artifact: Artifact, batch: int, logs: Path) -> Path:
+    """Writes samples for a network, an array a file; they are read by way of the system's cache of files."""
+    folder = logs / f"samples-{digest(artifact.digest, batch)}"
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        for name, array in vars(samples.synthetic(artifact.info, STORED * batch)).items():
+            np.save(folder / f"{name}.npy", array)
+    return folder
+
+
+def _round(
+    cells: dict[str, Open],
+    number: int,
+    protocol: Protocol,
+    judge: Judge,
+    folder: Path,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """One block in every mode and one of iterations, in random order: the median of each, in seconds. The last blocks
+    are judged.
+
+    Raises:
+        WorkerFailure: one of them did not do the work.
+    """
+    found: dict[str, Any] = {}
+    turns = [*MODES, "iteration"]
+    random.shuffle(turns)
+    for turn in turns:
+        say(f"{cells['step'].case.runtime}: round {number + 1}, {turn}")
+        if turn == "iteration":
+            found |= _iterations(cells["step"], protocol, folder)
+            continue
+        cell = cells[turn]
+        while not any(each["round"] == number for each in cell.blocks):
+            block(cell, number, protocol, judge)
+        if number + 1 == protocol.blocks and turn != "forward":
+            judged(cell, number, protocol, judge)
+        found[turn] = statistics.median(cell.blocks[-1]["samples"])
+    return found
+
+
+def _iterations(cell: Open, protocol: Protocol, folder: Path) -> dict[str, Any]:
+    cell.worker.resume()
+    told = {"folder": str(folder), "batch": cell.case.batch, "seconds": protocol.block, "limit": protocol.max_samples}
+    found = cell.worker.call("iterate", protocol.timeout, **told)
+    cell.worker.pause()
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def summary(rounds: Iterable[dict[str, float]]) -> dict[str, Any]:
+    """Mean and standard deviation of every phase over the rounds, in seconds, as the study gives them; of the whole
+    iteration (`t_iter`), of what the phases leave of it (`other`), and of a step on arrays that are there already,
+    which is what synthetic data takes (`t_step`)."""
+    each = [_phases(one) for one in rounds]
+    return {
+        name: {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else 0.0}
+        for name in (*PHASES, "t_step", "t_iter", "other")
+        for values in [[phases[name] for phases in each]]
+    }
+
+
+def _phases(one: dict[str, float]) -> dict[str, float]:
+    """
+    >>> made = _phases({"io": 1, "h2d": 2, "forward": 3, "gradient": 7, "step": 8, "whole": 12})
+    >>> made["t_b"], made["t_u"], made["other"]
+    (4, 1, 1)
+    """
+    found = {"t_io": one["io"], "t_h2d": one["h2d"], "t_f": one["forward"]}
+    found |= {"t_b": one["gradient"] - one["forward"], "t_u": one["step"] - one["gradient"]}
+    rest = one["whole"] - sum(found.values())
+    return found | {"t_step": one["step"], "t_iter": one["whole"], "other": rest}

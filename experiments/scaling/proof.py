@@ -1,0 +1,154 @@
+"""The proof of several workers: what they average is the gradient of the whole batch, and all hold the same parameters.
+
+They compute their shards of one batch, and each is judged on what it then holds, against the float64 oracle of the
+whole batch: all gradients by name, then two training steps and all weights and arrays of the optimizer behind them.
+With BatchNormalization every worker has the statistics of its own shard, so no whole batch gives that: the reference is
+then the mean of the oracle's gradients of the shards, its floors the mean of theirs, which no error of a mean of such
+errors can exceed; the steps are compared between the workers alone. No tolerance is another than for one worker.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.case import STEPS, SYNTHETIC, digest
+from xbench.converters.artifact import Artifact
+from xbench.parity import verdict
+from xbench.proof.proof import SEEDS
+from xbench.workers.prepare import Exporter
+from xbench.workers.ranks import Group
+
+Arrays = Mapping[str, np.ndarray]
+WHOLE, SHARDS = "whole batch", "mean of shards"
+GIVEN = ("input/", "labels")
+DIFFER = "the workers' parameters differ bit by bit"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Files that workers read, one each, whether they cut their shard out of it, and what they are judged against; None
+    where there is no oracle of it."""
+
+    paths: list[Path]
+    cut: bool
+    judged: Arrays | None
+
+
+def kind_of(artifact: Artifact, workers: int) -> str:
+    """What so many workers are compared with."""
+    return SHARDS if artifact.info["statistics"] and workers > 1 else WHOLE
+
+
+def reference(artifact: Artifact, exporter: Exporter, mode: str, shard: int, workers: int, seed: int) -> Reference:
+    """The oracle's results for so many workers with shards of so many samples.
+
+    Raises:
+        XBenchError: they cannot be computed.
+    """
+    if kind_of(artifact, workers) == WHOLE:
+        path = exporter.reference(artifact, mode, shard * workers, seed, SYNTHETIC, STEPS)
+        return Reference([path] * workers, True, verdict.read(path))
+    seeds = [1000 * (seed + 1) + rank for rank in range(workers)]
+    paths = [exporter.reference(artifact, mode, shard, each, SYNTHETIC, STEPS) for each in seeds]
+    return Reference(paths, False, mean([verdict.read(path) for path in paths]) if mode == "gradient" else None)
+
+
+def mean(parts: Sequence[Arrays]) -> dict[str, np.ndarray]:
+    """The mean of references of shards, which are of one size, and of their floors."""
+    names = [name for name in parts[0] if not name.startswith(GIVEN)]
+    return {name: np.mean([part[name] for part in parts], axis=0) for name in names}
+
+
+def prove(
+    group: Group, one: Group | None, artifact: Artifact, exporter: Exporter, shard: int, timeout: float
+) -> dict[str, Any]:
+    """The verdict on a group: `status`, `message`, `parity` as records have them, and `proof`, what it was compared on.
+    `one` is a single worker, which is given the whole batch, too.
+
+    Raises:
+        WorkerFailure: a worker failed.
+        XBenchError: there is no reference.
+    """
+    verdicts: list[tuple[int, dict[str, Any]]] = []
+    proof: dict[str, Any] = {"reference": kind_of(artifact, group.count), "alike": True, "beside_one": None}
+    for seed in SEEDS:
+        for mode in ("gradient", "step"):
+            given = reference(artifact, exporter, mode, shard, group.count, seed)
+            found = _worked(group, given, mode, timeout)
+            proof["alike"] = proof["alike"] and alike(found, artifact.parameters)
+            if given.judged is not None:
+                verdicts.append((seed, judged(found, given.judged)))
+            if one and one is not group and given.judged is not None and given.cut:
+                (alone,) = _worked(one, given, mode, timeout)
+                proof["beside_one"] = max(proof["beside_one"] or 0.0, apart(found[0], alone, given.judged))
+        if seed == SEEDS[1] and not _disagree(verdicts):
+            break
+    status, parity = _told(verdicts)
+    says = [parity["message"], None if proof["alike"] else DIFFER]
+    return {"status": status, "message": "; ".join(filter(None, says)) or None, "parity": parity, "proof": proof}
+
+
+def _worked(group: Group, given: Reference, mode: str, timeout: float) -> list[dict[str, np.ndarray]]:
+    """What every worker of a group computes of a reference; a single one is given the whole batch."""
+    paths = given.paths[: group.count]
+    folder, name = group.log.parent, digest(str(group.log), mode)
+    places = [folder / f"{name}-{rank}.npz" for rank in range(group.count)]
+    told = [
+        {"reference": str(path), "cut": given.cut, "mode": mode, "path": str(place)}
+        for path, place in zip(paths, places, strict=True)
+    ]
+    group.each("work_together", timeout, told)
+    found = [verdict.read(place) for place in places]
+    for place in places:
+        place.unlink()
+    return with_mean_loss(found)
+
+
+def with_mean_loss(found: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
+    """The workers' tensors, with the mean of their losses for each: some engines tell a shard's, some the mean."""
+    losses = [name for name in found[0] if name.startswith("loss")]
+    means = {name: np.mean([each[name] for each in found], axis=0) for name in losses}
+    return [each | means for each in found]
+
+
+def judged(found: Sequence[Arrays], expected: Arrays) -> dict[str, Any]:
+    """The verdict on the worst of the workers."""
+    verdicts = [verdict.judge(each, expected).as_dict() for each in found]
+    return max(verdicts, key=_badness)
+
+
+def alike(found: Sequence[Arrays], parameters: Sequence[str]) -> bool:
+    """Whether all workers hold the same gradients and parameters, bit by bit."""
+    names = [f"{kind}/{name}" for name in parameters for kind in ("gradient", "weight")]
+    return all(np.array_equal(each[n], found[0][n]) for each in found[1:] for n in names if n in found[0])
+
+
+def apart(ours: Arrays, other: Arrays, expected: Arrays) -> float:
+    """By how many noise floors of the oracle two differ, in the worst tensor."""
+    names = [name for name in verdict.compared(expected) if name in ours and name in other]
+    return max(verdict.floors_off(ours[name], other[name], expected[f"floor/{name}"]) for name in names)
+
+
+def _badness(found: Mapping[str, Any]) -> tuple[bool, bool, float]:
+    return found["status"] != "PASS", found["ratio"] is None, found["ratio"] or 0.0
+
+
+def _disagree(verdicts: Sequence[tuple[int, Mapping[str, Any]]]) -> bool:
+    """Whether one seed of two passed: a third then decides, as for one worker (`proof.prove`)."""
+    failed = {seed for seed, each in verdicts if each["status"] != "PASS"}
+    return len(failed) == 1 and all(each["ratio"] is not None for _, each in verdicts)
+
+
+def _told(verdicts: Sequence[tuple[int, dict[str, Any]]]) -> tuple[str, dict[str, Any]]:
+    """The status, and the worst verdict with the ratios of all seeds; of three seeds one may be lost to a kink."""
+    by_seed: dict[int, list[dict[str, Any]]] = {}
+    for seed, each in verdicts:
+        by_seed.setdefault(seed, []).append(each)
+    worst = [max(each, key=_badness) for each in by_seed.values()]
+    passed = [each for each in worst if each["status"] == "PASS"]
+    counted = passed if len(worst) == 3 and len(passed) == 2 else worst
+    found = max(counted, key=_badness)
+    return str(found["status"]), found | {"seeds": [each["ratio"] for each in worst]}

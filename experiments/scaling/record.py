@@ -1,0 +1,180 @@
+"""What a record of several workers is made of: what was asked, what their times say, and what the model says."""
+
+import statistics
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from xbench.case import Case, digest
+from xbench.converters.artifact import Artifact
+from xbench.converters.printable import shell
+from xbench.experiments.scaling import model as scaling_model
+from xbench.experiments.scaling.model import Line, Phases
+from xbench.host import machine
+from xbench.proof import record as records
+from xbench.proof.record import Record
+from xbench.runtimes import distributed
+from xbench.stats.statistics import Interval, median_interval
+from xbench.workers.ranks import Group
+
+PARTS = ("io", "h2d", "forward", "gradient", "step")
+HIDDEN = 0.5  # of the communication, at most so much of it is seen where it is called hidden
+Layers = list[tuple[int, int]]  # bytes of gradients, multiply-accumulates
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of every runtime. With `weak` scaling a case's batch is that of each worker, with `strong` it is
+    that of all together. `budget` are the seconds of timing a group, over `rounds`."""
+
+    workers: tuple[int, ...]
+    kind: str
+    budget: float = 4.0
+    rounds: int = 8
+    timeout: float = 600.0
+
+    def shard(self, batch: int, workers: int) -> int:
+        """The samples of one worker."""
+        return batch if self.kind == "weak" else batch // workers
+
+
+@dataclass
+class Team:
+    """A group that is proved, and what it gave: kind -> round -> seconds of iterations, and bytes -> seconds of
+    all-reduces."""
+
+    workers: int
+    group: Group
+    shard: int
+    record: Record
+    proof: dict[str, Any]
+    versions: dict[str, str]
+    messages: list[int] = field(default_factory=list)
+    early: bool = False
+    blocks: dict[str, list[list[float]]] = field(default_factory=dict)
+    exchanges: dict[int, list[float]] = field(default_factory=dict)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return ("apart", *PARTS) if self.workers == 1 else ("together", "apart", "reduction")
+
+
+def key(case: Case, artifact: Artifact, plan: Plan, workers: int) -> str:
+    """What a record is filed under."""
+    return digest(records.key(case, artifact), plan.kind, workers)
+
+
+def filed(record: Record, case: Case, artifact: Artifact, plan: Plan, workers: int) -> Record:
+    """The record of so many workers before anything ran (docs/results.md)."""
+    shard, cpus = plan.shard(case.batch, workers), machine.cpus()
+    words = ["xbench", "scale", case.model, "--runtime", case.runtime, "--workers", workers, "--scaling", plan.kind]
+    words += ["--batch", case.batch, "--threads", case.threads, "--device", case.device, "--budget", f"{plan.budget:g}"]
+    names = ("proof", "iteration_s", "apart_s", "comm_s", "exposed_s", "hidden", "samples_per_s", "speed_up")
+    told = {
+        "kind": plan.kind,
+        "workers": workers,
+        "shard": shard,
+        "total": shard * workers,
+        "engine": distributed.words_of(case.runtime),
+        "cpus": cpus,
+        "oversubscribed": case.device == "cpu" and workers * case.threads > cpus,
+    }
+    more = ("efficiency", "phases", "messages", "early", "line", "prediction", "blocks")
+    found = {"key": key(case, artifact, plan, workers), "command": shell(*words, "--rerun")}
+    return record | found | {"scaling": told | dict.fromkeys((*names, *more))}
+
+
+def interval(blocks: list[list[float]]) -> Interval:
+    return median_interval(blocks, np.random.default_rng(0))
+
+
+def final(team: Team, one: Team | None, phases: dict[int, dict[str, Interval]], layers: Layers, case: Case) -> Record:
+    """The record of a group that was timed."""
+    whole = team.kinds[0]
+    told = team.record["scaling"]
+    iteration, shard = interval(team.blocks[whole]), phases.get(team.shard)
+    found: dict[str, Any] = {
+        "iteration_s": iteration._asdict(),
+        "samples_per_s": told["total"] / iteration.median,
+        "messages": team.messages,
+        "early": team.early,
+        "phases": shard and {kind: each._asdict() for kind, each in shard.items()},
+        "blocks": team.blocks,
+    }
+    if team.workers > 1:
+        found |= communication(team)
+    if one:
+        work = told["total"] / one.shard
+        pairs = zip(one.blocks["apart"], team.blocks[whole], strict=True)
+        speed = interval([[work * statistics.median(alone) / statistics.median(all_)] for alone, all_ in pairs])
+        found |= {"speed_up": speed._asdict(), "efficiency": speed.median / team.workers}
+    if one and shard and one.shard in phases:
+        found["prediction"] = modelled(team, told | found, as_phases(shard), as_phases(phases[one.shard]), layers, case)
+    says = [team.record["message"]]
+    if told["oversubscribed"]:
+        threads = team.workers * case.threads
+        says.append(f"oversubscribed: {threads} threads on {told['cpus']} CPUs")
+    versions = team.record["versions"] | team.versions
+    message = "; ".join(filter(None, says)) or None
+    return team.record | {"message": message, "versions": versions, "scaling": told | found}
+
+
+def communication(team: Team) -> dict[str, Any]:
+    """The averaging by itself, what of it an iteration is longer by, and whether that is little; None where the
+    interval leaves it open."""
+    comm, apart = (interval(team.blocks[kind]) for kind in ("reduction", "apart"))
+    middle = {kind: [statistics.median(each) for each in team.blocks[kind]] for kind in team.kinds}
+    seen = difference([[a - b] for a, b in zip(middle["together"], middle["apart"], strict=True)])
+    bound = HIDDEN * comm.median
+    hidden = None
+    if seen.low is not None and seen.high is not None and not seen.low < bound < seen.high:
+        hidden = seen.high <= bound
+    points = [(size, statistics.median(found)) for size, found in team.exchanges.items()]
+    line = scaling_model.fitted(points) if len(points) > 1 else Line(points[0][1], 0.0)  # of four numbers there is one
+    told = {"latency_s": line.latency, "per_byte_s": line.per_byte, "points": points}
+    return {
+        "comm_s": comm._asdict(),
+        "apart_s": apart._asdict(),
+        "exposed_s": seen._asdict(),
+        "hidden": hidden,
+        "line": told,
+    }
+
+
+def difference(blocks: list[list[float]]) -> Interval:
+    """The interval of differences, which may be below zero: that of times ends there."""
+    lift = 1 - min(min(block) for block in blocks)
+    found = interval([[each + lift for each in block] for block in blocks])
+    low, high = (None if each is None else each - lift for each in (found.low, found.high))
+    return Interval(found.median - lift, low, high)
+
+
+def as_phases(found: dict[str, Interval]) -> Phases:
+    """The phases of the model. A runtime does not tell when its forward pass ends and its update begins, so that they
+    are differences: of the forward pass in evaluation, the gradient, the whole step."""
+    io, h2d, forward, gradient, step = (found[kind].median for kind in PARTS)
+    return Phases(io, h2d, forward, gradient - forward, step - gradient)
+
+
+def modelled(
+    team: Team, told: dict[str, Any], here: Phases, single: Phases, layers: Layers, case: Case
+) -> dict[str, Any]:
+    """What the model says, from one worker and the line alone; `slower` is how many threads share a CPU. `given_apart`
+    is its iteration where what the workers take of each other is not computed but measured, without communication."""
+    slower = max(1.0, team.workers * case.threads / told["cpus"]) if case.device == "cpu" else 1.0
+    line = Line(told["line"]["latency_s"], told["line"]["per_byte_s"]) if told["line"] else None
+    parts = scaling_model.shares(team.messages, layers, team.early)
+    said = scaling_model.predicted(here, line or Line(0, 0), team.messages, parts, slower)
+    work, measured = told["total"] / case.batch, told["iteration_s"]["median"]
+    return {
+        **asdict(here),
+        "slower": slower,
+        "comm_s": said.comm if line else None,
+        "visible_s": said.visible if line else None,
+        "case": said.case if line else None,
+        "iteration_s": said.iteration,
+        "speed_up": work * single.iteration / said.iteration,
+        "error": said.iteration / measured - 1,
+        "given_apart_s": told["apart_s"]["median"] + said.visible if line else None,
+    }

@@ -1,0 +1,181 @@
+"""One comparison: all cells that differ in the runtime alone, proved first, then timed in interleaved blocks.
+
+The workers of all cells are alive at once, exactly one awake. They are opened in random order: on some machines the
+last is the faster for as long as it lives. A round gives every cell one block, in random order, so that a drift of the
+machine meets all of them alike; ratios are later taken round by round. A block that something else disturbed is told
+and run again. A cell's process ends when its interval is narrow enough or its budget is spent; with
+several processes (`Protocol.processes`) the cells are then opened again, for as many rounds. A cell is recorded at once
+when its last process has ended.
+"""
+
+import itertools
+import random
+import statistics
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.case import Case
+from xbench.converters.artifact import Artifact
+from xbench.experiments.rounds import Open, rounds
+from xbench.experiments.settings import Protocol
+from xbench.host import machine
+from xbench.proof import contracts, physics
+from xbench.proof.blame import sound
+from xbench.proof.opening import failed, opened
+from xbench.proof.record import Record, base, key
+from xbench.proof.timed import Judge
+from xbench.stats.ratio import median_over_processes
+from xbench.stats.series import WINDOW, drift, resemblance, steady_from
+from xbench.stats.statistics import relative_half_width
+from xbench.workers.prepare import Exporter
+from xbench.workers.worker import WorkerFailure
+
+
+def run(
+    cases: Sequence[Case],
+    artifact: Artifact,
+    exporter: Exporter,
+    protocol: Protocol,
+    logs: Path,
+    say: Callable[[str], None],
+) -> Iterator[Record]:
+    """Proves and times the cells of one group; yields each record as soon as it is final."""
+    cells = {key(case, artifact): case for case in cases}
+
+    def once(done: Collection[str]) -> Iterator[Record]:
+        return _run([case for name, case in cells.items() if name not in done], artifact, exporter, protocol, logs, say)
+
+    yield from sound(once, artifact, exporter)
+
+
+def _run(
+    cases: Sequence[Case],
+    artifact: Artifact,
+    exporter: Exporter,
+    protocol: Protocol,
+    logs: Path,
+    say: Callable[[str], None],
+) -> Iterator[Record]:
+    session = uuid.uuid4().hex[:12]
+    shuffle = random.Random(session).shuffle
+    waiting = in_order(cases, 0, session)
+    judge = Judge(artifact, exporter, session, logs)
+
+    def begin(case: Case) -> "Open | Record":
+        say(f"{case.runtime}: load, compile, check")
+        return warmed(case, base(case, artifact, session, protocol.words), artifact, exporter, protocol, logs)
+
+    while waiting:
+        alive: list[Open] = []
+        numbers = itertools.count()
+        try:
+            while waiting and (not alive or machine.available_memory() > protocol.memory):
+                cell = begin(waiting.pop(0))
+                if isinstance(cell, Open):
+                    alive.append(cell)
+                else:
+                    yield cell
+            for left in reversed(range(protocol.processes)):
+                timed: list[Open] = []
+                for ended in rounds(alive, numbers, protocol, judge, say, shuffle):
+                    if isinstance(ended, Open):
+                        timed.append(ended)
+                    if not (isinstance(ended, Open) and left):
+                        yield _final(ended, protocol) if isinstance(ended, Open) else ended
+                before = {cell.case: cell for cell in timed if left}
+                for case in in_order(before, protocol.processes - left, session):
+                    cell = begin(case)
+                    if isinstance(cell, Open):
+                        alive.append(_continued(cell, before[case]))
+                    else:
+                        yield cell
+        finally:
+            for cell in alive:
+                cell.worker.stop()
+
+
+def in_order(cases: Iterable[Case], process: int, session: str) -> list[Case]:
+    """The cases in the order in which their processes of this number are opened: random, and every second time that of
+    the time before backwards, so that what one gains by being the last it loses by being the first."""
+    order = sorted(cases, key=astuple)
+    random.Random(f"{session} {process // 2}").shuffle(order)
+    return order[::-1] if process % 2 else order
+
+
+def _continued(cell: Open, before: Open) -> Open:
+    """A cell in a new process, with what its earlier ones gave."""
+    cell.processes, cell.blocks = before.processes + cell.processes, before.blocks
+    cell.repeated, cell.cpu, cell.wall = before.repeated, before.cpu, before.wall
+    return cell
+
+
+def warmed(
+    case: Case, record: Record, artifact: Artifact, exporter: Exporter, protocol: Protocol, logs: Path
+) -> Open | Record:
+    """An open cell, or the record of why there is none."""
+    record, worker = opened(case, record, artifact, exporter, protocol.timeout, protocol.audit, logs)
+    if worker is None:
+        return record
+    try:
+        warmup = worker.call("warm", protocol.timeout, seconds=protocol.budget)
+        worker.pause()
+        first = {**record["times"], "warmup": warmup, "steady_from": steady_from(warmup)}
+        return Open(case, record | {"times": None}, worker, [first])
+    except WorkerFailure as failure:
+        worker.stop()
+        return failed(record, failure, case, artifact, exporter, protocol.timeout)
+    except BaseException:
+        worker.stop()
+        raise
+
+
+def _final(cell: Open, protocol: Protocol) -> Record:
+    """The record of a cell whose last process has ended."""
+    interval = median_over_processes(cell.blocks, np.random.default_rng(0))
+    medians = [
+        [statistics.median(each["samples"]) for each in cell.blocks if each["process"] == number]
+        for number in range(len(cell.processes))
+    ]
+    drifts = [drift(series) or 0.0 for series in medians]
+    compiled, anew = ([each[name] for each in cell.processes] for name in ("compile_s", "anew_s"))
+    times = {
+        "load_s": statistics.median(each["load_s"] for each in cell.processes),
+        "compile_s": None if None in compiled else statistics.median(compiled),
+        "first_s": statistics.median(each["first_s"] for each in cell.processes),
+        "anew_s": None if None in anew else statistics.median(anew),
+        "median_s": interval.median,
+        "low_s": interval.low,
+        "high_s": interval.high,
+        "converged": len(cell.blocks) >= protocol.blocks and relative_half_width(interval) <= protocol.target,
+        "drift": max(drifts, key=abs),
+        "resemblance": max(resemblance(series) for series in medians),
+        "processes": cell.processes,
+        "blocks": cell.blocks,
+        "repeated": cell.repeated,
+        "cpus": cell.cpu / cell.wall if cell.wall else None,
+    }
+    physical = {"physical": physics.judge(cell.case, cell.record["cost"], times["median_s"])}
+    cell.record["contracts"] |= contracts.as_dicts(physical)
+    if reason := contracts.broken(physical, cell.case.runtime):
+        return cell.record | {"status": "FAIL", "message": reason}
+    words = "; ".join(filter(None, (cell.record["message"], *_remarks(times, protocol))))
+    return cell.record | {"times": times, "message": words or None}
+
+
+def _remarks(times: dict[str, Any], protocol: Protocol) -> Iterator[str]:
+    """What a reader of a time must know of how it came about."""
+    told = [each for each in times["processes"] if len(each["warmup"]) >= 2 * WINDOW]  # of fewer steps nothing is known
+    if any(each["steady_from"] is None for each in told):
+        yield "was not steady when its warm-up ended"
+    if abs(times["drift"]) > protocol.target:
+        yield f"{'rose' if times['drift'] > 0 else 'fell'} by {abs(times['drift']):.0%} while it was timed"
+    if times["anew_s"] is None:
+        yield "found on disk what its first call compiles, written by none that was measured"
+    reasons = [each["disturbed"] for each in times["blocks"] if each["disturbed"]]
+    if 4 * len(reasons) > len(times["blocks"]):
+        yield f"{len(reasons)} of {len(times['blocks'])} blocks were disturbed: {reasons[0]}"

@@ -1,0 +1,207 @@
+"""A study, planned and run: the cells of its tables, measured as `xbench time`, `scale` and `train` measure them, and
+stored one by one, so that a run that was ended goes on where it was."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xbench.case import MODES, SYNTHETIC, Case
+from xbench.converters.artifact import Artifact
+from xbench.experiments import phases, profile, suite, training
+from xbench.experiments.scaling import record as scaling_record
+from xbench.experiments.scaling import run as scaling
+from xbench.experiments.settings import Protocol
+from xbench.models import MODELS
+from xbench.proof.record import Record
+from xbench.runtimes import distributed
+from xbench.store.results import FILE, Store, open_store
+from xbench.studies import ALL, Part, Study, spread
+from xbench.workers import samples
+from xbench.workers.prepare import Exporter
+
+MEASURED = ("times", "tools", "threads", "batches", "costs")  # kinds of tables whose cells are those of `xbench time`
+FILES = {"phases": phases.FILE, "layers": profile.FILE, "training": training.FILE, "scaling": scaling.FILE}
+# How long a cell takes, to be told before it begins: fitted to runs on two cores, and good to a factor of two.
+EXPORT_S, EXPORT_S_PER_PARAMETER = 4.0, 1e-7
+CELL_S, WORK, ORACLE, MACS_PER_S = 1.8, 6, 6, 1e10  # `WORK`, `ORACLE`: passes of a proof with audit, of a reference
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a study is run: at which scale, on which runtimes, on which device, with how many CPUs."""
+
+    scale: str
+    runtimes: tuple[str, ...]
+    device: str
+    cpus: int
+    protocol: Protocol
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a table asks of a network: cells that differ in the runtime alone, the number of their records, and the
+    seconds that they may take."""
+
+    part: Part
+    cases: tuple[Case, ...]
+    records: int
+    seconds: float
+
+
+def plan(study: Study, setting: Setting, folder: Path) -> list[Task]:
+    """The tasks of a study in the order of its tables; what is stored in the folder takes no time."""
+    done = {(_file(part), case) for part in study.parts for case in _stored(folder, part)}
+    ready: set[tuple[Any, ...]] = set()  # what an earlier task has exported, or has the references of
+    tasks = []
+    for part in study.parts:
+        for group in _groups(part, setting):
+            todo = [case for case in group if (_file(part), case) not in done]
+            done |= {(_file(part), case) for case in group}
+            seconds = sum(_measuring(case, setting.protocol, part.kind) for case in todo)
+            seconds += _preparing(group[0], part.kind, ready) if todo else 0.0
+            each = len(_scaled(part, setting).workers) if part.kind == "scaling" else 1
+            tasks.append(Task(part, tuple(group), each * len(group), seconds))
+    return tasks
+
+
+def _groups(part: Part, setting: Setting) -> Iterator[list[Case]]:
+    for each in spread(part, setting.scale):
+        (batch,), (mode,), (threads,) = each.batches, each.modes, each.threads
+        if threads <= setting.cpus:
+            told: dict[str, Any] = {"device": setting.device, "plane": part.plane, "data": _data(part, each.network)}
+            told["threads"] = setting.cpus if threads == ALL else threads
+            runtimes = [word for word in setting.runtimes if part.kind != "scaling" or not distributed.missing(word)]
+            yield [Case(each.network, runtime, mode, batch, **told) for runtime in runtimes]
+
+
+def _data(part: Part, network: str) -> str:
+    """The data set of a training: the first of those that suit a network whose files are there."""
+    if part.kind != "training":
+        return SYNTHETIC
+    return next(word for word in part.settings[network].split() if samples.is_there(word))
+
+
+def _file(part: Part) -> str:
+    return FILES.get(part.kind, FILE)
+
+
+def _stored(folder: Path, part: Part) -> set[Case]:
+    path = folder / _file(part)
+    if not path.exists():
+        return set()
+    return {Case(**record["case"]) for record in Store(path).read()}
+
+
+PASSES = {"forward": 1, "gradient": 3, "step": 6}  # two training steps are compared
+
+
+def _measuring(case: Case, protocol: Protocol, kind: str) -> float:
+    """Seconds of opening, proving and timing what a table asks of a cell."""
+    if kind == "scaling":  # two groups, each proved and timed in several ways
+        return 2 * (3 * CELL_S + 8 * protocol.budget) + 4 * WORK * case.batch * MODELS[case.model].macs / MACS_PER_S
+    modes = MODES if kind == "phases" else (case.mode,)
+    proofs = sum(PASSES[mode] for mode in modes) * WORK * case.batch * MODELS[case.model].macs / MACS_PER_S
+    return len(modes) * (CELL_S + 2 * protocol.budget) + proofs
+
+
+def _preparing(case: Case, kind: str, ready: set[tuple[Any, ...]]) -> float:
+    """Seconds of exporting a network, and of its references, where no task before has them."""
+    spec, modes = MODELS[case.model], MODES if kind == "phases" else (case.mode,)
+    seconds = 0.0 if (spec.name,) in ready else EXPORT_S + EXPORT_S_PER_PARAMETER * spec.parameters
+    for mode in modes:
+        if (spec.name, mode, case.batch) not in ready:
+            seconds += 1 + PASSES[mode] * ORACLE * case.batch * spec.macs / MACS_PER_S
+    ready |= {(spec.name,), *((spec.name, mode, case.batch) for mode in modes)}
+    return seconds
+
+
+def stored(task: Task, folder: Path) -> list[Record]:
+    """The last records of each cell of a task, of those that are there: one, or one a number of workers."""
+    path = folder / _file(task.part)
+    known: dict[Case, dict[Any, Record]] = {}
+    for record in Store(path).read() if path.exists() else ():
+        workers = (record.get("scaling") or {}).get("workers")
+        known.setdefault(Case(**record["case"]), {})[workers] = record
+    return [record for case in task.cases for record in known.get(case, {}).values()]
+
+
+def stores(folder: Path, study: Study) -> dict[str, Store]:
+    """The files of results of a study, by kind of table.
+
+    Raises:
+        StoreError: one cannot be written.
+    """
+    return {part.kind: open_store(folder, _file(part)) for part in study.parts}
+
+
+def run(
+    task: Task,
+    setting: Setting,
+    store: Store,
+    artifact_of: Callable[[str], Artifact | None],
+    exporter: Exporter,
+    logs: Path,
+    progress: suite.Progress,
+    again: str,
+) -> list[Record]:
+    """The records of a task's cells, in their order; none of a network that cannot be exported."""
+    if task.part.kind in MEASURED:
+        told = (artifact_of, exporter, store, setting.protocol, logs, progress)
+        return suite.measure(task.cases, *told, again=again)[0]
+    progress.say(f"{task.cases[0].model}: export to ONNX")
+    artifact = artifact_of(task.cases[0].model)
+    if artifact is None:
+        progress.skip(task.records)
+        return []
+    names, measured = RUNNERS[task.part.kind](task, setting, artifact, exporter, logs, progress.say)
+    return suite.each(task.cases, names, measured, store, progress, again)[0]
+
+
+Say = Callable[[str], None]
+# What the records of a cell are filed under, and how they are made.
+Runner = tuple[Callable[[Case], Sequence[str]], Callable[[Case], Iterable[Record]]]
+
+
+def _by_phases(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
+    return (
+        lambda case: [phases.named(case, artifact)],
+        lambda case: [phases.run(case, artifact, exporter, setting.protocol, logs, say)],
+    )
+
+
+def _by_layers(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
+    return (
+        lambda case: [profile.named(case, artifact)],
+        lambda case: [profile.run(case, artifact, exporter, setting.protocol.timeout, logs, say)],
+    )
+
+
+def _by_training(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
+    settings, (first, *_) = task.part.settings, task.cases
+    told = {"epochs": int(settings[setting.scale]), "batch": first.batch, "seed": 0}
+    whole = training.planned(first.data, artifact, logs / f"{artifact.digest}.npz", dropout=False, **told)
+    return (
+        lambda case: [training.named(case, artifact, whole)],
+        lambda case: [training.run(case, artifact, whole, exporter, setting.protocol.timeout, logs, say)],
+    )
+
+
+def _by_workers(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
+    whole = _scaled(task.part, setting)
+    return (
+        lambda case: [scaling_record.key(case, artifact, whole, number) for number in whole.workers],
+        lambda case: scaling.run(case, artifact, whole, exporter, logs, say),
+    )
+
+
+def _scaled(part: Part, setting: Setting) -> scaling_record.Plan:
+    """What is asked of several workers: as many as the scale says, on GPUs no more than there are."""
+    gpus = len([*Path("/dev").glob("nvidia[0-9]*")]) if setting.device == "cuda" else None
+    wanted = map(int, part.settings[setting.scale].split())
+    workers = tuple(number for number in wanted if gpus is None or number <= gpus)
+    budget, timeout = 4 * setting.protocol.budget, setting.protocol.timeout
+    return scaling_record.Plan(workers, part.settings["kind"], budget, timeout=timeout)
+
+
+RUNNERS = {"phases": _by_phases, "layers": _by_layers, "training": _by_training, "scaling": _by_workers}

@@ -1,0 +1,185 @@
+"""One training: the same samples in the same order, from the same weights by the same rule, on one runtime after the
+other; the first steps are judged.
+
+The proof is of the training itself: the loss of each of its first `PROOF` steps and all weights behind them, against
+the float64 oracle on the same batches. Only where dropout is asked for is the proof a run of its own, without it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xbench.case import Case, digest
+from xbench.converters.artifact import Artifact
+from xbench.converters.loss import CROSS_ENTROPY
+from xbench.converters.printable import shell
+from xbench.errors import XBenchError
+from xbench.host import usage
+from xbench.parity import verdict
+from xbench.proof.blame import sound
+from xbench.proof.proof import cut_short, outcome
+from xbench.proof.record import Record, base, impossible, key
+from xbench.workers import samples
+from xbench.workers.prepare import Exporter
+from xbench.workers.worker import WorkerFailure, worker_of
+
+PROOF = 20  # steps
+SECONDS = 0.5  # of a job: as often the bar moves
+FILE = "training.jsonl"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A training, the same for every runtime. `file` holds the samples, `content` is their digest."""
+
+    data: str
+    file: Path
+    content: str
+    train_samples: int
+    test_samples: int
+    epochs: int
+    batch: int
+    seed: int
+    dropout: bool
+
+    @property
+    def epoch(self) -> int:
+        """Steps of an epoch."""
+        return self.train_samples // self.batch
+
+    @property
+    def steps(self) -> int:
+        return self.epochs * self.epoch
+
+    @property
+    def proof(self) -> int:
+        """Steps that are judged."""
+        return min(PROOF, self.steps)
+
+
+def planned(data: str, artifact: Artifact, file: Path, epochs: int, batch: int, seed: int, dropout: bool) -> Plan:
+    """Reads the data set and writes it for the workers.
+
+    Raises:
+        XBenchError: it is missing, damaged, too small for a batch, or made for other networks.
+    """
+    if (artifact.info["loss"] or {}).get("name") != CROSS_ENTROPY:
+        raise XBenchError(f"{artifact.name} gives no row of logits a sample, so it learns no classes")
+    given = samples.load(data, artifact.info)
+    train, test = len(given.train_labels), len(given.test_labels)
+    if batch > train:
+        raise XBenchError(f"--batch {batch} is more than the {train} training samples of {data}")
+    content = samples.write(given, file)
+    return Plan(data, file, content, train, test, epochs, batch, seed, dropout and artifact.has_dropout)
+
+
+def run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, timeout: float, logs: Path, say: Say) -> Record:
+    """Trains one runtime; the record holds what was reached, however it ended."""
+    (record,) = sound(lambda _: [_run(case, artifact, plan, exporter, timeout, logs, say)], artifact, exporter)
+    return record
+
+
+def _run(
+    case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, timeout: float, logs: Path, say: Say
+) -> Record:
+    record = base(case, artifact, "train") | {"dropout": plan.dropout, "command": _command(case, plan)}
+    record["key"] = named(case, artifact, plan)
+    record["training"] = found = _nothing(plan)
+    if reason := impossible(case, artifact):
+        return record | {"status": "UNSUPPORTED", "message": reason}
+    worker = worker_of(case, logs / f"{digest(case.model, case.runtime)}.log")
+
+    def call(job: str, **arguments: Any) -> Any:
+        return worker.call(job, timeout, **arguments)
+
+    try:
+        say(f"the first {plan.proof} steps in float64")
+        told = {"batch": plan.batch, "seed": plan.seed}
+        reference = exporter.training_reference(artifact, plan.file, plan.content, steps=plan.proof, **told)
+        expected = verdict.read(reference)
+        found["oracle_losses"] = [float(expected[name][0]) for name in expected if name.startswith("loss/")]
+        say("load, compile")
+        where = {"artifact": str(artifact.folder), "data": str(plan.file)}
+        what = {"runtime": case.runtime, "device": case.device, "threads": case.threads}
+        record["versions"] |= call("open_training", **where, **what, **told)["versions"]
+        return record | _trained(call, plan, found, reference, say)
+    except WorkerFailure as failure:
+        return record | outcome(failure)
+    except XBenchError as error:
+        return record | {"status": "UNVERIFIED", "message": str(error)}
+    finally:
+        worker.stop()
+
+
+def named(case: Case, artifact: Artifact, plan: Plan) -> str:
+    """What a record of a training is filed under."""
+    return digest(key(case, artifact), plan.content, plan.epochs, plan.seed, plan.dropout)
+
+
+def _nothing(plan: Plan) -> dict[str, Any]:
+    """What a record says of a training (docs/results.md) before there is one."""
+    plain = ("epochs", "batch", "seed", "train_samples", "test_samples", "content")
+    lists = ("losses", "oracle_losses", "train_accuracy", "test_accuracy", "epoch_s", "usage")
+    empty: dict[str, Any] = {name: [] for name in lists}
+    return {name: getattr(plan, name) for name in plain} | empty | {"proof_steps": plan.proof, "first_wrong_step": None}
+
+
+def _command(case: Case, plan: Plan) -> str:
+    """The command line that trains this again."""
+    words = ["xbench", "train", case.model, "--data", plan.data, "--runtime", case.runtime, "--epochs", plan.epochs]
+    words += ["--batch", plan.batch, "--seed", plan.seed, "--threads", case.threads, "--device", case.device]
+    return shell(*words, *(["--dropout"] if plan.dropout else []))
+
+
+def _trained(call: Callable[..., Any], plan: Plan, found: dict[str, Any], reference: Path, say: Say) -> Record:
+    """Trains to the end, writing what is reached into `found`; returns the verdict."""
+    proof = len(found["oracle_losses"])
+    if message := _advance(call, plan, found, proof, say):
+        if not all(map(math.isfinite, found["oracle_losses"])):
+            message += "; in float64 it comes to the same"
+        return {"status": "FAIL", "message": message}
+    judged = call("judge_training", reference=str(reference))
+    wrong, message = judged["first_wrong"], judged["message"]
+    if wrong:
+        kind, _, step = wrong.partition("/")
+        found["first_wrong_step"] = int(step) if kind == "loss" else proof
+        message += f"; first wrong step: {step}" if kind == "loss" else f"; all {proof} losses are right"
+    message = message or cut_short(judged, plan.proof)
+    if plan.dropout:
+        call("begin_again")
+        found |= {"losses": [], "train_accuracy": [], "test_accuracy": [], "epoch_s": [], "usage": []}
+    stopped = _advance(call, plan, found, plan.steps, say)
+    status = "FAIL" if stopped else judged["status"]
+    return {"status": status, "message": "; ".join(filter(None, (message, stopped))) or None, "parity": judged}
+
+
+def _advance(call: Callable[..., Any], plan: Plan, found: dict[str, Any], last: int, say: Say) -> str | None:
+    """Trains until `last` steps are done, and counts what is right at the end of every epoch; returns why it stopped
+    before, where a loss was not finite."""
+    losses = found["losses"]
+    while len(losses) < last:
+        epoch = len(losses) // plan.epoch
+        answer = call("train", last=min(last, (epoch + 1) * plan.epoch), seconds=SECONDS)
+        losses += answer["losses"]
+        found["usage"] = usage.thinned([*found["usage"], answer["usage"]])
+        found["epoch_s"][epoch:] = [sum(found["epoch_s"][epoch:]) + answer["seconds"]]
+        if not math.isfinite(losses[-1]):
+            return f"the loss is {losses[-1]} at step {len(losses)}, in epoch {epoch + 1} of {plan.epochs}"
+        right = found["test_accuracy"][-1:]
+        say(f"epoch {epoch + 1} of {plan.epochs}, loss {losses[-1]:.4f}" + "".join(f", test {a:.1%}" for a in right))
+        if len(losses) == (epoch + 1) * plan.epoch:
+            for part in ("train", "test"):
+                found[f"{part}_accuracy"].append(_accuracy(call, part))
+    return None
+
+
+def _accuracy(call: Callable[..., Any], part: str) -> float:
+    """The share of labels that the runtime finds."""
+    right, seen, first = 0, 0, 0
+    while not seen or first:
+        answer = call("count_right", part=part, first=first, seconds=SECONDS)
+        right, seen, first = right + answer["right"], seen + answer["seen"], answer["next"]
+    return right / seen

@@ -1,0 +1,111 @@
+"""One bisection, from the cells to compare to the report and the files of what was found."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from xbench.case import Case
+from xbench.errors import XBenchError
+from xbench.proof.bisect.search import Bisection, Found
+from xbench.proof.record import impossible
+from xbench.proof.rivals import LETTERS, Rivals
+from xbench.workers.prepare import Exporter
+from xbench.workers.worker import WorkerFailure
+
+Report = dict[str, Any]
+
+
+def bisect(
+    cases: Sequence[Case], seed: int, timeout: float, out: Path, place: Path, say: Callable[[str], None]
+) -> Report:
+    """Compares one or two runtimes, cells that differ in nothing else; `place` is a folder for what is made on the way.
+
+    Raises:
+        XBenchError: the model cannot be read, was damaged in the cache or has no such mode; `out` cannot be written.
+    """
+    exporter, rivals = Exporter(place, timeout), Rivals(cases, timeout, place)
+    try:
+        artifact = exporter.artifact(cases[0].model)
+        for case in cases:
+            if reason := impossible(case, artifact):
+                raise XBenchError(reason)
+        found = Bisection(exporter, artifact, rivals, cases[0].batch, seed, place, say).find(cases[0].mode)
+        report = _report(cases, found)
+        if found and (said := exporter.renewed(artifact)):
+            raise XBenchError(f"the model in the cache was damaged ({said}) and was made again: start again")
+        if found:
+            report["files"] = _written(exporter, cases, found, report, out)
+        return report
+    except WorkerFailure as failure:
+        raise XBenchError(failure.message) from failure
+    finally:
+        rivals.close()
+        exporter.close()
+
+
+def _report(cases: Sequence[Case], found: Found | None) -> Report:
+    words = [case.runtime for case in cases] + [None] * (2 - len(cases))
+    report: Report = {
+        "model": cases[0].model,
+        **dict(zip(LETTERS, words)),
+        "mode": cases[0].mode,
+        "differs": bool(found),
+    }
+    if not found:
+        report |= {"wrong": None, "tensor": None, "node": None, "nodes_in_subgraph": 0, "subgraph": []}
+        return report | {"confirmed": False, "error_in_floors": {}, "failures": {}, "note": None, "files": []}
+    wrong = [letter for letter, is_wrong in zip(LETTERS, found.trial.wrong()) if is_wrong]
+    offs = [None if off is None or math.isinf(off) else off for off in found.trial.worst()]
+    return report | {
+        "mode": found.mode,
+        "wrong": "both" if len(wrong) == 2 else next(iter(wrong), None),
+        "tensor": found.tensor,
+        "node": found.node,
+        "nodes_in_subgraph": len(found.nodes),
+        "subgraph": found.nodes,
+        "confirmed": bool(found.nodes),
+        "error_in_floors": dict(zip(LETTERS, offs)),
+        "failures": dict(zip(LETTERS, (failure and failure.message for failure in found.trial.failures))),
+        "note": found.note,
+    }
+
+
+def _written(exporter: Exporter, cases: Sequence[Case], found: Found, report: Report, out: Path) -> list[str]:
+    """Writes the report, and where a part of the graph shows the difference all that reproduces it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        files = []
+        if found.nodes:
+            answers = [found.trial.folder / f"{letter}.npz" for letter in LETTERS]
+            runtimes = [
+                {
+                    "word": case.runtime,
+                    "answer": None if failure else str(answer),
+                    "device": case.device,
+                    "threads": case.threads,
+                    "layout": case.layout,
+                }
+                for case, answer, failure in zip(cases, answers, found.trial.failures)
+            ]
+            told = {"folder": str(found.trial.folder), "mode": found.mode, "runtimes": runtimes}
+            files = exporter.call("write_reproduction", title=title(report), out=str(out.absolute()), **told)
+        files = [str(out / file) for file in ("report.json", *files)]
+        (out / "report.json").write_text(json.dumps(report | {"files": files}, indent=1))
+    except OSError as error:
+        raise XBenchError(f"cannot write to {out}: {error.strerror}") from error
+    return files
+
+
+def title(report: Report) -> str:
+    """What was found, in one line."""
+    pair = f"{report['a']} and {report['b']}" if report["b"] else f"{report['a']} and float64"
+    if not report["differs"]:
+        return f"{pair} agree on {report['model']}, {report['mode']}"
+    if not report["tensor"]:
+        return f"{pair} differ on {report['model']}, {report['mode']}: {report['note']}"
+    node = report["node"]
+    size = f"{report['nodes_in_subgraph']} node{'s' * (report['nodes_in_subgraph'] != 1)}"
+    shown = f"seen on {size}" if report["confirmed"] else "on no part of the graph alone"
+    return f"{pair} part at {report['tensor']} of {report['model']}, {report['mode']}: {node['op_type']}, {shown}"

@@ -1,0 +1,254 @@
+"""Where two runtimes part: the first tensor of the graph that one of them computes wrongly, and the smallest part of
+the graph on which that is seen. `parity/search.py` decides what to ask, `subgraph.py` makes the parts.
+
+1. The whole: outputs, and where asked for gradients and trained weights, of both against the float64 oracle.
+2. Marked: every floating tensor an output (or, in training, every tensor's gradient a parameter's). The nodes that are
+   wrong while all they read is right are the suspects.
+3. Alone: a suspect is given what float64 says of its inputs, and run by itself. What differs then is its own doing.
+4. Where no suspect differs alone, because marking or cutting hides the fault, or because it needs what stands beside:
+   larger parts are tried, unmarked, and the first that differs is cut down to the smallest.
+"""
+
+import contextlib
+import functools
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xbench.case import SYNTHETIC, Case
+from xbench.converters import temporary
+from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
+from xbench.parity import search
+from xbench.parity.verdict import REFERENCE
+from xbench.proof.rivals import Rivals, Trial
+from xbench.workers.prepare import Exporter
+from xbench.workers.worker import WorkerFailure
+
+SUSPECTS = 8  # that are tried alone
+AROUND = 32  # nodes around one that are tried together
+PARTS = 150  # that are tried at all
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where runtimes part: the first tensor, its node, and the nodes of the smallest part of the graph that shows it,
+    none where no part does. `trial` is what that part gave, or else the whole."""
+
+    mode: str
+    trial: Trial
+    tensor: str | None = None
+    node: Mapping[str, Any] | None = None
+    nodes: Sequence[Mapping[str, Any]] = ()
+    note: str | None = None
+
+
+@dataclass
+class Bisection:
+    """The search on one model. `place` is a folder for what is made on the way; `say` is told what goes on."""
+
+    exporter: Exporter
+    artifact: Artifact
+    rivals: Rivals
+    batch: int
+    seed: int
+    place: Path
+    say: Callable[[str], None] = lambda words: None
+    data: str = SYNTHETIC
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    _values: dict[bool, Path] = field(default_factory=dict)
+    _tried: dict[tuple[str, tuple[int, ...]], Trial | None] = field(default_factory=dict)
+
+    def find(self, mode: str) -> Found | None:
+        """Where the runtimes part; None where they agree. What is wrong forward is said before what is wrong behind."""
+        ways = {"forward": self._forward, "gradient": self._backward, "step": self._update}
+        for each in list(ways)[: list(ways).index(mode) + 1]:
+            self.say(f"{each}: the whole model")
+            whole = self.whole(each)
+            if not whole.failed and not whole.errors:
+                raise XBenchError(f"float64 itself gives no number for {self.artifact.name}, {each}")
+            if whole.differs:
+                self._values_of(each)
+                return ways[each](whole)
+            if all(whole.wrong()):
+                return Found(each, whole, note="the two agree with one another, and not with float64")
+        return None
+
+    def first_wrong(self) -> str | None:
+        """The first wrong tensor, without a proof that its node is to blame."""
+        marked = self.marked()
+        if not marked.failed:
+            return next((name.removeprefix("output/") for name in marked.apart), None)
+        self._values_of("forward")
+        last = search.first(len(self.nodes), lambda nodes: self._shows(marked, "forward", nodes))
+        if last is None:
+            return None
+        shortest = self.part(range(last + 1), "forward")
+        if shortest and shortest.apart:
+            return shortest.apart[-1].removeprefix("output/")
+        failure = next(each for each in (shortest or marked).failures if each)
+        return f"node {last + 1} of {len(self.nodes)} raises: {failure.message}"
+
+    # ***** what is run *****
+
+    def reference(self, mode: str) -> Path:
+        return self.exporter.reference(self.artifact, mode, self.batch, self.seed, self.data)
+
+    def whole(self, mode: str) -> Trial:
+        return self.rivals.run(self.artifact.folder, mode, self.reference(mode), self._folder())
+
+    def marked(self) -> Trial:
+        """Every floating tensor an output."""
+        self.say("forward: every tensor an output")
+        folder = self._folder()
+        self._ask("mark", reference=str(self.reference("forward")), folder=str(folder))
+        return self.rivals.run(folder, "forward", folder / REFERENCE, folder)
+
+    def marked_gradients(self) -> tuple[Trial, dict[str, tuple[str, int]]]:
+        """Every gradient a parameter's, and which node's of which tensor each is."""
+        self.say("gradient: every gradient a parameter's")
+        folder, where = self._folder(), {"values": str(self._values_of("gradient"))}
+        where |= {"reference": str(self.reference("gradient"))}
+        places = self._ask("mark_gradients", folder=str(folder), **where)
+        return self.rivals.run(folder, "gradient", folder / REFERENCE, folder), places
+
+    def part(self, nodes: Sequence[int], mode: str) -> Trial | None:
+        """Some nodes by themselves, given what they read; None where they cannot be a model."""
+        key = mode, tuple(nodes)
+        if key not in self._tried and len(self._tried) < PARTS:
+            self.say(f"{mode}: {_count(nodes)}")
+            folder, trial = self._folder(), None
+            try:
+                told = {"values": str(self._values_of(mode)), "nodes": list(nodes), "mode": mode}
+                if self._ask("part", folder=str(folder), **told):
+                    trial = self.rivals.run(folder, mode, folder / REFERENCE, folder)
+            except WorkerFailure:  # the oracle has no use for it
+                pass
+            if trial is None or not trial.differs:
+                shutil.rmtree(folder)
+            self._tried[key] = trial
+        return self._tried.get(key)
+
+    def _ask(self, job: str, **arguments: Any) -> Any:
+        return self.exporter.call(job, artifact=str(self.artifact.folder), **arguments)
+
+    def _folder(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self.place))
+
+    def _values_of(self, mode: str) -> Path:
+        """Where all tensors lie in float64, as they are in evaluation or in training; reads the nodes as well."""
+        training = mode != "forward"
+        if training not in self._values:
+            path = self.place / f"values-{training}.npz"
+            where = {"reference": str(self.reference(mode)), "path": str(path)}
+            self.nodes[:] = self._ask("tensors", training=training, **where)
+            self._values[training] = path
+        return self._values[training]
+
+    # ***** where it is searched *****
+
+    def _forward(self, whole: Trial) -> Found:
+        if whole.failed:
+            return self._smallest(whole, "forward", self._lacking(whole), {})
+        wrong = set[str]()
+        with contextlib.suppress(WorkerFailure):  # too much for the oracle
+            wrong = {name.removeprefix("output/") for name in self.marked().apart}
+        suspects = search.roots(self.nodes, wrong)
+        tensors = {n: next(name for name in self.nodes[n]["outputs"] if name in wrong) for n in suspects}
+        return self._smallest(whole, "forward", suspects, tensors)
+
+    def _backward(self, whole: Trial) -> Found:
+        if whole.failed:
+            return self._smallest(whole, "gradient", self._lacking(whole), {})
+        apart, places, wrong = list[str](), dict[str, tuple[str, int]](), dict[int, list[str]]()
+        with contextlib.suppress(WorkerFailure):  # too much for the oracle
+            trial, places = self.marked_gradients()
+            apart = trial.apart
+        for name in (each.removeprefix("gradient/") for each in apart):
+            tensor, number = places.get(name, (name, None))
+            for reader in self._readers(name) if number is None else [number]:
+                wrong.setdefault(reader, []).append(tensor)
+        suspects = search.roots_backward(self.nodes, wrong)
+        return self._smallest(whole, "gradient", suspects, {n: f"gradient/{wrong[n][0]}" for n in suspects})
+
+    def _update(self, whole: Trial) -> Found:
+        """Gradients are right: the update or the statistics are not."""
+        weights = [name for name in whole.apart if name.startswith("weight/")]
+        tensors = {n: name for name in reversed(weights) for n in self._readers(name.removeprefix("weight/"))}
+        return self._smallest(whole, "step", sorted(tensors) or self._lacking(whole), tensors)
+
+    def _readers(self, tensor: str) -> list[int]:
+        return [number for number, node in enumerate(self.nodes) if tensor in node["inputs"]]
+
+    def _lacking(self, whole: Trial) -> list[int]:
+        """The first node whose operator a runtime said it lacks."""
+        missing = {name for failure in whole.failures if failure for name in failure.operators or ()}
+        return [n for n, node in enumerate(self.nodes) if node["op_type"] in missing][:1]
+
+    def _smallest(self, whole: Trial, mode: str, suspects: list[int], tensors: Mapping[int, str]) -> Found:
+        """The smallest part that shows the difference: the first suspect alone, if it does. `tensors` holds the wrong
+        tensors of the suspects."""
+        shows = functools.partial(self._shows, whole, mode)
+        kept = next((search.smallest(each, shows) for each in self._parts(suspects, shows) if shows(each)), [])
+        trial = (self.part(kept, mode) if kept else None) or whole
+        number = next((n for n in kept or suspects if n in tensors), None)
+        number, tensor = self._seen(kept, trial, mode) if number is None else (number, tensors[number])
+        if mode != "forward" and len(kept) == 1 and "loss" in trial.apart:
+            tensor = self.nodes[kept[0]]["outputs"][0]  # in training it is wrong before any gradient is
+        note = None
+        if not kept:
+            note = "no part of the graph shows it"
+            note += "" if number is None else f"; {tensor} is the first that is wrong"
+        elif len(kept) > 1:
+            note = f"no node shows it alone; the smallest part that does has {len(kept)} nodes"
+        return Found(
+            mode, trial, tensor, None if number is None else self.nodes[number], [self.nodes[n] for n in kept], note
+        )
+
+    def _shows(self, whole: Trial, mode: str, nodes: Sequence[int]) -> bool:
+        trial = self.part(nodes, mode)
+        return trial is not None and trial.is_like(whole)
+
+    def _parts(self, suspects: list[int], shows: search.Shows) -> Iterator[list[int]]:
+        """Parts that may show it: each suspect alone; those of its operator up to the first, as a fault may be tied to
+        the number of a call; then, without any marks, the node that ends the shortest run of nodes that does, alone and
+        with what stands around it, and that run."""
+        yield from ([number] for number in suspects[:SUSPECTS])
+        if suspects:
+            kind = self.nodes[suspects[0]]["op_type"]
+            yield [n for n in range(suspects[0] + 1) if self.nodes[n]["op_type"] == kind]
+        last = search.first(len(self.nodes), shows)
+        if last is not None:
+            yield [last]
+            yield from search.windows(self.nodes, last, AROUND)
+            yield list(range(last + 1))
+
+    def _seen(self, kept: list[int], trial: Trial, mode: str) -> tuple[int | None, str | None]:
+        """The first tensor on which a part differs, and the node it is of; for one that fails, what its last gives."""
+        if not kept:
+            return None, None
+        if not trial.apart:
+            return kept[-1], next(iter(self.nodes[kept[-1]]["outputs"]), None)
+        kind = {"forward": "outputs"}.get(mode, "inputs")
+        for tensor in trial.apart if mode == "forward" else reversed(trial.apart):
+            name = tensor.partition("/")[2]
+            if numbers := [n for n in kept if name in self.nodes[n][kind]]:
+                return numbers[0], name if mode == "forward" else tensor
+        return kept[-1], trial.apart[0]
+
+
+def _count(nodes: Sequence[int]) -> str:
+    return "one node alone" if len(nodes) == 1 else f"{len(nodes)} nodes"
+
+
+def first_wrong(exporter: Exporter, artifact: Artifact, case: Case, timeout: float) -> str | None:
+    """The first tensor, in the order of the graph, that a runtime computes wrongly forward; or the node that fails."""
+    with temporary.folder() as place:
+        rivals = Rivals([case], timeout, place)
+        try:
+            return Bisection(exporter, artifact, rivals, case.batch, 0, place, data=case.data).first_wrong()
+        finally:
+            rivals.close()

@@ -1,0 +1,50 @@
+"""No runtime is blamed for what has become of the cache.
+
+A converted model in the cache is looked at cheaply when it is taken from there. Before anything but a PASS is stored it
+is looked through: what is damaged is made again, and the cell is measured again.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from xbench.converters import damage
+from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
+from xbench.proof.record import Record
+from xbench.workers.prepare import Exporter
+
+TURNS = 3  # how often a cell is measured whose model is damaged each time
+
+
+def sound(
+    run: Callable[[Collection[str]], Iterable[Record]], artifact: Artifact, exporter: Exporter
+) -> Iterator[Record]:
+    """The records that `run` makes, each as soon as it is known that no damage has to do with it. `run` is told the
+    keys of those that it need not make."""
+    done, said, reason = set[str](), dict[str, None](), ""
+    for _ in range(TURNS):
+        before, held = damage.sealed(artifact), list[Record]()
+        for record in run(done):
+            if record["key"] in done:
+                continue
+            if record["status"] == "PASS" or not damage.suspect(artifact, before):
+                done.add(record["key"])
+                yield _noted(record, said)
+            else:
+                held.append(record)
+        if not held:
+            return
+        try:
+            said[exporter.renewed(artifact) or "something was made again meanwhile"] = None
+            reason = f"{artifact.folder} is damaged again and again: {'; '.join(said)}"
+        except XBenchError as error:
+            reason = str(error)
+            break
+    yield from (record | {"status": "UNVERIFIED", "message": reason, "parity": None, "times": None} for record in held)
+
+
+def _noted(record: Record, said: Iterable[str]) -> Record:
+    """The record, which says so where its cell was measured again."""
+    if not said:
+        return record
+    words = f"measured again, as its model in the cache was damaged: {'; '.join(said)}"
+    return record | {"message": "; ".join(filter(None, (record["message"], words)))}

@@ -1,0 +1,258 @@
+"""What a runtime promises whose time is shown, each judged on what was measured in its worker (`jobs/audit.py`).
+
+A promise that is broken is named with its evidence. Those of `REQUIRED` are needed for a time; the others are told.
+"""
+
+import math
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xbench.case import Case
+from xbench.host import machine
+from xbench.runtimes import UNCLOCKED, parse
+from xbench.workers.worker import Worker
+
+Facts = Mapping[str, Any]
+
+REQUIRED = ("clock", "timed", "begins", "complete", "fresh", "random", "threads", "placement", "physical")
+FAKED = ("begins", "physical")  # what the fakes that tests time at will need not keep
+CLEAR = 1e-4  # seconds below which a difference may be the clock's or the cache's
+COPY = 1e9  # bytes a second that any machine copies at
+AGAIN = 40  # rounds of measuring again: a few steps of milliseconds may all have met the others on a busy machine
+TURNS = 2  # of measuring again
+LATE = 5e-3  # seconds by which the parent may note a mark too late, beside those that it waits for a CPU
+BETWEEN = 2e-6  # seconds from one step to the next
+CLOSE = 1.25  # two clocks that run by the same time differ by less
+LOOK, MOST = 0.1, 1 << 17  # seconds of steps that tell how fast a clock runs, and how many of them at most
+LEFT = 1.0  # seconds that fetching may take behind these steps
+PATIENCE = 30.0  # seconds that these may take: steps so long that fewer fit meet the others all alike
+SPARE = 0.25  # of a thread, and of those that were told: so many more may be at work while one hands over to another
+SLOW, RARE = 0.25, 1e-3  # of steps, on any machine; what no chance excuses
+ENOUGH = 5  # steps of which all are slow no more often by chance
+COUNTED = 1.05  # of what a process used of its CPUs, as two counters read one after the other may tell it
+
+
+@dataclass(frozen=True)
+class Contract:
+    """`held` is None where it could not be measured; `says` is the evidence, in words."""
+
+    held: bool | None
+    says: str | None = None
+
+
+def audited(
+    worker: Worker, case: Case, timeout: float, seconds: float, patience: float | None = None
+) -> tuple[Facts, dict[str, Contract]]:
+    """What was measured in a cell's worker, and every promise by name. Where one looks broken that a time needs all is
+    measured again, for longer: on a machine that others use a few steps may all meet them. `patience` is what its steps
+    may take, `seconds` unless told: what needs more than one of a step that is longer is not asked."""
+    paced = _paced(worker, timeout, LOOK)
+    if not clock(paced).held:
+        paced = _paced(worker, timeout, min(20 * LOOK, PATIENCE))
+    if clock(paced).held is False:  # what it measures besides is worth nothing
+        return {"pace": paced}, {"clock": clock(paced)}
+
+    def measured(rounds: int, patience: float, seconds: float) -> Facts:
+        told = {"cpus": machine.allowed()}
+        found: dict[str, Any] = worker.call("audit", timeout, rounds=rounds, patience=patience, seconds=seconds, **told)
+        return {"pace": paced} | found
+
+    facts = measured(5, patience or seconds, seconds)
+    found = judge(case, facts)
+    for turn in range(TURNS):
+        # That new inputs took longer by chance, others' steps being on the CPUs, is the likeliest mistake: once more.
+        if not broken(found, case.runtime) or (turn and found["fresh"].held is not False):
+            break
+        facts = measured(AGAIN, min(PATIENCE, timeout / 4), max(4 * seconds, 2.0))
+        found = judge(case, facts)
+    return facts, found
+
+
+def _paced(worker: Worker, timeout: float, seconds: float) -> Facts:
+    """Steps that take so long by this process's clock, or a single one, and what the worker says they took."""
+    count, found = 1, dict[str, Any]()
+    while count:
+        found = worker.call("pace", timeout, count=count) | worker.passed
+        more = min(int(count * 1.2 * seconds / max(found["parent_s"], CLEAR)) + 1, 64 * count, MOST)
+        short = found["parent_s"] < seconds and found["left_s"] < LEFT  # else its queue grows with every step
+        count = more if short and more > count else 0
+    return found
+
+
+def judge(case: Case, facts: Facts) -> dict[str, Contract]:
+    """Every promise by name."""
+    return {
+        "clock": clock(facts["pace"]),
+        "begins": _begins(facts),
+        "complete": _complete(facts),
+        "fresh": _fresh(facts),
+        "random": _random(facts),
+        "threads": _threads(case.threads, facts),
+        "idle": _idle(facts),
+        "placement": _placement(case.device, facts),
+        "deterministic": _deterministic(facts),
+    }
+
+
+def broken(contracts: Mapping[str, Contract], runtime: str) -> str | None:
+    """What the first broken promise says of those that a time needs. The fake of our own that takes the time it is
+    told may compute before the clock, and take no time at all."""
+    fake = parse(runtime)[0] in UNCLOCKED
+    asked = [name for name in REQUIRED if name in contracts and not (fake and name in FAKED)]
+    return next((contracts[name].says for name in asked if contracts[name].held is False), None)
+
+
+def late(seconds: Sequence[float]) -> float:
+    """The median of the later half: a runtime that changes its ways when it is warm begins honestly."""
+    return statistics.median(seconds[len(seconds) // 2 :])
+
+
+def clock(pace: Facts) -> Contract:
+    """The seconds that are told of some steps are those that passed for the parent meanwhile. Only that much less may
+    be told as another clock than the worker's need not see."""
+    told, passed, unseen = pace["told_s"], pace["parent_s"], pace["unseen_s"]
+    if (shortest := pace["shortest_s"]) <= 0:
+        return Contract(False, f"has a clock that stands still or goes back: of a step it tells {ms(shortest)}")
+    slack = LATE * pace.get("blocks", 1) + pace.get("late_s", 0.0) + BETWEEN * pace["steps"]
+    if passed > CLOSE * (told + unseen) + slack or told > CLOSE * passed + slack:
+        return Contract(False, f"has a clock that is wrong: it tells {ms(told)} where {ms(passed)} pass")
+    if pace.get("missing", 0.0) > 1 - 1 / CLOSE:
+        return Contract(False, f"has a clock of its own that leaves out {pace['missing']:.0%} of a step")
+    if pace.get("here", 0.0) > 1 - 1 / CLOSE:
+        return Contract(False, f"tells the clock of another process, and spends {pace['here']:.0%} of it in this one")
+    if passed < 4 * slack:
+        return Contract(None, "its steps are over too soon to tell")
+    return Contract(True)
+
+
+def _begins(facts: Facts) -> Contract:
+    """Putting inputs on the device copies them, and computes nothing."""
+    put, step = late(facts["put_s"]), late(facts["repeated_s"])
+    says = f"works before the clock starts: putting inputs takes {ms(put)}, a step then {ms(step)}"
+    return _within(put, 0.25 * step + facts["put_bytes"] / COPY, CLEAR * (1 + facts["put_arrays"]), says)
+
+
+def _complete(facts: Facts) -> Contract:
+    """The result is there when `wait` returns: what is fetched then is copied, not computed."""
+    first, again, step = (late(facts[name]) for name in ("fetch_s", "refetch_s", "repeated_s"))
+    way = "answers before it is done" if again < first / 2 else "computes when the result is fetched"
+    says = f"{way}: a step takes {ms(step)}, fetching its result {ms(first)}, and {ms(again)} again"
+    slack = CLEAR * (1 + facts["fetched_arrays"])
+    kept = _within(first, 0.25 * step + facts["fetched_bytes"] / COPY, slack, says)
+    sooner = _within(first - again, 0.25 * step + facts["fetched_bytes"] / (2 * COPY), slack, says)
+    return sooner if kept.held else kept
+
+
+def _fresh(facts: Facts) -> Contract:
+    """Inputs it has seen cost what others do."""
+    if facts["stale"]:
+        return Contract(
+            False, "remembers by identity: new values in arrays it has seen give another answer than theirs"
+        )
+    if not facts["fresh_s"]:
+        return Contract(None, "no inputs can be drawn but the ones it has seen")
+    seen, fresh, copied = (late(facts[name]) for name in ("repeated_s", "fresh_s", "copied_s"))
+    way = "by value" if copied < (seen + fresh) / 2 else "by identity"
+    says = f"remembers answers {way}: {ms(seen)} for inputs it has seen, {ms(fresh)} for others"
+    found = _within(fresh, 1.5 * seen, CLEAR, says)
+    latest, usual = (facts[name][len(facts[name]) // 2 :] for name in ("fresh_s", "repeated_s"))
+    if found.held is False and len(latest) >= ENOUGH and chance(slow(latest, seen), slow_share(usual, seen)) > RARE:
+        return Contract(None, "other processes used its CPUs: steps on one input differ as much")
+    return found
+
+
+def slow(steps: Sequence[float], usual: float) -> list[bool]:
+    """Which steps took clearly longer than a usual one."""
+    return [each > 1.5 * usual + CLEAR for each in steps]
+
+
+def slow_share(steps: Sequence[float], usual: float) -> float:
+    """How probable it is that a step is slow by chance, as others of its kind were; one of four on any machine."""
+    return max(SLOW, (1 + sum(slow(steps, usual))) / (1 + len(steps)))
+
+
+def chance(found: Sequence[bool], share: float) -> float:
+    """The probability of so many slow steps, or more, where each is slow with this probability."""
+    count = len(found)
+    return sum(math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(sum(found), count + 1))
+
+
+def _random(facts: Facts) -> Contract:
+    """With dropout two runs of one input differ."""
+    if facts["varies"] is None:
+        return Contract(None, "asked only where dropout is on, in mode gradient")
+    return Contract(True) if facts["varies"] else Contract(False, "with dropout two runs of one input are the same")
+
+
+def _within(found: float, limit: float, slack: float, says: str) -> Contract:
+    """Held within a limit, broken beyond the slack that a clock needs, and in between too short to tell."""
+    if found <= limit:
+        return Contract(True)
+    return Contract(None, "its steps are too short to tell") if found <= limit + slack else Contract(False, says)
+
+
+def _threads(told: int, facts: Facts) -> Contract:
+    if facts["threads_at_once"] is None:
+        return Contract(None, "its steps are over too soon to tell")
+    words, limit = "was" if told == 1 else "were", told * (1 + SPARE) + SPARE
+    if facts["most_cpus"] > limit:
+        return Contract(False, f"uses {facts['most_cpus']:.1f} CPUs where {told} {words} told")
+    if facts["threads_at_once"] > limit + SPARE:  # two that share a CPU both wait for it while one hands over
+        return Contract(False, f"has {facts['threads_at_once']:.1f} threads at work where {told} {words} told")
+    return Contract(True)
+
+
+def limited(told: int, cpu: float, wall: float, blocks: int, elsewhere: Collection[int] = ()) -> Contract:
+    """While it is timed it may run on as many CPUs as it was told threads, and so cannot use more, however busy these
+    are. `elsewhere` are others that are open to a thread of its processes."""
+    words = f"CPUs where {told} {'was' if told == 1 else 'were'} told"
+    if cpu > COUNTED * told * wall + LATE * blocks:
+        return Contract(False, f"uses {cpu / wall:.1f} {words}")
+    if elsewhere:
+        return Contract(False, f"lets itself run on {told + len(elsewhere)} {words}")
+    return Contract(True)
+
+
+def _idle(facts: Facts) -> Contract:
+    if facts["idle_cpus"] <= 0.2:
+        return Contract(True)
+    return Contract(False, f"keeps {facts['idle_cpus']:.1f} CPUs busy while nothing is asked of it")
+
+
+def _placement(device: str, facts: Facts) -> Contract:
+    """It runs where it was told. What a runtime says of itself does not make up for a GPU that is not open."""
+    placed = facts["placed"]
+    if device == "cuda" and not facts["gpu_open"]:
+        return Contract(False, "asked for cuda, but its process has no GPU open")
+    if not placed:
+        return Contract(True if device == "cpu" and not facts["gpu_open"] else None, "it names nothing that is placed")
+    elsewhere = {place: count for place, count in placed.items() if place != device}
+    if not placed.get(device):
+        return Contract(False, f"asked for {device}, but runs on {_list(elsewhere) or 'nothing that it names'}")
+    return Contract(True, f"{elsewhere and _list(elsewhere)} beside {device}" if elsewhere else None)
+
+
+def _deterministic(facts: Facts) -> Contract:
+    far = facts["same"]
+    if far is None:
+        return Contract(None, "not asked of long steps, of mode step, nor where dropout is on")
+    return Contract(True) if far == 0 else Contract(False, f"two runs of one input differ by {far:.1e} of the result")
+
+
+def told(contracts: Mapping[str, Contract]) -> list[str]:
+    """What is to be said of a cell that is timed all the same: its broken promises."""
+    return [str(each.says) for each in contracts.values() if each.held is False]
+
+
+def _list(placed: Mapping[str, int]) -> str:
+    return ", ".join(f"{place} ({count})" for place, count in placed.items())
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms"
+
+
+def as_dicts(contracts: Mapping[str, Contract]) -> dict[str, dict[str, Any]]:
+    return {name: {"held": each.held, "says": each.says} for name, each in contracts.items()}

@@ -1,0 +1,49 @@
+"""Makes a cell ready in a worker, and knows what its first call takes where nothing that it compiles lies on disk.
+
+`torch.compile` keeps its kernels: a cell compiles once, and the first call of every later process is short. What the
+long one took is kept beside the model, by all that it depends on, and told wherever the short one is.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xbench.case import Case, digest
+from xbench.converters import seals
+from xbench.converters.artifact import Artifact
+from xbench.host import machine
+from xbench.runtimes import row_of, version
+from xbench.workers.worker import Worker
+
+FOLDER = "kernels"  # beside a model
+TOLD = ("runtime", "mode", "device", "threads", "layout", "precision")  # to a worker
+
+
+def ready(worker: Worker, case: Case, artifact: Artifact, references: Sequence[str], timeout: float) -> dict[str, Any]:
+    """Opens a cell and makes its first call; returns what that took and what the runtime says of itself.
+
+    Raises:
+        WorkerFailure: it cannot be made ready.
+    """
+    told = {name: getattr(case, name) for name in TOLD}
+    where = {"artifact": str(artifact.folder), "references": list(references)}
+    opening: dict[str, Any] = worker.call("open_cell", timeout, **told, **where)
+    opening["times"]["anew_s"] = _anew(case, artifact, opening)
+    return opening
+
+
+def _anew(case: Case, artifact: Artifact, opening: Mapping[str, Any]) -> float | None:
+    """Seconds of a first call that found nothing on disk: of this one, or of the one that wrote what it has found; None
+    where that was not seen."""
+    row, first = row_of(case.runtime), float(opening["times"]["first_s"])
+    told = {name: getattr(case, name) for name in (*TOLD, "batch")}
+    name = digest(told, version(row, case.runtime), machine.describe()["cpu"])
+    path = artifact.folder / FOLDER / f"{name}.json"
+    if opening["recalled"]:
+        found = seals.kept(path, name)
+        return found if isinstance(found, float) else None
+    if row.keeps:
+        with contextlib.suppress(OSError):  # where the cache cannot be written to, later processes do not know
+            path.parent.mkdir(exist_ok=True)
+            seals.keep(path, name, first)
+    return first

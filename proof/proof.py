@@ -1,0 +1,172 @@
+"""Proofs: a cell is opened in a worker and compared with the float64 oracle, before it is timed or instead."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from pathlib import Path
+from typing import Any
+
+from xbench.case import Case, digest
+from xbench.converters import damage
+from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
+from xbench.host import machine
+from xbench.proof import kernels
+from xbench.proof.bisect.search import first_wrong
+from xbench.proof.blame import sound
+from xbench.proof.record import Record, base, impossible
+from xbench.proof.tuning import as_opened, settled
+from xbench.workers.prepare import Exporter
+from xbench.workers.worker import Worker, WorkerFailure, kill_all, worker_of
+
+SEEDS = (0, 1, 2)  # the third decides where the first two disagree
+MEMORY = 3 * 2**30  # bytes that a cell may take
+# And so many a parameter: a runtime holds them several times over, and two references in float64, those of a training
+# step with the optimizer's arrays.
+HELD = {"forward": 16, "gradient": 48, "step": 96}
+
+
+def prove(
+    record: Record,
+    case: Case,
+    artifact: Artifact,
+    exporter: Exporter,
+    worker: Worker,
+    timeout: float,
+    batches: Sequence[int],
+) -> tuple[Record, dict[str, Any]]:
+    """Opens the cell in a worker and compares it with the oracle on several seeds; returns the record with the verdict,
+    and the times of the opening.
+
+    A verdict is the worst of two seeds. Where they disagree in training a third decides: rounding that carries the
+    input of a ReLU across its kink changes a gradient visibly, but not on two seeds out of three; a wrong network is
+    wrong on all. The ratios of all seeds are in the verdict.
+    """
+    paths = references(case, artifact, exporter, batches)
+    opening, choice = opened_in(worker, case, artifact, paths, timeout)
+    verdicts = [worker.call("check", timeout, index=index) for index in range(len(paths))]
+    ratios = [v["ratio"] for v in verdicts]
+    passed = [v for v in verdicts if v["status"] == "PASS"]
+    if case.mode != "forward" and len(passed) == 1 and all(v["ratio"] is not None for v in verdicts):
+        path = str(exporter.reference(artifact, case.mode, batches[0], SEEDS[2], case.data, case.steps, case.precision))
+        verdicts.append(worker.call("check_more", timeout, path=path))
+        passed = [v for v in verdicts if v["status"] == "PASS"]
+        ratios.append(verdicts[-1]["ratio"])
+        verdicts = passed if len(passed) == 2 else verdicts
+    worst = max(verdicts, key=lambda v: (v["status"] != "PASS", v["ratio"] is None, v["ratio"] or 0.0))
+    message = worst["message"] or cut_short(worst, case.steps)
+    found = {"status": worst["status"], "message": message, "parity": worst | {"seeds": ratios}}
+    notes = (opening["tuned"] or record["note"], *choice.pop("notes"))
+    found |= {"note": ", ".join(filter(None, notes)) or None, **choice}
+    found |= {"versions": record["versions"] | opening["versions"]}
+    return record | found, opening["times"]
+
+
+def references(case: Case, artifact: Artifact, exporter: Exporter, batches: Sequence[int]) -> list[str]:
+    """The files that a cell is proved on."""
+    return [
+        str(exporter.reference(artifact, case.mode, batch, seed, case.data, case.steps, case.precision))
+        for seed, batch in zip(SEEDS[:2], batches, strict=True)
+    ]
+
+
+def opened_in(
+    worker: Worker, case: Case, artifact: Artifact, paths: Sequence[str], timeout: float
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Makes a cell ready in a worker; returns what that took, and what was chosen where the case leaves a choice.
+
+    Raises:
+        WorkerFailure: it cannot be made ready.
+    """
+    told, choice = settled(case, artifact, paths, worker.log.with_suffix(".race.log"), timeout)
+    return kernels.ready(worker, told, artifact, paths, timeout), choice
+
+
+def cut_short(judged: dict[str, Any], steps: int) -> str | None:
+    """Says so where fewer training steps were judged than were asked for."""
+    if judged["steps"] in (0, steps):
+        return None
+    unseen = "; what the optimizer carries from step to step was not seen" if judged["steps"] == 1 else ""
+    return f"behind step {judged['steps']} float32 itself loses too much to judge{unseen}"
+
+
+def verify(case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path) -> Record:
+    """The record of a parity check without times; forward is compared on two batch sizes."""
+    (record,) = sound(lambda _: [_verified(case, artifact, exporter, timeout, logs)], artifact, exporter)
+    return located(record, case, artifact, exporter, timeout) if record["status"] in ("FAIL", "CRASH") else record
+
+
+def _verified(case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path) -> Record:
+    record = base(case, artifact, "check")
+    if reason := impossible(case, artifact):
+        return record | {"status": "UNSUPPORTED", "message": reason}
+    worker = worker_of(case, logs / f"{digest(case.model, case.runtime, case.mode)}.log")
+    batches = [case.batch, case.batch + (case.mode == "forward")]
+    try:
+        record, _ = prove(record, case, artifact, exporter, worker, timeout, batches)
+        if record["inputs"]:
+            unread = exporter.unread(artifact, case.batch)
+            record["inputs"] = [each | {"unread": unread.get(each["name"])} for each in record["inputs"]]
+        record["certificate"] = certificate = worker.call("certify", timeout, given=record["graph"] == "given")
+        if record["status"] == "PASS" and certificate["different"]:
+            message = f"{len(certificate['different'])} parameters differ, the first {certificate['different'][0]}"
+            record |= {"status": "FAIL", "message": message}
+    except WorkerFailure as failure:
+        record = record | outcome(failure)
+    except XBenchError as error:
+        record = record | {"status": "UNVERIFIED", "message": str(error)}
+    finally:
+        worker.stop()
+    return record
+
+
+def outcome(failure: WorkerFailure) -> Record:
+    """The status and the line of a failed job; what the user can mend is no fault of the runtime."""
+    status = "UNVERIFIED" if failure.status == "ERROR" else failure.status
+    return {"status": status, "message": failure.message}
+
+
+def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
+    """Adds the first wrong ONNX tensor, and says it in the message. Of less than float32 all tensors are off; a damaged
+    model tells nothing."""
+    if case.precision != "fp32" or damage.look(artifact):
+        return record
+    try:
+        tensor = first_wrong(exporter, artifact, as_opened(case, artifact, record), timeout)
+    except (WorkerFailure, XBenchError):
+        tensor = None
+    parity = dict(record["parity"] or {})
+    tensor = tensor or parity.get("first_wrong")
+    if not tensor:
+        return record
+    return record | {
+        "parity": parity | {"first_wrong": tensor},
+        "message": f"{record['message']}; first wrong tensor: {tensor}",
+    }
+
+
+def verify_each(
+    cells: Iterable[tuple[Case, Artifact]], exporter: Exporter, timeout: float, logs: Path, at_once: int
+) -> Iterator[Record]:
+    """The records of `verify` as they come: nothing is timed, so several cells may share the machine.
+
+    A cell waits for others where what was free is promised to them: they take it by and by. Whatever ends this, such as
+    Ctrl-C, ends the workers too.
+    """
+    running: dict[Future[Record], int] = {}
+    free = machine.available_memory()
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            for case, artifact in cells:
+                need = MEMORY + HELD[case.mode] * artifact.info["parameter_count"]
+                while running and (len(running) == at_once or sum(running.values()) + need > free):
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    running = {future: bytes_ for future, bytes_ in running.items() if future not in done}
+                    yield from (future.result() for future in done)
+                free = free if running else machine.available_memory()
+                running[pool.submit(verify, case, artifact, exporter, timeout, logs)] = need
+            yield from (future.result() for future in as_completed(running))
+        finally:
+            while not all(future.done() for future in running):
+                kill_all()
+                time.sleep(0.05)

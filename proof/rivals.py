@@ -1,0 +1,108 @@
+"""One graph on one or two runtimes, against the float64 oracle: what each computes of the same inputs, and whether they
+differ."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xbench.case import Case
+from xbench.errors import XBenchError
+from xbench.parity import verdict
+from xbench.workers.worker import Worker, WorkerFailure, worker_of
+
+LETTERS = "ab"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one graph gave on every runtime: the errors of every tensor in noise floors, None of a runtime that failed;
+    the tensors on which the runtimes differ, in their order; why a runtime gave nothing. `folder` holds the answers.
+    """
+
+    folder: Path
+    errors: Mapping[str, list[float | None]]
+    apart: list[str]
+    failures: Sequence[WorkerFailure | None]
+
+    @property
+    def failed(self) -> bool:
+        return any(self.failures)
+
+    @property
+    def differs(self) -> bool:
+        return self.failed or bool(self.apart)
+
+    def worst(self) -> list[float | None]:
+        """The worst error of each runtime."""
+        every = [[each for each in errors if each is not None] for errors in zip(*self.errors.values())]
+        return [max(each) if each else None for each in every] or [None] * len(self.failures)
+
+    def wrong(self) -> list[bool]:
+        """Whether each runtime failed or is off by more than float32 may be."""
+        pairs = zip(self.failures, self.worst(), strict=True)
+        return [bool(failure) or (off or 0.0) > verdict.LIMITS["fp32"] for failure, off in pairs]
+
+    def is_like(self, whole: "Trial") -> bool:
+        """Whether a part shows what is wrong with the whole: a difference, or the same kind of failure."""
+        pairs = zip(self.failures, whole.failures, strict=True)
+        return bool(self.apart) or any(a and b and _kind(a) == _kind(b) for a, b in pairs)
+
+
+def _kind(failure: WorkerFailure) -> tuple[str, str]:
+    """Its status and the class of what was raised: a part that fails for another reason says nothing."""
+    return failure.status, failure.message.partition(":")[0] if failure.status == "CRASH" else ""
+
+
+@dataclass
+class Rivals:
+    """The runtimes that are compared, each in a worker that is started when it is needed."""
+
+    cases: Sequence[Case]
+    timeout: float
+    logs: Path
+    _workers: dict[int, Worker] = field(default_factory=dict)
+    _longest: float = 0.0
+    _hung: bool = False
+
+    def run(self, artifact: Path, mode: str, reference: Path, place: Path) -> Trial:
+        """What they compute of a converted model; their answers are written to `place`, a.npz and b.npz."""
+        failures: list[WorkerFailure | None] = []
+        for index, case in enumerate(self.cases):
+            try:
+                self._answer(index, case, mode, artifact, reference, place)
+                failures.append(None)
+            except WorkerFailure as failure:
+                self._workers.pop(index).stop()
+                self._hung |= failure.status == "TIMEOUT"
+                if failure.status == "ERROR":
+                    raise XBenchError(failure.message) from failure
+                failures.append(failure)
+        expected = verdict.read(reference)
+        answers = [verdict.read(place / f"{each}.npz") for each, f in zip(LETTERS, failures) if not f]
+        found = verdict.errors(answers, expected) if answers else {}
+        errors = {name: _in_place(off, failures) for name, (off, _) in found.items()}
+        apart = [] if any(failures) else [name for name, (_, differ) in found.items() if differ]
+        return Trial(place, errors, apart, failures)
+
+    def _answer(self, index: int, case: Case, mode: str, artifact: Path, reference: Path, place: Path) -> None:
+        where = {"artifact": str(artifact), "reference": str(reference), "path": str(place / f"{LETTERS[index]}.npz")}
+        told = {"runtime": case.runtime, "device": case.device, "threads": case.threads, "layout": case.layout}
+        if index not in self._workers:
+            log = self.logs / f"bisect-{LETTERS[index]}.log"
+            self._workers[index] = worker_of(case, log)
+        # Who hung once is waited for no longer than what does not hang may take.
+        limit = min(self.timeout, 30 + 10 * self._longest) if self._hung else self.timeout
+        start = time.monotonic()
+        self._workers[index].call("answer", limit, mode=mode, **told, **where)
+        self._longest = max(self._longest, time.monotonic() - start)
+
+    def close(self) -> None:
+        while self._workers:
+            self._workers.popitem()[1].stop()
+
+
+def _in_place(errors: Sequence[float], failures: Sequence[WorkerFailure | None]) -> list[float | None]:
+    """The errors of the runtimes that answered, with None for the others."""
+    found = iter(errors)
+    return [None if failure else next(found) for failure in failures]

@@ -1,0 +1,190 @@
+"""What is timed is what was verified: how a cell's timed blocks are judged, beyond what its worker looks at by itself.
+
+Training blocks end in a state: losses, weights, statistics, the optimizer's arrays. It is asked for when a block is
+over, in one round at random of the first three and when a cell ends, so that no runtime can know which steps are
+judged. PyTorch then makes the same steps (`jobs/trajectory.py`), once for all cells of a round.
+"""
+
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xbench.case import Case, digest
+from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
+from xbench.proof import contracts
+from xbench.proof.contracts import CLEAR, COPY, Contract, Facts
+from xbench.proof.proof import SEEDS, references
+from xbench.workers import batches
+from xbench.workers.prepare import Exporter
+from xbench.workers.worker import Worker, WorkerFailure
+
+AT = ("steps", "index")  # where a state was taken
+LEAST = 2  # steps between two resets at least: the first one does not count
+EARLY = 3  # rounds, of which one is judged against float64
+SHORT = 8  # steps of a block that is short on purpose, so that float64 tells more of it
+
+
+@dataclass
+class Looks:
+    """What the timed blocks of one process have shown: seconds of fetching results, and of steps on inputs that were
+    not there before, each with the median of the others of its block and the share of them that were slow."""
+
+    fetch_s: list[float] = field(default_factory=list)
+    unseen_s: list[tuple[float, float, float]] = field(default_factory=list)
+    judged: int = 0
+    states: list["State"] = field(default_factory=list)
+
+    def add(self, block: Mapping[str, Any]) -> None:
+        self.fetch_s += block["fetch_s"]
+        self.judged += block["judged"]
+        place, samples = block["unseen"], block["samples"]
+        others = (
+            [*block["lead"], *samples] if place is None else [*samples[:place], *samples[place + 1 :], *block["lead"]]
+        )
+        if place is not None and others:
+            usual = statistics.median(others)
+            self.unseen_s.append((samples[place], usual, contracts.slow_share(others, usual)))
+
+
+@dataclass
+class Judge:
+    """Judges the training blocks of one comparison. `reach` are the steps up to which float32 can be judged."""
+
+    artifact: Artifact
+    exporter: Exporter
+    session: str
+    folder: Path
+    reach: int = batches.SEGMENT
+
+    def __post_init__(self) -> None:
+        self.early = random.Random(f"{self.session} early").randrange(EARLY)
+
+    def seed(self, number: int) -> int:
+        """Of the batches of a round; the same for all cells."""
+        return random.Random(f"{self.session} {number}").getrandbits(31)
+
+    def segment(self, case: Case) -> int:
+        """The training steps between two resets at most; fewer where rounding is coarser."""
+        return self.reach if case.precision == "fp32" else min(self.reach, SHORT)
+
+    def limit(self, case: Case, number: int, most: int) -> int:
+        """The timed steps of a block: in the early round every second one is short."""
+        draw = random.Random(f"{self.session} {number} {case}")
+        is_short = case.mode == "step" and number == self.early and draw.random() < 0.5
+        return draw.randint(1, SHORT) if is_short else most
+
+    def asks(self, case: Case, number: int, ended: bool) -> bool:
+        return case.mode != "forward" and (ended or (case.mode == "step" and number == self.early))
+
+    def take(self, case: Case, worker: Worker, timeout: float, looks: Looks) -> list["State"]:
+        """What the worker's last block has left; nothing where the worker has judged it itself, and found it right.
+
+        Raises:
+            WorkerFailure: it was wrong, or cannot be fetched.
+        """
+        found = []
+        for index in range(len(SEEDS[:2])) if case.mode == "gradient" else (None,):
+            path = self.folder / f"state-{digest(case.runtime, case.layout, case.mode, case.tune, index)}.npz"
+            told = worker.call("state", timeout, path=str(path), index=index)
+            looks.judged += told["steps"] is None
+            found += [State(case, path, told)] if told["steps"] is not None else []
+        return found
+
+    def judge(self, number: int, states: Sequence["State"]) -> None:
+        """Gives every state of a round its outcome; all are of one group. Where PyTorch cannot make the steps,
+        the outcome says so, and no cell is blamed."""
+        for segment in sorted({each.told["segment"] for each in states}):
+            own = [each for each in states if each.told["segment"] == segment]
+            try:
+                outcomes = self._trained(number, segment, own)
+            except (XBenchError, WorkerFailure) as error:
+                words = f"PyTorch cannot make the steps that were timed: {error}"
+                outcomes = [{"passed": None, "says": words, "reach": self.reach}] * len(own)
+            for state, outcome in zip(own, outcomes, strict=True):
+                state.outcome = outcome
+                if outcome["passed"] is None:
+                    self.reach = max(LEAST, min(self.reach, outcome["reach"]))
+        for state in states:
+            state.path.unlink(missing_ok=True)
+
+    def _trained(self, number: int, segment: int, states: Sequence["State"]) -> list[dict[str, Any]]:
+        case = states[0].case
+        found: list[dict[str, Any]] = self.exporter.call(
+            "trajectory",
+            artifact=str(self.artifact.folder),
+            mode=case.mode,
+            references=references(case, self.artifact, self.exporter, [case.batch, case.batch]),
+            seed=self.seed(number),
+            segment=segment,
+            states=[{"path": str(each.path), **{name: each.told[name] for name in AT}} for each in states],
+            exact=number == self.early,
+            precision=case.precision,
+        )
+        return found
+
+
+@dataclass
+class State:
+    """What a training block has left: the file that holds it, what the worker tells of it (`jobs/block.py:state`), and
+    the outcome."""
+
+    case: Case
+    path: Path
+    told: dict[str, Any]
+    outcome: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool | None:
+        return bool(self.outcome["passed"]) if self.outcome.get("passed") is not None else None
+
+
+def contracts_of(case: Case, facts: Facts, looks: Looks, step: float) -> dict[str, Contract]:
+    """What the timed blocks say of promises: `facts` are the audit's, `step` is the median of a step."""
+    found = {"timed": _timed(case, looks), "complete": _complete(case, facts, looks, step), "fresh": _fresh(looks)}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _timed(case: Case, looks: Looks) -> Contract:
+    """What was timed did the work."""
+    if wrong := next((each for each in looks.states if each.passed is False), None):
+        return Contract(False, f"while it was timed {wrong.outcome['says']}")
+    if looks.judged or any(each.passed for each in looks.states):
+        return Contract(True)
+    return Contract(None, next((each.outcome["says"] for each in looks.states), "no result was judged"))
+
+
+def _complete(case: Case, facts: Facts, looks: Looks, step: float) -> Contract | None:
+    """A result that is fetched when a step is over is copied, as in the audit, and not computed; nor does what a block
+    has left hold the work of two steps."""
+    count, size = (1, 4) if case.mode == "step" else (facts["fetched_arrays"], facts["fetched_bytes"])
+    slack = CLEAR * (1 + count)
+    if looks.fetch_s and (took := statistics.median(looks.fetch_s)) > 0.25 * step + size / COPY + slack:
+        return Contract(
+            False, f"computes when the result is fetched: {contracts.ms(took)} after steps of {contracts.ms(step)}"
+        )
+    told = [each.told for each in looks.states]
+    late = [each for each in told if each["fetch_s"] > 2 * step + each["bytes"] / COPY + CLEAR * each["arrays"]]
+    if late and len(late) == len(told) and min(each["steps"] for each in told) > 2:
+        says = f"{contracts.ms(min(each['fetch_s'] for each in late))} after steps of {contracts.ms(step)}"
+        return Contract(False, f"computes when its weights are fetched: {says}")
+    return None
+
+
+def _fresh(looks: Looks) -> Contract | None:
+    """Inputs that were not there before cost what others do, in the timed blocks too. A step may be slow by chance, as
+    often as the others of its block are."""
+    found = [contracts.slow([new], usual)[0] for new, usual, _ in looks.unseen_s]
+    if not any(found):
+        return None
+    if contracts.chance(found, statistics.fmean(share for *_, share in looks.unseen_s)) > contracts.RARE:
+        return None
+    new, usual, _ = (statistics.median(each) for each in zip(*looks.unseen_s, strict=True))
+    return Contract(
+        False,
+        f"remembers answers while it is timed: {contracts.ms(usual)} for inputs it has seen, "
+        f"{contracts.ms(new)} for others",
+    )

@@ -1,0 +1,156 @@
+"""What a runtime is told beside the case: `--tune` in its makers' words, and the layout where a case leaves the choice.
+
+Every setting of `--tune max` is opened in a worker of its own and proved nowhere: they take turns, one awake at a time,
+and the one whose step is fastest is what is opened, proved and timed. What was found is kept beside the model, by all
+it depends on.
+"""
+
+import contextlib
+import dataclasses
+import statistics
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from xbench.case import AUTO, Case, digest
+from xbench.converters import seals
+from xbench.converters.artifact import Artifact
+from xbench.host import machine
+from xbench.proof import kernels
+from xbench.runtimes import layouts, parse, row_of, version
+from xbench.workers.worker import Worker, WorkerFailure, worker_of
+
+TUNED = "tuned"  # the folder beside a model
+ROUNDS, BLOCK, STEPS = 7, 0.1, 5  # of a race: its rounds, and of each the seconds and the steps at most
+Median = tuple[str, str, float | None]  # a runtime's word, a layout, seconds
+
+
+def settings(case: Case, artifact: Artifact) -> list[Case]:
+    """The case as it may be opened: once for each setting and layout that is to be tried, one where there is no choice.
+    What the user's own word says is left as it is."""
+    row = row_of(case.runtime)
+    tries = row.effort.get(f"{case.tune} {case.device}", row.effort.get(case.tune, ())) or ("",)
+    words = dict.fromkeys(_with(case.runtime, each.format(seconds=case.tune_budget)) for each in tries)
+    orders = (layouts(case.runtime, artifact) if case.layout == AUTO else [case.layout]) or ["nchw"]
+    return [dataclasses.replace(case, runtime=word, layout=order) for word in words for order in orders]
+
+
+def _with(word: str, option: str) -> str:
+    """A runtime's word with one more option, unless it has that option."""
+    if not option or option.partition("=")[0] in parse(word)[1]:
+        return word
+    return f"{word}{',' if ':' in word else ':'}{option}"
+
+
+def settled(
+    case: Case, artifact: Artifact, references: Sequence[str], log: Path, timeout: float
+) -> tuple[Case, dict[str, Any]]:
+    """The case as it is opened, and what its record says of the choice.
+
+    Raises:
+        WorkerFailure: none of the settings can be opened.
+    """
+    tried = settings(case, artifact)
+    if len(tried) == 1 and (case.tune != "max" or tried[0].runtime == case.runtime):
+        return tried[0], _told(case, tried[0], (), None)
+    key = _key(case)
+    kept = artifact.folder / TUNED / f"{key}.json"
+    found = seals.kept(kept, key) if case.tune == "max" else None
+    if found is None:
+        found = _raced(case, tried, artifact, references, log, timeout)
+        if case.tune == "max":
+            kept.parent.mkdir(exist_ok=True)
+            seals.keep(kept, key, found)
+    best = min((each for each in found["medians"] if each[2] is not None), key=lambda each: each[2])
+    chosen = next(each for each in tried if [each.runtime, each.layout] == best[:2])
+    return chosen, _told(case, chosen, found["medians"], found["seconds"])
+
+
+def _raced(
+    case: Case, tried: Sequence[Case], artifact: Artifact, references: Sequence[str], log: Path, timeout: float
+) -> dict[str, Any]:
+    """The median step of each setting (runtime, layout, seconds), null for one that cannot be opened or fails, and the
+    seconds that it took to know.
+
+    Raises:
+        WorkerFailure: all of them fail.
+    """
+    start, failed = time.monotonic(), WorkerFailure("CRASH", "nothing to try")
+    alive, medians = dict[Case, Worker](), {each: list[float]() for each in tried}
+    with contextlib.ExitStack() as stack:
+        for number, each in enumerate(tried):
+            worker = worker_of(each, log.with_suffix(f".{number}.log"))
+            stack.callback(worker.stop)
+            try:
+                kernels.ready(worker, each, artifact, references, timeout + 2 * case.tune_budget)
+                worker.pause()
+                alive[each] = worker
+            except WorkerFailure as failure:  # such as a module that calls `view` on what is channels last in memory
+                failed = failure
+        for number in range(ROUNDS):
+            for each in list(alive)[:: 1 - 2 * (number % 2)]:
+                try:
+                    medians[each].append(_block(alive[each], timeout))
+                except WorkerFailure as failure:
+                    failed = failure
+                    del alive[each]
+    if not alive:
+        raise failed
+    found = {each: statistics.median(medians[each]) for each in alive}
+    return {
+        "medians": [[each.runtime, each.layout, found.get(each)] for each in tried],
+        "seconds": time.monotonic() - start,
+    }
+
+
+def _block(worker: Worker, timeout: float) -> float:
+    """The median step of one turn."""
+    worker.resume()
+    samples: list[float] = worker.call("block", timeout, seconds=BLOCK, limit=STEPS, seed=0)["samples"]
+    worker.pause()
+    return statistics.median(samples)
+
+
+def as_opened(case: Case, artifact: Artifact, record: Mapping[str, Any]) -> Case:
+    """The case as its record says that it was opened; as it would be where the record does not say."""
+    option = (record["tuning"] or {}).get("chosen") or ""
+    layout = (record["layout"] or {}).get("chosen") or settings(case, artifact)[0].layout
+    return dataclasses.replace(case, runtime=_with(case.runtime, option), layout=layout)
+
+
+def _told(case: Case, opened: Case, medians: Sequence[Median], seconds: float | None) -> dict[str, Any]:
+    """The fields `layout` and `tuning` of a record, and in `notes` what is to be shown beside the runtime's name."""
+    told: dict[str, Any] = {"layout": None, "tuning": None, "notes": []}
+    layouts = _fastest((layout, median) for _, layout, median in medians)
+    if len(layouts) > 1:
+        told["layout"] = {"chosen": opened.layout, "median_s": layouts}
+        told["notes"].append(opened.layout)
+    if case.tune != "default":
+        tried = _fastest((_option(case, word), median) for word, _, median in medians)
+        option = _option(case, opened.runtime)
+        told["tuning"] = {"chosen": option, "tried": tried, "seconds": seconds}
+        told["notes"].append(option or ("as it is" if tried else f"has nothing for --tune {case.tune}"))
+    return told
+
+
+def _option(case: Case, word: str) -> str:
+    """What was added to the runtime's word."""
+    return word.removeprefix(case.runtime).lstrip(":,")
+
+
+def _fastest(named: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
+    """The lowest median by name; None where none of the name could be opened."""
+    found: dict[str, float | None] = {}
+    for name, median in named:
+        best = found.setdefault(name, median)
+        if best is None or (median is not None and median < best):
+            found[name] = median
+    return found
+
+
+def _key(case: Case) -> str:
+    """What the choice depends on, beside the model."""
+    row = row_of(case.runtime)
+    return digest(asdict(case) | {"model": None}, version(row, case.runtime), machine.describe()["cpu"])

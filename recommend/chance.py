@@ -1,0 +1,176 @@
+"""Which of several cells is the best, and how likely that is. Pure functions on records that have times; NumPy only.
+
+Everything is a cost in seconds, the least is the best. What is not known of a cell's logarithm is drawn as `ratio.py`
+knows it: Student's t of what processes and sessions differ by. Cells of one session share what their session was; only
+what they differ by, round by round, tells them apart. The share of draws in which a cell is the first is the
+probability that it is, for somebody who knew nothing of them before (a flat prior on the logarithm).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xbench.case import Case
+from xbench.experiments.load import WIDTH
+from xbench.stats.ratio import (
+    FREEDOM,
+    PROCESS,
+    SESSION,
+    Observation,
+    Ratio,
+    as_ratio,
+    moderated,
+    observation,
+    paired_ratio,
+    side_by_side,
+)
+from xbench.store.schema import Record
+
+Array = npt.NDArray[np.float64]
+
+DRAWS = 20_000
+APART = math.sqrt(SESSION**2 - PROCESS**2)  # of sessions, beside what the processes in them differ by
+START = 0.2  # standard deviation of the logarithm of a start; assumed, not measured: a disk's cache is cold or warm
+SURE = 0.95
+
+
+def levelled(records: Sequence[Record]) -> list[float]:
+    """The median of each cell in seconds; of those whose rounds ran side by side that of the fastest, times the ratio
+    to it round by round, so that a drift between their blocks does not rank them."""
+    found = [float(record["times"]["median_s"]) for record in records]
+    for members in _sessions(records):
+        anchor = min(members, key=lambda place: found[place])
+        ratios = {place: ratio(records[place], records[anchor]) for place in members if place != anchor}
+        for place, each in ratios.items():
+            found[place] = found[anchor] * each.value if each.paired else found[place]
+    return found
+
+
+def ratio(a: Record, b: Record) -> Ratio:
+    """The time of a over that of b: round by round where they ran side by side, else each as one observation."""
+    if not (_has_samples(a) and _has_samples(b)):
+        return Ratio(a["times"]["median_s"] / b["times"]["median_s"], None, None, False)
+    ours, theirs = (record["times"]["blocks"] for record in (a, b))
+    if _session(a) is not None and _session(a) == _session(b):
+        found = paired_ratio(ours, theirs, np.random.default_rng(0))
+        if found.paired:
+            return found
+    return ratio_of(observation(ours), observation(theirs))
+
+
+def ratio_of(a: Observation, b: Observation) -> Ratio:
+    """The ratio of what two runs at different times gave: logarithms, each with its own variance."""
+    return as_ratio(moderated([[a], [b]], SESSION), False)
+
+
+def drawn_steps(records: Sequence[Record], centres: Sequence[float]) -> Array:
+    """Draws of what the time of a step may be in truth, around what it is taken for, in seconds, of shape (cells,
+    draws)."""
+    rng = np.random.default_rng(0)
+    found = np.log(np.array(centres))[:, None] + np.zeros((len(records), DRAWS))
+    alone = set(range(len(records)))
+    for members in _sessions(records):
+        errors = side_by_side([records[place]["times"]["blocks"] for place in members], rng)
+        if errors is None:
+            continue
+        alone -= set(members)
+        session = APART * rng.standard_t(FREEDOM, DRAWS)
+        for place, error in zip(members, errors, strict=True):
+            found[place] += session + error.error * rng.standard_t(error.freedom, DRAWS)
+    for place in sorted(alone):
+        record = records[place]
+        seen = observation(record["times"]["blocks"]) if _has_samples(record) else (0.0, 0.0)
+        found[place] += _error([seen], SESSION, rng)
+    return np.asarray(np.exp(found))
+
+
+def drawn_starts(records: Sequence[Record]) -> Array:
+    """Draws of what a start may take in truth, in seconds, of shape (cells, draws)."""
+    rng, found = np.random.default_rng(1), []
+    for record in records:
+        seen = [math.log(max(start(each), 1e-9)) for each in record["times"].get("processes") or () if each]
+        error = _error([(value, 0.0) for value in seen] or [(0.0, 0.0)], START, rng)
+        found.append(start(record["times"]) * np.exp(error))
+    return np.array(found).reshape(len(records), DRAWS)
+
+
+def drawn_alone(observed: Sequence[Observation]) -> Array:
+    """Draws of costs that were measured one after the other, in seconds, of shape (cells, draws)."""
+    rng = np.random.default_rng(0)
+    return np.array([np.exp(each[0] + _error([each], SESSION, rng)) for each in observed]).reshape(len(observed), DRAWS)
+
+
+def chances(draws: Array) -> list[float]:
+    """Of each cell the share of draws in which it costs least."""
+    return [float(share) for share in np.bincount(draws.argmin(axis=0), minlength=len(draws)) / draws.shape[1]]
+
+
+def drawn_ratio(value: float, draws: Array, first: Array) -> Ratio:
+    """A ratio with the 95 % interval of its draws."""
+    low, high = np.quantile(draws / first, [(1 - SURE) / 2, (1 + SURE) / 2])
+    return Ratio(value, float(low), float(high), False)
+
+
+def start(times: dict[str, Any]) -> float:
+    """Seconds from nothing to the end of the first call, in a process that finds no kernels of its own on disk."""
+    first = times["first_s"] if times.get("anew_s") is None else times["anew_s"]
+    return (times.get("load_s") or 0.0) + (times.get("compile_s") or 0.0) + (first or 0.0)
+
+
+def percentile_of(samples: Sequence[float], percent: float) -> tuple[float, float | None]:
+    """A percentile of samples, and what it is at most with 95 % certainty; None where they are too few to say so.
+
+    By order statistics: no more samples than those of a binomial distribution lie below the percentile (David and
+    Nagaraja, Order Statistics, 2003, 7.1). It takes samples that do not depend on each other; neighbours do, a little.
+    """
+    ordered, share, count = np.sort(np.asarray(samples, dtype=np.float64)), percent / 100, len(samples)
+    value = float(ordered[min(int(count * share), count - 1)])
+    steps = np.arange(count, dtype=np.float64)
+    rises = np.log((count - steps) / (steps + 1)) + math.log(share / (1 - share))
+    below = np.cumsum(np.exp(np.concatenate([[0.0], np.cumsum(rises)]) + count * math.log1p(-share)))
+    place = int(np.searchsorted(below, SURE - 1e-9))  # so many at most lie below it
+    return value, float(ordered[place]) if place < count else None
+
+
+def samples_needed(percent: float) -> int:
+    """How many samples say what a percentile is at most: their largest is above it with 95 % certainty."""
+    return math.ceil(math.log(1 - SURE) / math.log(percent / 100))
+
+
+def percentile_observed(samples: Sequence[float], percent: float) -> Observation:
+    """The logarithm of a percentile, and its variance as its upper end tells it."""
+    value, most = percentile_of(samples, percent)
+    width = math.log(most / value) / 1.645 if most and value > 0 else 0.0
+    return math.log(max(value, 1e-12)), width**2
+
+
+def rate_observed(rate: float, searched: bool) -> Observation:
+    """The logarithm of the seconds a rate leaves for each; one that was searched for is known to a share of it."""
+    return -math.log(rate), (math.log1p(WIDTH) ** 2 / 12 if searched else 0.0)
+
+
+def _error(observed: Sequence[Observation], prior: float, rng: np.random.Generator) -> Array:
+    found = moderated([observed], prior)
+    return np.asarray(found.error * rng.standard_t(found.freedom, DRAWS))
+
+
+def _has_samples(record: Record) -> bool:
+    return any(block["samples"] for block in record["times"].get("blocks") or ())
+
+
+def _session(record: Record) -> tuple[Any, ...] | None:
+    """What cells whose rounds ran side by side have in common."""
+    return None if record.get("session") is None else (record["session"], *Case(**record["case"]).group)
+
+
+def _sessions(records: Sequence[Record]) -> Iterable[list[int]]:
+    """The places of cells whose rounds may have run side by side, two or more of a session."""
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for place, record in enumerate(records):
+        session = _session(record)
+        if session is not None and _has_samples(record):
+            found.setdefault(session, []).append(place)
+    return [members for members in found.values() if len(members) > 1]

@@ -1,0 +1,215 @@
+"""A cell as a folder that runs without xbench: the model in the runtime's own form, a script of 20 lines, what it needs
+at the versions that were measured, and what proves it.
+
+The script is run here before anything is handed over: what does not compute what float64 computes is not deployed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.case import Case
+from xbench.converters import temporary
+from xbench.converters.artifact import Artifact
+from xbench.converters.printable import command, markdown, markdown_table, requirement, visible
+from xbench.errors import XBenchError
+from xbench.experiments.conversion import save
+from xbench.host import machine
+from xbench.parity.verdict import LIMITS, noise, read, size_of
+from xbench.proof.tuning import as_opened
+from xbench.recommend import chance
+from xbench.recommend.script import Form, form, script
+from xbench.store.schema import Record
+from xbench.workers.prepare import Exporter
+from xbench.workers.variables import MEMORY
+
+NONE = "no command was recorded"
+PATIENCE = 900  # seconds that the script may take here
+
+
+def check_folder(folder: Path) -> None:
+    """
+    Raises:
+        XBenchError: nothing can be written there, or something lies there.
+    """
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise XBenchError(f"--deploy {folder}: it is no empty folder; name another")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise XBenchError(f"--deploy {folder}: {error.strerror}") from error
+
+
+def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path, logs: Path) -> list[str]:
+    """Write the folder of a cell that passed; return what is to be known of it: what its script said here, and what
+    differs here from where it was measured.
+
+    Raises:
+        XBenchError: there is no script of it or no form, the model is not the one that was measured, the script does
+            not compute it, or the folder cannot be written.
+    """
+    check_folder(folder)
+    case = as_opened(Case(**record["case"]), artifact, {"layout": None, "tuning": None} | record)
+    how = form(case)
+    if record.get("artifact") != artifact.digest:
+        raise XBenchError(
+            f"{case.model} is not the model that was measured: measure it again, {command(record.get('command'), NONE)}"
+        )
+    try:
+        with temporary.folder(folder.parent, temporary.HIDDEN) as place:
+            made = _saved(case, artifact, exporter, how, place, logs)
+            versions, said = _versions(record, how)
+            allowed = _expected(case, artifact, exporter, made / "expected.npz")
+            names = {"inputs": [item["name"] for item in artifact.info["inputs"]], "outputs": artifact.info["outputs"]}
+            threads = f"{case.threads} thread{'s' * (case.threads > 1)}"
+            title = f"{case.model} by {case.runtime}, batch {case.batch}, {threads}, as it was measured"
+            (made / "run.py").write_text(script(case, how, title, made.parent.name, names, allowed))
+            needed = [requirement(name, version) for name, version in versions.items()]
+            (made / "requirements.txt").write_text("".join(f"{line}\n" for line in needed))
+            answer = _tried(made / "run.py", case.runtime)
+            (made / "README.md").write_text(_readme(record, case, answer))
+            folder.rmdir() if folder.exists() else None
+            os.rename(made, folder)
+    except OSError as error:
+        raise XBenchError(f"--deploy {folder}: {error.strerror}") from error
+    except ValueError as error:
+        raise XBenchError(f"{case.runtime} is not deployed: {error}") from error
+    return [f"run.py computes it here: {answer}", *said]
+
+
+def _saved(case: Case, artifact: Artifact, exporter: Exporter, how: Form, place: Path, logs: Path) -> Path:
+    """The folder of the model in the runtime's form, with its certificate, less what the script does not need."""
+    where = (case.device, case.layout, case.batch, place, logs)
+    found = save(artifact, case.model, case.runtime, exporter, *where)
+    if not found.get("files"):
+        raise XBenchError(f"{case.runtime} is not deployed: {found.get('message')}")
+    made = Path(found["files"][0]).parent
+    for path in made.iterdir():
+        if path.suffix in how.needless:
+            path.unlink()
+    return made
+
+
+def _versions(record: Record, how: Form) -> tuple[dict[str, str], list[str]]:
+    """The versions to be installed, by package: those that were measured; and in words what is another here."""
+    measured, here = record.get("versions") or {}, machine.versions(tuple(n for each in how.packages for n in each))
+    found: dict[str, str] = {}
+    said = []
+    for names in how.packages:
+        name = next((name for name in names if name in measured or name in here), names[0])
+        if name not in measured and name not in here:
+            raise XBenchError(f"--deploy: nobody knows which {name} was measured")
+        found[name] = measured.get(name) or here[name]
+        if name in here and here[name] != found[name]:
+            said.append(f"{name} {found[name]} was measured and is required, {here[name]} is installed here")
+    return found, said
+
+
+def _expected(case: Case, artifact: Artifact, exporter: Exporter, path: Path) -> list[float]:
+    """Write inputs and what float64 computes of them; return the relative error, by the L2 norm, that float32 may have
+    in each output: 64 noise floors, as in the proof."""
+    reference = read(exporter.reference(artifact, "forward", case.batch, 0, "synthetic"))
+    arrays = {name: array for name, array in reference.items() if name.startswith("input/")}
+    allowed = []
+    for place, name in enumerate(artifact.info["outputs"]):
+        expected = reference[f"output/{name}"]
+        arrays[f"output/{place}"] = expected
+        size, _ = size_of(expected)
+        allowed.append(LIMITS["fp32"] * float(noise(reference, f"output/{name}")[0]) / (size or 1.0))
+    np.savez(path, **arrays)  # type: ignore[arg-type]  # NumPy's own option has no such name
+    return allowed
+
+
+def _tried(path: Path, runtime: str) -> str:
+    """What the script prints here, by this Python but without anything of xbench's.
+
+    Raises:
+        XBenchError: it ends with another code than 0.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | MEMORY
+    command = [sys.executable, "-I", path.name]
+    try:
+        done = subprocess.run(
+            command, cwd=path.parent, env=environment, capture_output=True, timeout=PATIENCE, text=True
+        )
+    except subprocess.TimeoutExpired as error:
+        raise XBenchError(f"{runtime} is not deployed: run.py took more than {PATIENCE} s") from error
+    shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
+    words = [
+        line for line in (done.stdout if done.returncode == 0 else done.stderr or done.stdout).splitlines() if line
+    ]
+    if done.returncode:
+        raise XBenchError(f"{runtime} is not deployed: run.py failed here: {words[-1] if words else done.returncode}")
+    return words[-1]
+
+
+def _readme(record: Record, case: Case, answer: str) -> str:
+    """What the folder is, what was measured, how it was proved, how to run it."""
+    parity, times = record["parity"], record["times"]
+    facts: list[tuple[str, Any]] = [("model", case.model), ("runtime", case.runtime), ("batch", case.batch)]
+    facts += [("threads", case.threads), ("layout", case.layout), ("machine", machine.label(record.get("machine")))]
+    if times.get("median_s"):
+        facts += [("median of a call", _milliseconds(times["median_s"]))]
+        facts += [("its 95 % interval", " to ".join(_milliseconds(times.get(name)) for name in ("low_s", "high_s")))]
+    facts += [("load, compile, first call", f"{chance.start(times):.3g} s")]
+    peak = (record.get("cost") or {}).get("peak_memory_bytes")
+    facts += [("peak memory", f"{peak / 1e6:.4g} MB")] if peak else []
+    facts += _loaded(record.get("load"))
+    rows = "\n".join(markdown_table(("measured", ""), ("---", "---"), facts))
+    ratio = parity.get("ratio")
+    error = f"its worst tensor is {ratio:.2g} noise floors off (64 are float32's)" if ratio is not None else "it passed"
+    memory = " ".join(f"{name}={value}" for name, value in MEMORY.items())
+    note = "" if case.runtime.partition(":")[0] not in ("torch", "torch_compile") else TORCH
+    return README.format(
+        model=markdown(case.model), rows=rows, error=error, label=markdown(parity["class"]), answer=visible(answer),
+        memory=memory, note=note, command=command(record.get("command"), NONE), time=markdown(record.get("time")),
+    )  # fmt: skip
+
+
+def _loaded(load: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+    """What was measured under load, in words."""
+    if not load:
+        return []
+    tails = [(f"{load['scenario']}: p{n}", _milliseconds(s)) for n, s in (load.get("latency_s") or {}).items()]
+    return [*tails, (f"{load['scenario']}: samples a second", f"{load['samples_per_s']:.4g}")]
+
+
+def _milliseconds(value: float | None) -> str:
+    return "unknown" if value is None else f"{value * 1e3:.4g} ms"
+
+
+TORCH = """
+For a network of xbench's zoo PyTorch was measured with the module itself; here it is the same network as printed from
+its ONNX graph, which may be a little slower or faster.
+"""
+README = """# {model}
+
+```
+pip install -r requirements.txt
+python run.py
+```
+
+runs the model on the inputs of `expected.npz`, compares what comes out with what float64 computes of them, prints the
+relative error of each output and what it may be, and exits with 1 where it is more. It needs no xbench.
+
+{rows}
+
+Times are of steps in steady state, {time}, by
+
+    {command}
+{note}
+Proved equal before it was timed: class {label}, {error}.
+`certificate.json` says what the model holds: every parameter by name, shape and digest. When this folder was written
+`run.py` printed
+
+    {answer}
+
+`run.py` sets the threads and the options that were measured. Beside that the processes that were timed had glibc keep
+what they free: `{memory}`.
+"""

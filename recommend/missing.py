@@ -1,0 +1,123 @@
+"""What of an answer could be measured here and is not: the cases of it, and the measuring."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xbench.case import Case
+from xbench.errors import XBenchError
+from xbench.experiments import choose, load, suite
+from xbench.experiments.settings import Protocol
+from xbench.experiments.suite import Progress
+from xbench.recommend import chance
+from xbench.recommend.limits import samples_of
+from xbench.recommend.question import Question
+from xbench.recommend.recommendation import Answer, Wanted
+from xbench.runtimes import parse, table
+from xbench.store.results import Store
+from xbench.workers.prepare import Exporter
+
+AGAIN = 1.3  # of the time that so many samples took
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long a cell is sampled, in seconds; how long a job of a worker may take."""
+
+    budget: float = 2.0
+    timeout: float = 600.0
+
+
+def measurable(question: Question) -> list[Wanted]:
+    """What could be measured here for a question: runtimes that are installed, or those that it names, in each of its
+    precisions that they have.
+
+    Raises:
+        XBenchError: it names one that is none, or the settings mean nothing.
+    """
+    rows, found = table(), choose.installed_versions()
+    usual = [name for name, row in rows.items() if not (row.hidden or row.named) and found[name]]
+    kept = []
+    for word in question.runtimes or usual:
+        row = rows.get(parse(word)[0])
+        if row is None or (not question.runtimes and question.mode in row.on_request):
+            continue
+        for precision in question.precisions:
+            lower = row.lower.get(precision)
+            told = lower and question.device in lower.devices and question.mode in lower.modes
+            if precision == "fp32" or told:
+                kept.append((word, precision))
+    return kept
+
+
+def cases(answer: Answer, again: bool) -> list[Case]:
+    """What is to be measured: first what has no record, then (`again`) what a longer look would tell. Cells that may be
+    compared stand together."""
+    asked = answer.question
+    plain = {n: getattr(asked, n) for n in ("model", "mode", "batch", "device", "threads", "plane", "data")}
+    new = [Case(runtime=w, precision=p, layout=asked.layout or "nchw", **plain) for w, p in answer.missing]
+    few = [Case(**cell.record["case"]) for cell in answer.excluded if cell.few]
+    return sorted(few if again else new, key=lambda case: [str(value) for value in case.group])
+
+
+def seconds(answer: Answer, least: float) -> float:
+    """How long cells are sampled so that their percentiles are known."""
+    wanted = [chance.samples_needed(limit.percent) for limit in answer.question.limits if limit.percent is not None]
+    steps = [samples_of(cell.record) for cell in answer.excluded if cell.few]
+    longest = max((sum(each) / len(each) for each in steps if each), default=0.0)
+    return max(least, AGAIN * longest * max(wanted, default=0))
+
+
+def measure(
+    chosen: Sequence[Case],
+    question: Question,
+    exporter: Exporter,
+    store: Store,
+    plan: Plan,
+    logs: Path,
+    progress: Progress,
+) -> None:
+    """Measure cells and append their records to the store, each as soon as it is final.
+
+    Raises:
+        XBenchError: the model cannot be exported, or what a load needs is not installed.
+    """
+    choose.need_torch()
+    if question.scenario:
+        _load(chosen, question, exporter, store, plan, logs, progress)
+        return
+    few = any(limit.percent is not None for limit in question.limits)
+    # Where a percentile is asked for, sampling does not stop when the median is known.
+    protocol = Protocol(plan.budget, 0.0 if few else 0.02, plan.timeout)
+    suite.measure(chosen, exporter.artifact, exporter, store, protocol, logs, progress, again="all")
+
+
+def _load(
+    chosen: Sequence[Case],
+    question: Question,
+    exporter: Exporter,
+    store: Store,
+    plan: Plan,
+    logs: Path,
+    progress: Progress,
+) -> None:
+    """Each runtime under the load that is asked for."""
+    load.need_loadgen()
+    if len({case.precision for case in chosen} - {"fp32"}):
+        raise XBenchError("xbench load has no --precision: nothing below fp32 is measured under load")
+    limit = next((limit for limit in question.limits if limit.percent is not None), None)
+    server = question.scenario == "server" and limit is not None
+    asked = load.Plan(
+        [question.scenario or ""],
+        plan.budget,
+        (limit.percent if limit else None) or 99.0,
+        limit.most if server and limit else None,
+        question.stream or load.STREAM,
+        plan.timeout,
+    )
+    artifact = exporter.artifact(question.model)
+    for case in chosen:
+        say = lambda words, runtime=case.runtime: progress.say(f"{runtime}: {words}")  # noqa: E731
+        for record in load.run(case, artifact, asked, exporter, logs, say):
+            store.append(record)
+            progress.finish(suite.said(record))

@@ -1,0 +1,160 @@
+"""What is asked of a store: the cells that are meant, and the limits that they must meet. Pure functions on records.
+
+What nobody said is what the store has, where it has one only, or what is usual, where that is among it; else it is
+asked for.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xbench.errors import XBenchError
+from xbench.experiments.choose import batch_of
+from xbench.experiments.load import SCENARIOS
+from xbench.host import machine
+from xbench.recommend.limits import Limit
+from xbench.runtimes import parse
+from xbench.store.schema import Record
+
+USUAL: dict[str, Any] = {"mode": "forward", "device": "cpu", "data": "synthetic", "plane": "resident"}
+
+
+@dataclass(frozen=True)
+class Question:
+    """The cells of one case, whatever runtime, layout and effort, and what is asked of them. `calls` is how often one
+    process will be called, `precisions` those that are good enough, `stream` the samples of a multi-stream query.
+    `runtimes` are those that are meant, all where there are none."""
+
+    model: str
+    batch: int
+    threads: int
+    machine: str
+    mode: str = "forward"
+    device: str = "cpu"
+    plane: str = "resident"
+    data: str = "synthetic"
+    precisions: tuple[str, ...] = ("fp32",)
+    layout: str | None = None
+    runtimes: tuple[str, ...] = ()
+    calls: int | None = None
+    scenario: str | None = None
+    stream: int | None = None
+    limits: tuple[Limit, ...] = ()
+
+    def holds(self, record: Record) -> bool:
+        """Whether a record is of the case that is meant, on the machine that is meant."""
+        case = record["case"]
+        named = not self.runtimes or {case["runtime"], parse(case["runtime"])[0]} & {*self.runtimes}
+        alike = all(getattr(self, name) == read(record) for name, read in fields(self.scenario))
+        return bool(named) and case["model"] == self.model and alike
+
+    @property
+    def percent(self) -> float:
+        """The percentile by which the streams of a load are ranked: the first that is limited, else the median."""
+        return next((limit.percent for limit in self.limits if limit.percent is not None), 50.0)
+
+
+def settled(
+    records: Sequence[Record], model: str, said: Mapping[str, Any], more: Mapping[str, Any], may_measure: bool = False
+) -> Question:
+    """The question, what was not said taken from the records; `more` are the rest of its fields. Where it may be
+    measured the records need not hold it.
+
+    Raises:
+        XBenchError: they do not hold what was asked for, or more than one thing that it may be; the message names them.
+    """
+    scenario = more.get("scenario")
+    left = [record for record in records if record["case"]["model"] == model]
+    if not left and not may_measure:
+        raise XBenchError(never(model, records))
+    here = machine.label(machine.describe())
+    usual = USUAL | {"machine": here} | ({"plane": "host"} if scenario else {})
+    found: dict[str, Any] = {}
+    for name, read in fields(scenario):
+        known = sorted({read(record) for record in left})
+        word = said.get(name) if name != "machine" else _machine(said.get(name), known, may_measure)
+        found[name] = _one(name, word, known, usual.get(name), f"{model}{_so_far(found)}", may_measure)
+        left = [record for record in left if read(record) == found[name]]
+    if may_measure and found["machine"] != here:
+        raise XBenchError(f"--measure measures here, on {here}, and not on {found['machine']}")
+    otherwise: dict[str, Any] = {"batch": batch_of(model, 1), "threads": machine.cpus(), "stream": 8}
+    told: dict[str, Any] = {name: otherwise[name] if value is None else value for name, value in found.items()}
+    return Question(model=model, **told, **{name: value for name, value in more.items() if name not in told})
+
+
+def fields(scenario: str | None) -> list[tuple[str, Callable[[Record], Any]]]:
+    """What cells that may be compared have in common, in the order in which it is settled, and how a record says it."""
+
+    def of_case(name: str) -> tuple[str, Callable[[Record], Any]]:
+        return name, lambda record: record["case"].get(name, USUAL.get(name, 1))
+
+    found = [of_case(name) for name in ("mode", "device", "data", "plane")]
+    if scenario:
+        found.append(("scenario", lambda record: (record.get("load") or {}).get("scenario") or ""))
+    if scenario == "multi-stream":
+        found.append(("stream", lambda record: (record.get("load") or {}).get("samples_per_query") or 0))
+    found.append(("machine", lambda record: machine.label(record.get("machine"))))
+    return [*found, of_case("threads"), of_case("batch")]
+
+
+def never(model: str, records: Sequence[Record]) -> str:
+    """What is to be said of a model of which there is no record."""
+    known = list(dict.fromkeys(record["case"]["model"] for record in records))
+    near = difflib.get_close_matches(model, known, n=1)
+    there = f"did you mean {near[0]}?" if near else f"there is {', '.join(known[:8]) or 'nothing'}"
+    return f"{model} was never measured here: {there} (--measure measures it)"
+
+
+def choose_scenario(word: str | None) -> str | None:
+    """
+    Raises:
+        XBenchError: it is none.
+    """
+    if word is None or word in SCENARIOS:
+        return word
+    near = difflib.get_close_matches(word, SCENARIOS, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"the scenarios are {', '.join(SCENARIOS)}"
+    raise XBenchError(f"unknown scenario {word!r}: {hint}")
+
+
+def _one(name: str, word: Any, known: Sequence[Any], usual: Any, what: str, may_measure: bool) -> Any:
+    """What a word of the case means; None where nothing says it."""
+    option = {"stream": "samples-per-query"}.get(name, name)
+    listed = ("; " if name == "machine" else ", ").join(map(str, known))
+    if word is not None:
+        if word in known or may_measure:
+            return word
+        raise XBenchError(f"{what} was not measured with --{option} {word}: there is {listed} (--measure measures it)")
+    if usual in known or not known:
+        return usual
+    if len(known) == 1:
+        return usual if may_measure and usual is not None else known[0]
+    raise XBenchError(f"{what} was measured with {option} {listed}: say which by --{option}")
+
+
+def _machine(word: str | None, known: Sequence[str], may_measure: bool) -> str | None:
+    """The machine whose name holds the word.
+
+    Raises:
+        XBenchError: none does, or several do.
+    """
+    if word is None:
+        return None
+    found = [name for name in known if word.lower() in name.lower()]
+    if word in known or (not found and may_measure and word == machine.label(machine.describe())):
+        return word
+    if len(found) != 1:
+        there = "; ".join(found or known) or "none"
+        raise XBenchError(
+            f"--machine {word!r} is {'more than one' if found else 'none'} of the store's: there is {there}"
+        )
+    return found[0]
+
+
+def _so_far(found: Mapping[str, Any]) -> str:
+    """What is settled already, in words."""
+    words = [f" {found['mode']}"] if "mode" in found else []
+    words += [f" on {found['device']}"] if "device" in found else []
+    words += [f", {found['threads']} thread{'s' * (found['threads'] > 1)}"] if found.get("threads") else []
+    return "".join(words)

@@ -1,0 +1,1 @@
+"""Records in files: what a record is, how stores are read, written, joined and compared."""

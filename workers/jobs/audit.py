@@ -1,0 +1,230 @@
+"""What a worker can tell of how its cell works while it is timed: whether `wait` waits, whether answers are remembered,
+what CPUs and devices are used. Measured here; `contracts.py` says what it means."""
+
+import contextlib
+import itertools
+import math
+import os
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.converters.artifact import Artifact
+from xbench.host import group
+from xbench.host.clock import now
+from xbench.parity import candidate, verdict
+from xbench.runtimes import Options, _checked, load
+from xbench.workers import timing
+from xbench.workers.cell import CELL, Cell, fetched_of, proving, step_of
+
+TIMES = ("put_s", "repeated_s", "fresh_s", "copied_s", "fetch_s", "refetch_s")
+SEEDS = itertools.count(1000)  # of inputs that were not there before
+SETTLE, WINDOW = 0.5, 0.02  # seconds within which pools of threads go to sleep, and that one look takes
+QUIET = 3  # looks in a row: in one alone a thread that spins may have waited for a CPU that others had
+LOOK = 0.1  # seconds that it takes at least to tell CPUs: the system counts a thread's waiting when it ends
+
+
+def audit(rounds: int, patience: float, seconds: float, cpus: list[int]) -> dict[str, Any]:
+    """Steps on inputs it has seen and on others, in so many rounds or as many as begin within `patience` seconds, and
+    what is left to be fetched behind them; then, for `seconds`, the CPUs it uses where all of `cpus` are open to it,
+    and when nothing is asked."""
+    (cell,), seconds, patience = CELL, max(seconds, LOOK), max(patience, LOOK)
+    facts = _answers(cell, rounds, patience)
+    cell.proof += sum(sum(facts[name]) for name in TIMES)
+    whole = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
+    short = whole < patience  # more steps of a long one would cost more than its timing
+    facts |= {"same": _repeats(cell) if short else None, "stale": _is_stale(cell) if short else None}
+    facts |= {"varies": _varies(cell)}
+    _idle(looks=1)  # what computes our own sums has threads, too
+    limit = 1 + int(4 * seconds / whole)  # of what it may have begun when the time is over
+    facts |= _cpu_use(cell, seconds, limit, cpus) | {"idle_cpus": _idle()}
+    facts |= {"placed": _checked.placed(cell.runtime), "gpu_open": _gpu_is_open()}
+    return facts | {"proof_s": cell.proof}
+
+
+def _answers(cell: Cell, rounds: int, patience: float) -> dict[str, Any]:
+    """Seconds of a step on inputs it has seen (`repeated_s`), on new ones (`fresh_s`), on the first ones in new arrays
+    (`copied_s`); of putting inputs on the device, of fetching what a step has computed, and of fetching it again."""
+    found: dict[str, list[float]] = {name: [] for name in TIMES}
+    first, fetched, shuffle = cell.references[0], list[np.ndarray](), random.Random(0).shuffle
+    end, new = now() + patience, True
+    for _ in range(rounds):
+        if found["put_s"] and now() > end:
+            break
+        copied = step_of(cell, {name: array.copy() for name, array in first.items()})
+        drawn = _drawn(cell)
+        new = new and any(not np.array_equal(drawn[name], first[name]) for name in drawn)
+        start = now()
+        fresh = step_of(cell, drawn)
+        found["put_s"].append(now() - start)
+        steps = [("repeated_s", cell.steps[0]), ("copied_s", copied), ("fresh_s", fresh)]
+        shuffle(steps)  # else the slices of the system's scheduler may meet the same one every time
+        for name, step in steps:
+            found[name] += timing.sample([step], 0, 1)
+        for name in ("fetch_s", "refetch_s"):
+            start = now()
+            fetched = fetched_of(cell)
+            found[name].append(now() - start)
+    found |= {} if new else {"fresh_s": []}
+    given = [*candidate.inputs_of(first), first["labels"]]
+    sizes = {"put": given, "fetched": fetched}
+    facts = {f"{name}_bytes": sum(np.asarray(a).nbytes for a in arrays) for name, arrays in sizes.items()}
+    return {**found, **facts, **{f"{name}_arrays": len(arrays) for name, arrays in sizes.items()}}
+
+
+def _drawn(cell: Cell) -> dict[str, np.ndarray]:
+    """New inputs of the shapes that are timed, and the labels there are."""
+    arrays, labels = candidate.inputs_of(cell.references[0]), cell.references[0]["labels"]
+    inputs = candidate.redrawn(cell.artifact, arrays, labels, next(SEEDS))
+    named = {f"input/{index}": array for index, array in enumerate(inputs)}
+    return {**named, "labels": labels.copy()}
+
+
+def _repeats(cell: Cell) -> float | None:
+    """How far two runs on one input are apart, over the size of the result; 0.0 where they are equal bit by bit, None
+    where they need not be, as dropout is on, or nothing tells but the weights."""
+    if cell.mode == "step" or (cell.mode != "forward" and cell.artifact.has_dropout):
+        return None
+    runs = _two_runs(cell)
+    pairs = [(a, b) for a, b in zip(*runs, strict=True) if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f")]
+    far = [verdict.distance(a, b)[0] / (verdict.size_of(b)[0] or 1.0) for a, b in pairs]
+    return max(far, default=0.0)
+
+
+def _two_runs(cell: Cell) -> list[list[np.ndarray]]:
+    """What two runs of one input give."""
+    runs = []
+    for _ in range(2):
+        with proving(cell):
+            cell.steps[0]()
+        runs.append([np.array(value) for value in fetched_of(cell)])
+    return runs
+
+
+def _varies(cell: Cell) -> bool | None:
+    """Whether two gradients of one input differ where dropout is on; None of other cells, and of steps, which change
+    the weights."""
+    if cell.mode != "gradient" or not cell.artifact.has_dropout:
+        return None
+    runs = _two_runs(cell)
+    return not all(map(np.array_equal, *runs))
+
+
+def _is_stale(cell: Cell) -> bool | None:
+    """Whether arrays with new values in them still give an older answer; asked of forward, with two references."""
+    first, second = (candidate.inputs_of(reference) for reference in cell.references[:2])
+    if cell.mode != "forward" or any(a.shape != b.shape for a, b in zip(first, second, strict=True)):
+        return None
+    held = [array.copy() for array in first]
+    old = _outputs(cell, held)
+    for array, values in zip(held, second, strict=True):
+        array[...] = values
+    found, new = _outputs(cell, held), _outputs(cell, [array.copy() for array in second])
+    return _apart(found, old) < _apart(found, new) / 2
+
+
+def _outputs(cell: Cell, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    with proving(cell):
+        result = cell.runtime.forward(*cell.runtime.put(arrays))
+        cell.runtime.wait(result)
+        return [np.array(value) for value in _checked.outputs(cell.runtime, result)]
+
+
+def _apart(some: Iterable[np.ndarray], others: Iterable[np.ndarray]) -> float:
+    """How far two answers are apart; what is not finite is no distance, another shape is infinite."""
+    total = 0.0
+    for a, b in zip(some, others, strict=True):
+        if a.shape != b.shape:
+            return math.inf
+        difference = np.abs(a.astype(np.float64) - b.astype(np.float64))
+        total += float(difference[np.isfinite(difference)].sum())
+    return total
+
+
+def _cpu_use(cell: Cell, seconds: float, limit: int, cpus: list[int]) -> dict[str, Any]:
+    """CPUs that the worker and all that it has started use, on the whole and (`most_cpus`) where others leave them free
+    for a while; its threads that are at work for a tenth of the time or more, and how many are at work at once:
+    running, or waiting for a CPU that others have."""
+    with _opened(cpus):
+        threads, readings, left = group.scheduled(), [(group.cpu_seconds(), now())], limit
+        with proving(cell):
+            while left > 0 and readings[-1][1] < readings[0][1] + seconds:
+                left -= len(timing.sample(cell.steps, WINDOW, left))
+                readings.append((group.cpu_seconds(), now()))
+        after = group.scheduled()
+    used, wall = (b - a for a, b in zip(readings[0], readings[-1], strict=True))
+    shares = sorted((cpu - before) / (end - start) for (before, start), (cpu, end) in itertools.pairwise(readings))
+    spent = [[b - a for a, b in zip(threads.get(n, (0, 0)), late, strict=True)] for n, late in after.items()]
+    at_once = (sum(map(sum, spent)) if spent else used) / wall if wall > LOOK / 2 else None
+    busy = sum(run > wall / 10 for run, _ in spent) if spent else None
+    most = shares[int(0.9 * (len(shares) - 1))]
+    found = {"cpus": used / wall, "most_cpus": most, "open_cpus": len(cpus)}
+    return found | {"busy_threads": busy, "threads_at_once": at_once}
+
+
+@contextlib.contextmanager
+def _opened(cpus: list[int]) -> Iterator[None]:
+    """While it is open, every thread of the worker's processes may run on all of these CPUs."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    own, before = os.sched_getaffinity(0), {}
+    for thread in group.threads():
+        with contextlib.suppress(OSError):  # it has ended
+            before[thread] = os.sched_getaffinity(thread)
+            os.sched_setaffinity(thread, cpus)
+    try:
+        yield
+    finally:
+        for thread in group.threads():
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(thread, before.get(thread, own))
+
+
+def _idle(looks: int = QUIET) -> float:
+    """CPUs in use while nothing is asked of the runtime, when its threads have had time to go to sleep: the mean of so
+    many looks in a row."""
+    end, used = now() + SETTLE, [1.0] * looks
+    while max(used[-looks:]) > 0.1 and now() < end:
+        cpu, start = group.cpu_seconds(), now()
+        time.sleep(WINDOW)
+        used.append((group.cpu_seconds() - cpu) / (now() - start))
+    return sum(used[-looks:]) / looks
+
+
+def _gpu_is_open() -> bool:
+    """Whether the worker, or a process that it has started, has a driver of a GPU open."""
+    for link in (link for process in group.members() for link in Path(f"/proc/{process}/fd").glob("*")):
+        with contextlib.suppress(OSError):
+            if os.readlink(link).startswith(("/dev/nvidia", "/dev/dri", "/dev/kfd")):
+                return True
+    return False
+
+
+def respond(artifact: str, runtime: str, device: str, threads: int, inputs: str, path: str) -> dict[str, float]:
+    """Writes what a runtime gives on the arrays of a file; returns the seconds of its fastest step of a few."""
+    model = Artifact.read(artifact)
+    with np.load(inputs, allow_pickle=False) as file:
+        arrays = [file[name] for name in file.files]
+    ready = load(runtime, model, Options("forward", device, threads))
+    ready.prepare(arrays, np.zeros(len(arrays[0]), np.int64), dropout=False)
+    given = ready.put(arrays)
+    made: list[Any] = []
+
+    def step() -> None:
+        made[:] = [ready.forward(*given)]
+        ready.wait(made[0])
+
+    step()  # some compile now
+    times = timing.sample([step], 1.0, 10)
+    verdict.join(
+        Path(path), {str(index): np.asarray(value) for index, value in enumerate(_checked.outputs(ready, made[0]))}
+    )
+    return {"forward_s": min(times)}
+
+
+JOBS = (audit, respond)

@@ -1,0 +1,113 @@
+"""What the exporter's worker can be asked to do for a bisection: parts of a converted model, with their references."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from xbench import models
+from xbench.converters import subgraph
+from xbench.converters.artifact import Artifact
+from xbench.converters.convert import convert
+from xbench.converters.write import write
+from xbench.parity import candidate, verdict
+from xbench.parity.verdict import REFERENCE
+from xbench.workers import reproduce
+
+
+@functools.lru_cache(maxsize=1)
+def _graph(artifact: str) -> ir.Model:
+    """The graph in training form; not to be written to."""
+    return ir.load(Path(artifact) / "model.onnx")
+
+
+def tensors(artifact: str, reference: str, training: bool, path: str) -> list[dict[str, Any]]:
+    """Writes all tensors of a model in float64, its inputs too, for the inputs of a reference; returns its nodes."""
+    from xbench.parity import network
+
+    model, inputs = _graph(artifact), candidate.inputs_of(verdict.read(Path(reference)))
+    every = model.clone()
+    every.graph.outputs[:] = subgraph.tensors(every)
+    program = convert(every, subgraph.trainable(every))
+    given = dict(zip(program.inputs, inputs, strict=True))
+    verdict.join(Path(path), {**given, **network.values(program, inputs, training)})
+    return subgraph.describe(model)
+
+
+def mark(artifact: str, reference: str, folder: str) -> None:
+    """Writes a model with every floating tensor an output, and what float64 gives for the inputs of a reference."""
+    given = verdict.read(Path(reference))
+    _written(artifact, Path(folder), subgraph.mark(_graph(artifact)), "forward", given, _fixed(artifact, given))
+
+
+def mark_gradients(artifact: str, reference: str, values: str, folder: str) -> dict[str, tuple[str, int]]:
+    """Writes a model with the gradient of every tensor among those of its parameters; which they are is returned."""
+    given = verdict.read(Path(reference))
+    with np.load(values) as known:
+        model, places = subgraph.mark_gradients(_graph(artifact), known)
+    _written(artifact, Path(folder), model, "gradient", given, _fixed(artifact, given))
+    return places
+
+
+def _fixed(artifact: str, given: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The inputs for this batch alone: the oracle must not turn it around to find the noise, because not every tensor,
+    and no gradient of one, has the samples in its first axis."""
+    told, arrays = Artifact.read(artifact).info["inputs"], candidate.inputs_of(given)
+    return {"inputs": [item | {"shape": list(a.shape)} for item, a in zip(told, arrays, strict=True)]}
+
+
+def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: str) -> bool:
+    """Writes some nodes of a model, given what they read; False where they compute nothing, or have nothing to train.
+
+    To be trained, what the part gives is the logits; labels are drawn.
+    """
+    with np.load(values) as known:
+        model = subgraph.cut(_graph(artifact), nodes, known, trains=mode != "forward")
+        if not model.graph.outputs or (mode != "forward" and not subgraph.trainable(model)):
+            return False
+        inputs = [subgraph.typed(value, known[str(value.name)]) for value in model.graph.inputs]
+        last = model.graph.outputs[0]
+        logits = known[str(last.name)] if last.name in known.files else np.zeros(last.shape.numpy())  # type: ignore[union-attr]
+    labels = _labels(logits) if mode != "forward" else np.zeros(1, np.int64)
+    given = {f"input/{index}": array for index, array in enumerate(inputs)} | {"labels": labels}
+    told = [
+        models.plain(models.Input(str(value.name), array.shape, array.dtype.name, 0, 1))
+        for value, array in zip(model.graph.inputs, inputs, strict=True)
+    ]
+    facts: dict[str, Any] = {"inputs": told, "labels": None, "loss": None}
+    if mode != "forward":
+        drawn = models.Input("labels", labels.shape, "int64", 0, logits.shape[-1])
+        facts |= {"labels": models.plain(drawn), "loss": asdict(models.Loss())}
+    _written(artifact, Path(folder), model, mode, given, facts)
+    return True
+
+
+def _labels(logits: np.ndarray) -> np.ndarray:
+    """A class a row, at random among those whose logit is finite."""
+    order = np.random.default_rng(0).random(logits.shape)
+    return np.asarray(np.where(np.isfinite(logits), order, -1.0).argmax(-1))
+
+
+def _written(
+    artifact: str, folder: Path, model: ir.Model, mode: str, given: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+) -> None:
+    from xbench.parity import oracle
+
+    whole = Artifact.read(artifact)
+    write(folder, model, {**whole.info, "given": None, "origin": "onnx", "name": f"{whole.name} (part)", **facts})
+    made = Artifact.read(folder)
+    oracle.write(made, folder / REFERENCE, mode, [(candidate.inputs_of(given), given["labels"])])
+
+
+def write_reproduction(
+    folder: str, mode: str, runtimes: Sequence[Mapping[str, Any]], title: str, out: str
+) -> list[str]:
+    """Writes a part so that it can be run without xbench; returns the names of the files."""
+    return reproduce.write(Artifact.read(folder), Path(folder) / REFERENCE, mode, runtimes, title, Path(out))
+
+
+JOBS = (tensors, mark, mark_gradients, part, write_reproduction)

@@ -1,0 +1,230 @@
+"""What a worker does while it is timed: a block of steps, with looks at what they computed that no step can foresee.
+
+Outputs and gradients are compared with the oracle at random steps, when the clock of the step has stopped. Of training
+steps every loss is kept, and whoever asked for the block may ask for all that the last one left (`state`).
+"""
+
+import hashlib
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.host import group, health, machine, usage
+from xbench.host.clock import now
+from xbench.parity import candidate, verdict
+from xbench.runtimes import Trainer, _checked
+from xbench.workers import batches, pace, timing
+from xbench.workers.cell import CELL, Cell, Training, step_of
+from xbench.workers.jobs.cell import expected_of
+
+LEAD = 4  # steps at most, of which a block does not count the times
+SHARE = 0.05  # of a block's time that looks may take
+PLACES = 3  # the first steps that count, one of which has inputs that were not there before
+CYCLE = 512  # steps of which the inputs are in order
+LARGE = 2**23  # bytes of outputs in float64: larger ones would show in the memory of the steps
+
+
+@dataclass
+class Looks:
+    """The looks of one block: seconds of fetching a result, of all looks, and of all that is done between steps."""
+
+    begin: float
+    share: float = SHARE
+    aside: float = 0.0
+    fetch_s: list[float] = field(default_factory=list)
+    spent: float = 0.0
+    judged: int = 0
+
+
+def block(
+    seconds: float, limit: int, seed: int, segment: int = batches.SEGMENT, share: float = SHARE
+) -> dict[str, Any]:
+    """A few steps that do not count, as the caches are cold, then timed ones, `limit` at most, on batches that follow
+    from the seed; then looks at what the last one computed. `segment` are the training steps between two resets at
+    most; `share` is how much of the time looks may take, 1.0 for one after every step.
+
+    After a single one the first that is timed is still slower than the others, most where a step takes some
+    milliseconds. Of long steps there is no time for four in half a block.
+    """
+    (cell,) = CELL
+    begun, cpus = usage.begin(cell.device), machine.allowed()
+    before = health.look(cpus, group.cpu_seconds())
+    looks = Looks(now(), share)
+    with pace.watched(cell) as watched:
+        if cell.mode == "step":
+            found = _segments(cell, looks, seconds, limit, seed, segment)
+        else:
+            found = _repeated(cell, looks, seconds, limit, seed)
+    after = health.look(cpus, group.cpu_seconds())
+    used = usage.end(begun, found["steps"])
+    cell.usage.append(used)
+    verify(cell, looks, random.Random(seed))
+    found |= {"cpu_s": after.own - before.own, "wall_s": after.wall - before.wall}
+    found |= {"fetch_s": looks.fetch_s, "judged": looks.judged}
+    paced = pace.told(cell, watched, [*found["lead"], *found["samples"]])
+    found |= {"pace": paced | {"unseen_s": paced["unseen_s"] + looks.aside}}
+    return found | {"health": health.between(before, after, cpus) | {"gpu": used["gpu"]}}
+
+
+def _repeated(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int) -> dict[str, Any]:
+    """Steps of forward or gradient: on what the cell was verified on, in turn, and once on other inputs."""
+    draw = random.Random(seed)
+    looking = (
+        cell.mode == "forward" and sum(a.nbytes for n, a in cell.references[0].items() if n[:7] == "output/") < LARGE
+    )
+    first = draw.randrange(len(cell.steps))
+    places: list[int | None] = [(first + number) % len(cell.steps) for number in range(CYCLE)]
+    steps = [cell.steps[place or 0] for place in places]
+    reference = cell.references[0]
+    start = now()
+    arrays = batches.unseen(cell.artifact, candidate.inputs_of(reference), reference["labels"], seed)
+    given = {f"input/{i}": array for i, array in enumerate(arrays or ())} | {"labels": reference["labels"]}
+    other = step_of(cell, given) if arrays else None
+    looks.aside += now() - start
+
+    def after(index: int) -> None:
+        cell.index = places[index % CYCLE]
+        start = now()
+        if looking and looks.spent <= looks.share * (now() - looks.begin) and draw.random() < max(0.5, looks.share):
+            look(cell, looks)
+        looks.aside += now() - start
+
+    lead = timing.sample(steps, seconds / 2, LEAD, 0, after=after)
+    place = len(lead) + draw.randrange(PLACES)
+    if other:
+        steps[place], places[place] = other, None
+    samples = timing.sample(steps, seconds, limit, len(lead), after=after)
+    unseen = place - len(lead) if other and place < len(lead) + len(samples) else None
+    if cell.index is None:  # the last step is always judged
+        start = now()
+        steps[0]()
+        cell.index, looks.aside = places[0], looks.aside + now() - start
+    return {"samples": samples, "lead": lead, "unseen": unseen, "steps": len(lead) + len(samples)}
+
+
+def _segments(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int, length: int) -> dict[str, Any]:
+    """Training steps, so many at most between two resets: so far float32 can be judged, and no weight drifts to
+    infinity or to numbers below float32's normal ones."""
+    runtime = cell.runtime
+    assert isinstance(runtime, Trainer)
+    start = now()
+    labels = [reference["labels"] for reference in cell.references]
+    made = batches.training(cell.artifact.info, labels, seed)
+    every = [step_of(cell, {**cell.references[i], "labels": new}, cell.given[i]) for i, new in made]
+    found: dict[str, Any] = {"samples": [], "lead": [], "unseen": None, "steps": 0}
+    segment, end = 0, now() + seconds
+    while not found["samples"] or (len(found["samples"]) < limit and now() < end):
+        cell.training = training = Training(seed, segment)
+        steps = [every[place] for place in batches.order(seed, segment, length)]
+        runtime.reset()
+        looks.aside += now() - start
+
+        def after(_: int, losses: list[float] = training.losses) -> None:
+            start = now()
+            losses.append(_checked.loss(runtime, cell.last))
+            looks.fetch_s.append(now() - start)
+            looks.aside += looks.fetch_s[-1]
+
+        lead = timing.sample(steps, seconds / 2, min(LEAD, length - 1), 0, after=after) if length > 1 else []
+        most = min(limit - len(found["samples"]), len(steps) - len(lead))
+        samples = timing.sample(steps, max(end - now(), 0.0), most, len(lead), after=after)
+        found["lead"] += lead
+        found["samples"] += samples
+        found["steps"] += len(lead) + len(samples)
+        segment, start = segment + 1, now()
+    return found
+
+
+def look(cell: Cell, looks: Looks) -> None:
+    """Compares the result of the last step with the oracle's, or bit by bit with an earlier one that was right.
+
+    Raises:
+        verdict.Changed: it is another.
+    """
+    if cell.index is None or (cell.mode == "gradient" and cell.artifact.has_dropout):
+        return
+    start = now()
+    fetched = _fetched(cell)
+    looks.fetch_s.append(now() - start)
+    content = _content(fetched.values())
+    if content != cell.known.get(cell.index):
+        expected = cell.references[cell.index]
+        if cell.mode == "gradient":
+            expected = expected_of(cell.paths[cell.index])
+        found = candidate.judged(fetched, expected, cell.precision)
+        if found.status == "FAIL":
+            raise verdict.Changed(f"while it was timed {found.message}")
+        cell.known[cell.index] = content
+    looks.judged += 1
+    looks.spent += now() - start
+
+
+def _content(arrays: Iterable[np.ndarray]) -> str:
+    total = hashlib.blake2b()
+    for array in arrays:
+        total.update(repr((array.dtype, array.shape)).encode())
+        total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return total.hexdigest()
+
+
+def _fetched(cell: Cell) -> dict[str, np.ndarray]:
+    if cell.mode == "forward":
+        return candidate.named(cell.artifact, _checked.outputs(cell.runtime, cell.last))
+    assert isinstance(cell.runtime, Trainer)
+    loss, grads = _checked.fetched(cell.runtime, cell.last)
+    return {"loss": np.array([loss]), **{f"gradient/{name}": grad for name, grad in grads.items()}}
+
+
+def verify(cell: Cell, looks: Looks | None = None, draw: random.Random | None = None) -> None:
+    """Looks at what the last step computed: outputs always, gradients at random blocks while looks have taken little of
+    the time, that every loss is finite.
+
+    Raises:
+        verdict.Changed: it is wrong.
+    """
+    looks = looks or Looks(now())
+    cell.stepped += now() - looks.begin
+    if cell.mode == "forward":
+        look(cell, looks)
+        return
+    if cell.mode == "gradient" and draw and cell.looked <= SHARE * cell.stepped and draw.random() < 0.5:
+        look(cell, looks)
+        cell.looked += looks.spent
+    assert isinstance(cell.runtime, Trainer)
+    losses = cell.training.losses if cell.training else [_checked.loss(cell.runtime, cell.last)]
+    if not np.isfinite(losses).all():
+        raise verdict.Changed("the loss became infinite while it was timed")
+
+
+def state(path: str, index: int | None = None) -> dict[str, Any]:
+    """Writes what the last timed step has left: its loss and gradients, or the losses of its segment, weights,
+    statistics and the optimizer's arrays. In mode gradient one more step is made, on the reference of the `index`; no
+    runtime can tell it from one that is timed. Returns the steps of the segment, and what fetching took; `steps` is
+    None where the worker has judged the result itself.
+    """
+    (cell,) = CELL
+    assert isinstance(cell.runtime, Trainer)
+    if index is not None:
+        cell.steps[index]()
+        cell.index = index
+    start = now()
+    if cell.mode == "gradient" and not cell.artifact.has_dropout:
+        look(cell, Looks(start))
+        return {"steps": None}
+    if cell.mode == "gradient":
+        found = {name.replace("loss", "loss/1"): value for name, value in _fetched(cell).items()}
+        told: dict[str, Any] = {"steps": 1, "segment": 0}
+    else:
+        assert cell.training
+        found = candidate.trained(cell.runtime, cell.training.losses)
+        told = {"steps": len(cell.training.losses), "segment": cell.training.segment}
+    told |= {"fetch_s": now() - start, "bytes": sum(a.nbytes for a in found.values())}
+    verdict.join(Path(path), found)
+    return told | {"arrays": len(found), "index": index}
+
+
+JOBS = (block, state)

@@ -1,0 +1,172 @@
+"""What a worker that times can be asked to do before it times blocks (`block.py`): to open a cell, to prove it.
+
+Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`CELL`): a
+runtime made ready, the references it is proved on, the steps to time.
+"""
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
+from xbench.host import memory
+from xbench.host.clock import now
+from xbench.host.machine import versions
+from xbench.parity import candidate, certificate, verdict
+from xbench.runtimes import Options, _checked, is_ours, load, row_of
+from xbench.workers import pace, timing
+from xbench.workers.cell import CELL, Cell, proving, steps_of
+
+GIVEN = ("input/", "labels")  # of a reference: what steps read
+
+
+def answer(
+    artifact: str, runtime: str, mode: str, device: str, threads: int, layout: str, reference: str, path: str
+) -> str | None:
+    """Writes every tensor that a runtime computes of those a reference holds; returns the first wrong one."""
+    model, expected = Artifact.read(artifact), expected_of(reference)
+    ready = load(runtime, model, Options(mode, device, threads, layout=layout))
+    ready.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
+    given = candidate.run(ready, model, mode, expected)
+    found = candidate.judged(given, expected)
+    verdict.join(Path(path), given)
+    return found.first_wrong
+
+
+def convertible(artifact: str, runtime: str, device: str) -> dict[str, Any]:
+    """Makes a runtime load and read a converted model, or says what is missing."""
+    model = Artifact.read(artifact)
+    load(runtime, model, Options("forward", device, 1)).read()
+    return {"versions": versions(row_of(runtime).packages)}
+
+
+def open_cell(
+    artifact: str,
+    runtime: str,
+    mode: str,
+    device: str,
+    threads: int,
+    layout: str,
+    references: list[str],
+    precision: str = "fp32",
+) -> dict[str, Any]:
+    """Loads, compiles and makes the first call, each timed by itself."""
+    packages = row_of(runtime).packages
+    options = Options(mode, device, threads, layout=layout, precision=precision)
+    given = [expected_of(path, "" if mode == "forward" else GIVEN) for path in references]
+    cell, times = made_ready(Artifact.read(artifact), runtime, options, given)
+    cell.paths = references
+    CELL[:] = [cell]
+    known, said = versions((*packages, "numpy")), _checked.versions(cell.runtime)
+    known = known | said if cell.remote else said | known  # what is installed here is not an adapter's to say
+    found = {"versions": known, "tuned": _checked.tuned(cell.runtime)}
+    _checked.device_memory(cell.runtime)  # which is told when it is timed: too late to find that it tells nonsense
+    return {"times": times, "recalled": _checked.recalled(cell.runtime), **found}
+
+
+def made_ready(
+    model: Artifact, runtime: str, options: Options, arrays: list[dict[str, np.ndarray]]
+) -> tuple[Cell, dict[str, float | None]]:
+    """A cell that has made its first step, and the seconds of loading, compiling and that step."""
+    for name in row_of(runtime).ours:
+        importlib.import_module(name)
+    start = now()
+    ready = load(runtime, model, options)
+    loaded = now()
+    compiled = _checked.prepared(ready, candidate.inputs_of(arrays[0]), arrays[0]["labels"], dropout=False)
+    prepared = now()
+    remote = is_ours(runtime) and ready.remote
+    cell = Cell(model, ready, options.mode, arrays, options.precision, options.device, remote=remote)
+    cell.steps = steps_of(cell, "resident")
+    before = now()
+    cell.steps[0]()
+    first = now() - before
+    if compiled:
+        return cell, {"load_s": loaded - start, "compile_s": prepared - loaded, "first_s": first}
+    return cell, {"load_s": loaded - start, "compile_s": None, "first_s": prepared - loaded + first}
+
+
+def certify(given: bool = False) -> dict[str, Any]:
+    """What the runtime holds of the model; `given`: of the file that was brought."""
+    (cell,) = CELL
+    return certificate.certify(cell.artifact, _checked.held(cell.runtime), given)
+
+
+def save(artifact: str, runtime: str, device: str, layout: str, batch: int, folder: str, name: str) -> dict[str, Any]:
+    """Writes a model in a runtime's own form, with its certificate; returns the names of the files."""
+    model = Artifact.read(artifact)
+    ready = load(runtime, model, Options("forward", device, 1, layout=layout))
+    inputs, labels = candidate.sample(model, batch, 0)
+    ready.prepare(inputs, labels, dropout=False)
+    files = _checked.saved(ready, Path(folder), name)
+    if files:
+        (Path(folder) / "certificate.json").write_text(
+            json.dumps(certificate.certify(model, _checked.held(ready), _as_given(model, runtime)), indent=1)
+        )
+    return {
+        "files": [*files, "certificate.json"] if files else [],
+        "versions": versions(row_of(runtime).packages),
+    }
+
+
+def _as_given(model: Artifact, runtime: str) -> bool:
+    return model.given is not None and row_of(runtime).reads_onnx
+
+
+def expected_of(path: str, names: str | tuple[str, ...] = "") -> dict[str, np.ndarray]:
+    """The arrays of a reference whose names begin so.
+
+    Raises:
+        XBenchError: the file cannot be read.
+    """
+    try:
+        return verdict.read(Path(path), names)
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise XBenchError(f"{path} is damaged: delete it") from error
+
+
+def check(index: int) -> dict[str, Any]:
+    """The verdict on one of the references that the cell was opened with."""
+    (cell,) = CELL
+    return check_more(cell.paths[index])
+
+
+def check_more(path: str) -> dict[str, Any]:
+    """The verdict on a reference, which is not kept."""
+    (cell,) = CELL
+    expected = expected_of(path)
+    inputs = candidate.inputs_of(expected)
+    with proving(cell):
+        if [a.shape for a in inputs] != [a.shape for a in candidate.inputs_of(cell.references[0])]:
+            cell.runtime.prepare(inputs, expected["labels"], dropout=False)  # another batch size
+        given = candidate.run(cell.runtime, cell.artifact, cell.mode, expected)
+    return candidate.judged(given, expected, cell.precision).as_dict()
+
+
+def arm(plane: str) -> None:
+    """Switches dropout on where there is any, and makes the steps that are timed. What the proof took is given back: it
+    is no memory of theirs."""
+    (cell,) = CELL
+    memory.give_back()
+    dropout = cell.mode != "forward" and cell.artifact.has_dropout
+    with proving(cell):
+        if dropout:
+            expected = cell.references[0]
+            cell.runtime.prepare(candidate.inputs_of(expected), expected["labels"], dropout=True)
+        cell.steps, cell.way = steps_of(cell, plane), pace.way(cell, plane)
+        if dropout:
+            cell.steps[0]()  # some compile again
+
+
+def warm(seconds: float) -> list[float]:
+    """Steps until the times are steady."""
+    (cell,) = CELL
+    return timing.warm(cell.steps, seconds)
+
+
+JOBS = (answer, convertible, open_cell, check, check_more, certify, save, arm, warm)

@@ -1,0 +1,160 @@
+"""What the exporter's worker can be asked to do: make artifacts, read what others made, compute references."""
+
+import importlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench import models
+from xbench.case import GIVEN, SYNTHETIC
+from xbench.converters.artifact import Artifact
+from xbench.converters.source import Source, parse
+from xbench.errors import XBenchError
+from xbench.host.clock import now
+from xbench.parity import candidate
+from xbench.parity.verdict import read
+from xbench.workers import live, samples
+
+
+def export(word: str, file: str, folder: str) -> None:
+    """Makes the artifact of a model; `file` is where its ONNX file lies, if it comes in one.
+
+    How long it took is written into its facts, as `convert_s`: without importing PyTorch, but for files, where that
+    waits until a file is known to be none that breaks. None of a TensorFlow model, the greater part of which another
+    process converts.
+    """
+    from xbench.converters import build
+
+    source = parse(word)
+    if source.kind in ("zoo", "module"):
+        importlib.import_module("xbench.converters.onnx")
+    start = now()
+    _export(build, source, file, folder)
+    taken = now() - start
+    path = Path(folder) / "model.json"
+    info = json.loads(path.read_text()) | {"convert_s": None if source.kind == "tensorflow" else taken}
+    path.write_text(json.dumps(info, indent=1))
+
+
+def _export(build: Any, source: Source, file: str, folder: str) -> None:
+    if source.kind == "zoo":
+        build.export_zoo(source.place, 0, Path(folder), source.optimizer, source.ranges)
+    elif source.kind == "module":
+        try:
+            build.export_module(source, Path(folder))
+        except models.BadFactory as error:
+            raise XBenchError(str(error)) from error
+    else:
+        build.export_file(source, Path(file), Path(folder))
+
+
+def import_tensorflow(path: str, file: str) -> None:
+    from xbench.converters.savedmodel import BadModel, to_onnx
+
+    try:
+        to_onnx(path, file)
+    except BadModel as error:
+        raise XBenchError(str(error)) from error
+
+
+def reference(
+    artifact: str, mode: str, batch: int, seed: int, data: str, steps: int, path: str, precision: str = "fp32"
+) -> None:
+    model = Artifact.read(artifact)
+    if data == GIVEN:
+        drawn = live.draw(model, batch, seed)
+    else:
+        synthetic = data == SYNTHETIC
+        drawn = candidate.sample(model, batch, seed) if synthetic else samples.draw(data, model.info, batch, seed)
+    _write(model, Path(path), mode, [drawn] * steps, precision)
+
+
+def training_reference(artifact: str, data: str, batch: int, seed: int, steps: int, path: str) -> None:
+    """The oracle's results of the first steps of a training; `data` is a file of `samples.py`."""
+    given = samples.read(Path(data))
+    batches = [given.training_batch(batch, seed, step) for step in range(steps)]
+    _write(Artifact.read(artifact), Path(path), "step", batches)
+
+
+def _write(
+    artifact: Artifact,
+    path: Path,
+    mode: str,
+    batches: Sequence[tuple[Sequence[np.ndarray], Any]],
+    precision: str = "fp32",
+) -> None:
+    from xbench.parity import oracle
+
+    try:
+        oracle.write(artifact, path, mode, batches, precision)
+    except oracle.NotExported as error:
+        raise XBenchError(f"{artifact.name} was not exported as it is: {error}") from error
+
+
+def unread(artifact: str, batch: int) -> dict[str, list[str]]:
+    """The outputs that do not depend on each input, by its name."""
+    from xbench.parity import sensitivity
+
+    return sensitivity.unread(Artifact.read(artifact), batch)
+
+
+def layers(artifact: str) -> list[list[int]]:
+    """The bytes of the gradients of each parameter and the multiply-accumulates that it takes part in, in order."""
+    import onnx_ir as ir
+
+    from xbench.converters import macs
+
+    model = Artifact.read(artifact)
+    found = macs.by_parameter(ir.load(str(model.folder / "model.onnx")), model.parameters)
+    return [[array.nbytes, found[name]] for name, array in model.each_parameter()]
+
+
+def explain_forward(artifact: str, reference: str, candidate: str, tensor: str) -> list[dict[str, Any]]:
+    """The mistakes that explain the first wrong tensor of a model whose tensors are all outputs."""
+    from xbench.parity.explain.forward import forward
+
+    found = forward(Artifact.read(artifact), read(Path(reference)), read(Path(candidate)), tensor)
+    return [asdict(each) for each in found]
+
+
+def explain_training(artifact: str, mode: str, reference: str, candidate: str) -> list[dict[str, Any]]:
+    """The mistakes that explain a training step."""
+    from xbench.parity.explain.training import trained
+
+    found = trained(Artifact.read(artifact), mode, read(Path(reference)), read(Path(candidate)))
+    return [asdict(each) for each in found]
+
+
+def match(port: str, reference: str, batch: int) -> dict[str, Any]:
+    """Whether a model is the reference network, what agrees, and in sentences what does not."""
+    from xbench.parity import matching
+
+    own, other = Artifact.read(port), Artifact.read(reference)
+    said = matching.architecture(other, own)
+    if said:
+        return {"same": False, "agrees": None, "differences": said}
+    verdict, said = matching.compared(own, other, batch)
+    if verdict.status == "PASS":
+        count, macs = other.info["parameter_count"], other.info["macs"]
+        words = f"{count:,} parameters, {macs:,} multiply-accumulates, outputs {verdict.ratio:.1f} x noise"
+        return {"same": True, "agrees": words, "differences": []}
+    what = verdict.message if verdict.ratio is None else f"{verdict.ratio:,.0f} x noise"
+    head = f"the same parameters and work, but with the same weights it gives other outputs ({what})"
+    return {"same": False, "agrees": None, "differences": [head, *said]}
+
+
+JOBS = (
+    export,
+    import_tensorflow,
+    reference,
+    training_reference,
+    unread,
+    layers,
+    explain_forward,
+    explain_training,
+    match,
+)

@@ -1,0 +1,238 @@
+"""What a worker can be asked about an ONNX file that nobody has converted.
+
+They import what reads graphs, when they are called, and no framework. `inspect_file` looks at a file as it is, at its
+own opset, its functions written out, operators that nobody knows included; `lower_file` brings it to the form in which
+xbench gives it to runtimes, as `xbench convert` does but for the last clean-up, which is PyTorch's worker's.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from xbench.errors import XBenchError
+from xbench.host.memory import at_most, uncollected
+
+INFERENCE, FACTS = "inference.onnx", "model.json"
+
+
+@uncollected()
+def inspect_file(word: str, file: str, batch: int | None, infer: bool = True) -> dict[str, Any]:
+    """The facts of a file (docs/results.md, "What `xbench inspect --json` prints"); without `infer` sizes are known
+    only where the file says them: ONNX's own code ends with the process on some files that pass every check.
+
+    Raises:
+        XBenchError: it cannot be read, is no valid ONNX file, or has no batch that could be `batch`.
+    """
+    from xbench.converters import remarks, validity
+    from xbench.converters.build import fix_axes
+    from xbench.converters.shapes import free_batch, sized
+    from xbench.converters.source import parse
+
+    source, path = parse(word), Path(file)
+    with _clear(source.place), at_most(0, path.stat().st_size):
+        proto = _read(path, foreign=True)
+        facts = _header(proto, path) | {"unknown": validity.unknown(proto)}
+        fix_axes(proto, source)
+        facts["remarks"] = remarks.remarks(proto)
+        free = free_batch(proto)
+        if batch is not None and not free:
+            raise XBenchError(f"--batch {batch}: the first axis of no input of {source.place} is dynamic")
+        one = sized(proto, path.parent, 1, infer).graph
+        many = sized(proto, path.parent, batch, infer).graph if batch not in (None, 1) else one
+        return facts | {"batch": (batch or 1) if free else None} | _counts(one, many)
+
+
+def _counts(one: Any, many: Any) -> dict[str, Any]:
+    """What is counted in the graph for one sample, and held in that for the batch."""
+    from xbench.converters import PARAMETERS, outline
+    from xbench.converters.build import trainable
+
+    given = one.meta.get(PARAMETERS)
+    named = [name for name in (trainable(one) if given is None else given) if name in one.initializers]
+    rows, (most, at) = outline.layers(one, named), outline.live(many)
+    stored, total = outline.stored(one), outline.total(row["macs"] for row in rows)
+    held = {"weight_bytes": stored["bytes"], "live_bytes": most, "at": at}
+    shown = outline.layers(many, named)
+    return {
+        "nodes": sum(1 for _ in one.all_nodes()),
+        "operators": _operators(one),
+        "parameters": outline.stored(one, named),
+        "stored": stored,
+        "macs": total,
+        "flop": None if total is None else 2 * total,
+        "memory": held | {"bytes": outline.total((stored["bytes"], most))},
+        "layers": [row | {"macs": own["macs"]} for row, own in zip(shown, rows, strict=True)],
+    }
+
+
+def _read(path: Path, foreign: bool = False) -> Any:
+    from xbench.converters.reader import read
+
+    return read(path, foreign)
+
+
+def _clear(place: str) -> Any:
+    """Turns what reading can raise into one line."""
+    import contextlib
+
+    from xbench.converters.reader import InvalidModel, plain
+
+    @contextlib.contextmanager
+    def clear() -> Any:
+        try:
+            yield
+        except OSError as error:
+            raise XBenchError(f"cannot read {plain(place)}: {error.strerror or plain(error)}") from error
+        except InvalidModel as error:
+            raise XBenchError(f"{plain(place)} {error.what}: {error}") from error
+
+    return clear()
+
+
+def _header(proto: Any, path: Path) -> dict[str, Any]:
+    """What the file says of itself."""
+    from xbench.converters.reader import plain
+
+    stored = {tensor.name for tensor in proto.graph.initializer}
+    producer = " ".join(filter(None, (proto.producer_name, proto.producer_version)))
+    return {
+        "file_bytes": path.stat().st_size,
+        "producer": plain(producer) if producer else None,
+        "ir_version": proto.ir_version,
+        "opsets": {each.domain or "ai.onnx": each.version for each in proto.opset_import},
+        "functions": len(proto.functions),
+        "inputs": [_value(value) for value in proto.graph.input if value.name not in stored],
+        "outputs": [_value(value) for value in proto.graph.output],
+    }
+
+
+def _value(value: Any) -> dict[str, Any]:
+    """An input or an output as the file declares it: `shape` null where it does not, an axis a number, a name or
+    null."""
+    from xbench.converters.outline import type_name
+
+    kind = value.type.WhichOneof("value") or "tensor_type"
+    if kind != "tensor_type":
+        return {"name": value.name, "dtype": kind.removesuffix("_type"), "shape": None}
+    tensor = value.type.tensor_type
+    axes = [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in tensor.shape.dim]
+    dtype = type_name(tensor.elem_type)
+    return {"name": value.name, "dtype": dtype, "shape": axes if tensor.HasField("shape") else None}
+
+
+def _operators(graph: Any) -> dict[str, int]:
+    """The operators of the graph and its branches and bodies, the most frequent first."""
+    from collections import Counter
+
+    from xbench.converters.outline import word
+
+    found = Counter(word(node) for node in graph.all_nodes())
+    return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+
+@uncollected()
+def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
+    """Writes `inference.onnx` of a file into a folder, with what runtimes want to know of it (`model.json`); a file
+    with operators that nobody here knows is written as it is.
+
+    Returns `program`, the operators that our own tables must have; `drawn`, what is drawn for each input; `wants`, what
+    must be said of the inputs before it can be converted; `trains`, whether it has parameters and a loss, and
+    `gradients`, the operators without a gradient rule.
+
+    Raises:
+        XBenchError: ONNX's own code cannot bring it to our opset.
+    """
+    from xbench.converters import TABLES, operators_of, validity
+    from xbench.converters._functions import expand
+    from xbench.converters.build import fix_axes, trainable, training_of
+    from xbench.converters.convert import count_operators
+    from xbench.converters.reader import besides, canonical, stored
+    from xbench.converters.source import parse
+    from xbench.converters.training import without_gradient
+
+    source, path = parse(word), Path(file)
+    with _clear(source.place):
+        proto = _read(path, foreign=True)
+        fix_axes(proto, source)
+        strange = validity.unknown(proto)
+        with at_most(stored(proto), besides(proto)):
+            if strange:
+                program = _as_it_is(proto, path, Path(folder))
+                return {"program": program, "wants": None, "drawn": {}, "trains": False, "gradients": {}}
+            model = _folded(canonical(proto, path.parent))
+            del proto
+            facts = training_of(source, model)
+            named = trainable(model.graph)
+            known = set[str].intersection(*map(operators_of, TABLES))
+            expanded = expand(model.clone(), known)
+            _save(model, Path(folder), path)
+            found = {"program": count_operators(expanded)} | _drawn(source, model)
+            trains = bool(facts["loss"] and named)
+            return {**found, "trains": trains, "gradients": without_gradient(model, named) if trains else {}}
+
+
+def _drawn(source: Any, model: Any) -> dict[str, Any]:
+    """What is drawn for every input, in words, or why one cannot be drawn as it is (`wants`)."""
+    from xbench import models
+    from xbench.converters.build import drawing, input_of
+
+    given = [each for each in model.graph.inputs if each.name not in model.graph.initializers]
+    try:
+        drawn = drawing(source, model, [input_of(source, value) for value in given])
+    except XBenchError as error:
+        return {"wants": str(error).removeprefix(f"{source.place}: "), "drawn": {}}
+    return {"wants": None, "drawn": {each["name"]: models.drawn(models.Input(**each)) for each in drawn}}
+
+
+def _folded(model: Any) -> Any:
+    """Without what is constant or computes nothing, as far as that can be seen without PyTorch."""
+    import importlib.util
+
+    from onnx_ir.passes import common
+
+    from xbench.converters import identities
+    from xbench.converters.folding import fold
+
+    if importlib.util.find_spec("onnxscript"):  # comes with PyTorch's extra
+        fold(model)
+    identities.drop(model)
+    common.RemoveUnusedNodesPass()(model)
+    common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    return model
+
+
+def _as_it_is(proto: Any, path: Path, target: Path) -> dict[str, int]:
+    """A file with operators that nobody here knows, for runtimes that may know them."""
+    import onnx_ir as ir
+
+    from xbench.converters.reader import attach, without_weights
+
+    bare, weights = without_weights(proto)
+    model = ir.from_proto(bare)
+    attach(model, weights, [tensor.name for tensor in proto.graph.initializer], path.parent)
+    _save(model, target, path)
+    return _operators(model.graph)
+
+
+def _save(model: Any, folder: Path, file: Path) -> None:
+    """The graph without Dropout, its weights beside it where they are large, and the facts that adapters ask for."""
+    import onnx_ir as ir
+
+    from xbench.converters.write import EXTERNAL, inference, weight_bytes
+
+    given = [
+        {"name": value.name, "shape": [], "dtype": "float32"}
+        for value in model.graph.inputs
+        if value.name not in model.graph.initializers
+    ]
+    outputs = [value.name for value in model.graph.outputs]
+    outside = any(isinstance(value.const_value, ir.ExternalTensor) for value in model.graph.initializers.values())
+    large = outside or weight_bytes(model) > EXTERNAL
+    ir.save(inference(model), folder / INFERENCE, external_data="weights.bin" if large else None)
+    operators = _operators(model.graph)
+    facts = {"name": "inspected", "inputs": given, "outputs": outputs, "operators": operators, "parameters": []}
+    facts |= {"given": str(file.absolute())}
+    (folder / FACTS).write_text(json.dumps(facts))
+
+
+JOBS = (inspect_file, lower_file)

@@ -1,0 +1,31 @@
+"""What a worker can be asked to do when single layers are timed."""
+
+import statistics
+from typing import Any
+
+from xbench.host.clock import now
+from xbench.parity import candidate
+from xbench.runtimes import _checked
+from xbench.workers.cell import CELL
+
+LEAD = 3  # passes that do not count
+
+
+def timed_layers(count: int) -> dict[str, Any]:
+    """The layers of the cell's runtime, as it tells them, in forward passes on one input: the median of each, and of
+    a whole pass of the same cell."""
+    (cell,) = CELL
+    inputs = cell.runtime.put(candidate.inputs_of(cell.references[0]))
+    whole = []
+    for _ in range(LEAD + count):
+        begun = now()
+        cell.runtime.wait(cell.runtime.forward(*inputs))
+        whole.append(now() - begun)
+    told = [
+        {"name": layer.name, "operator": layer.operator, "median_s": statistics.median(layer.seconds)}
+        for layer in _checked.layers(cell.runtime, inputs, count)
+    ]
+    return {"layers": told, "whole_s": statistics.median(whole[LEAD:]), "passes": count}
+
+
+JOBS = (timed_layers,)

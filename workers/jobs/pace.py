@@ -1,0 +1,65 @@
+"""What a worker can be asked to find out how fast its clock runs."""
+
+import math
+import statistics
+from typing import Any
+
+from xbench.host import group, machine
+from xbench.host.clock import now, used
+from xbench.workers import pace as watch
+from xbench.workers import timing
+from xbench.workers.cell import CELL, Cell, fetched_of, proving
+
+
+def pace(count: int) -> dict[str, Any]:
+    """So many steps, whatever the clock says, between two marks, and what the clock says of them. The last result is
+    fetched, so that no work is left behind; `left_s` is what that took."""
+    (cell,) = CELL
+    with proving(cell):
+        found = _singly(cell, count) if cell.way else _together(cell, count)
+        start = now()
+        fetched_of(cell)
+    return found | {"left_s": max(now() - start, 0.0)}  # a clock that runs backwards is `clock`'s to say
+
+
+def _together(cell: Cell, count: int) -> dict[str, Any]:
+    with watch.watched(cell) as found:
+        times = timing.sample(cell.steps, math.inf, count)
+    return watch.told(cell, found, times)
+
+
+def _singly(cell: Cell, count: int) -> dict[str, Any]:
+    """Each step by itself, where another clock tells its seconds: how much that leaves out (`missing`, a share).
+
+    The clock of another process does not see what the way to it waits for a CPU. So the steps are asked that waited
+    least: on a busy machine the others tell of the machine. However busy it is, no step takes less than its CPU seconds
+    on as many CPUs as there are (`short`), and what a runtime of another process spends in this one (`here`) cannot be
+    its work.
+    """
+    cpus = len(machine.allowed())
+    missing = list[tuple[float, float]]()  # of each step: the share that it waited, the share that is left out
+    times, short, here, looking = list[float](), list[float](), list[float](), 0.0
+    with watch.watched(cell) as found:
+        for index in range(count):
+            begun, (waited, below) = now(), _counters()
+            own, start = used(), now()
+            times += timing.sample(cell.steps, 0, 1, index)
+            end, own = now(), used() - own
+            waited, below = (after - before for before, after in zip((waited, below), _counters(), strict=True))
+            step = abs(times[-1]) + cell.way
+            missing.append((waited / (end - start), 1 - (times[-1] + cell.way + waited) / (end - start)))
+            short.append(1 - step * cpus / max(own + below, 1e-9))
+            here.append((own - cell.way) / step if cell.remote else 0.0)
+            looking += start - begun + now() - end
+    told = watch.told(cell, found, times)
+    least = statistics.median(share for _, share in sorted(missing)[: max(count // 4, 1)])
+    found = {"missing": max(least, statistics.median(short)), "here": statistics.median(here)}
+    return told | {"unseen_s": told["unseen_s"] + looking} | found
+
+
+def _counters() -> tuple[float, float]:
+    """Seconds that all of a worker's processes waited for a CPU, and that all but this one ran."""
+    return watch.waited(), group.cpu_seconds_below()
+
+
+JOBS = (pace,)

@@ -1,0 +1,98 @@
+"""What a worker that trains can be asked to do. It holds one training (`_TRAINING`), and its jobs end with the step in
+which their seconds are over, so that whoever waits can show how it goes.
+
+Accuracy is counted by the runtime that trains, on the weights in its own hands: `forward` evaluates with them.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.converters.artifact import Artifact
+from xbench.data import DataSet
+from xbench.host import usage
+from xbench.host.clock import now
+from xbench.host.machine import versions
+from xbench.parity import candidate, verdict
+from xbench.runtimes import Options, Trainer, _checked, load, row_of
+from xbench.workers import samples
+
+
+@dataclass
+class Training:
+    """A runtime made ready to train, and the loss of every step that it has done."""
+
+    runtime: Trainer
+    device: str
+    data: DataSet
+    batch: int
+    seed: int
+    losses: list[float] = field(default_factory=list)
+
+
+_TRAINING: list[Training] = []
+
+
+def open_training(
+    artifact: str, runtime: str, device: str, threads: int, data: str, batch: int, seed: int
+) -> dict[str, Any]:
+    """Makes a runtime ready, dropout off."""
+    ready, given = load(runtime, Artifact.read(artifact), Options("step", device, threads)), samples.read(Path(data))
+    assert isinstance(ready, Trainer)
+    ready.prepare(*given.training_batch(batch, seed, 0), dropout=False)
+    _TRAINING[:] = [Training(ready, device, given, batch, seed)]
+    return {"versions": versions((*row_of(runtime).packages, "numpy"))}
+
+
+def train(last: int, seconds: float) -> dict[str, Any]:
+    """Goes on until `last` steps are done, the seconds are over, or a loss is not finite; returns the new losses, and
+    what they took."""
+    (own,) = _TRAINING
+    begun = usage.begin(own.device)
+    runtime, first, start = own.runtime, len(own.losses), now()
+    while len(own.losses) < last and (len(own.losses) == first or now() - start < seconds):
+        inputs, labels = own.data.training_batch(own.batch, own.seed, len(own.losses))
+        result = runtime.step(runtime.put(inputs), runtime.put([labels])[0])
+        runtime.wait(result)
+        own.losses.append(_checked.loss(runtime, result))
+        if not np.isfinite(own.losses[-1]):
+            break
+    seconds = now() - start
+    used = usage.end(begun, len(own.losses) - first)
+    return {"losses": own.losses[first:], "seconds": seconds, "usage": usage.piece(used, seconds)}
+
+
+def judge_training(reference: str) -> dict[str, Any]:
+    """The verdict on all losses so far, each by itself, and on the weights and the optimizer's arrays of the moment."""
+    (own,) = _TRAINING
+    return candidate.judged(candidate.trained(own.runtime, own.losses), verdict.read(Path(reference))).as_dict()
+
+
+def begin_again() -> None:
+    """Puts back the initial weights, and switches dropout on."""
+    (own,) = _TRAINING
+    own.runtime.prepare(*own.data.training_batch(own.batch, own.seed, 0), dropout=True)
+    own.runtime.reset()
+    own.losses.clear()
+
+
+def count_right(part: str, first: int, seconds: float) -> dict[str, int]:
+    """Goes through the samples of a part from one on until the seconds are over: how many labels it looked at, how many
+    of them the runtime finds, and the sample to go on with, 0 behind the last."""
+    (own,) = _TRAINING
+    runtime, chosen, right, seen = own.runtime, own.data.looked_at(part), 0, 0
+    end = now() + seconds
+    while first < len(chosen) and (not seen or now() < end):
+        places = chosen[first : first + own.batch]
+        inputs, labels = own.data.batch(part, np.resize(places, own.batch))  # a shape that is compiled already
+        result = runtime.forward(*runtime.put(inputs))
+        runtime.wait(result)
+        found = np.asarray(_checked.outputs(runtime, result)[0]).argmax(-1) == labels
+        right, seen = right + int(found[: len(places)].sum()), seen + found[: len(places)].size
+        first += len(places)
+    return {"right": right, "seen": seen, "next": first % len(chosen)}
+
+
+JOBS = (open_training, train, judge_training, begin_again, count_right)

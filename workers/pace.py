@@ -1,0 +1,57 @@
+"""Whether time passes for a worker as it does for its parent: steps between two marks (`marks.py`), and what is told of
+them. A runtime that tells the seconds of another process's clock, or of a device's, is held to the same."""
+
+import contextlib
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from xbench.host import group
+from xbench.workers import marks
+from xbench.workers.cell import Cell
+
+TRIPS = 20  # of which the median is taken
+PACKING, LAUNCH = 1e-4, 5e-4  # seconds a step that a request takes beside the way, and that waiting for a GPU does
+PIPED = 5e8  # bytes a second that any pipe carries
+FAR = 1e-3  # seconds; no way to another process of the same machine takes longer
+
+
+def way(cell: Cell, plane: str) -> float:
+    """Seconds of a step that the clock it is told by need not see: the way to another process, what launching costs."""
+    if plane == "device":
+        return LAUNCH
+    if not cell.remote:
+        return 0.0
+    trip = statistics.median(cell.runtime.round_trip() for _ in range(TRIPS))
+    sent = sum(array.nbytes for array in cell.references[0].values()) if plane == "host" else 0
+    return 3 * min(trip, FAR) + PACKING + sent / PIPED
+
+
+@contextlib.contextmanager
+def watched(cell: Cell) -> Iterator[dict[str, float]]:
+    """Marks where steps begin and where they end. What is found has the seconds that they waited for a CPU, if another
+    clock than the worker's tells them: that clock does not see it. Otherwise only what each mark waited: it wakes the
+    parent, which may take the CPU that the worker is on before the first step begins, or after the last."""
+    found: dict[str, float] = {}
+    before = waited() if cell.way else 0.0
+    kept = _marked()
+    yield found
+    kept += _marked()
+    found["waited_s"] = waited() - before if cell.way else kept
+
+
+def told(cell: Cell, found: dict[str, float], times: Sequence[float]) -> dict[str, Any]:
+    """What the parent sets against its own clock."""
+    unseen = cell.way * len(times) + max(found["waited_s"], 0.0)
+    return {"steps": len(times), "told_s": sum(times), "shortest_s": min(times), "unseen_s": unseen}
+
+
+def _marked() -> float:
+    """Seconds that this thread waited for a CPU while it made a mark."""
+    before = group.kept_waiting()
+    marks.mark()
+    return group.kept_waiting() - before
+
+
+def waited() -> float:
+    return sum(waited for _, waited in group.scheduled().values())

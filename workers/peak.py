@@ -1,0 +1,71 @@
+"""What this machine can do at best: float32 FLOP/s and bytes/s, probed once in a worker that is as limited as a cell's.
+
+Kept in the cache (`peaks/`), by processor, CPUs, threads, device and the versions of what computes. A probe is a lower
+bound: another program may have slowed it down, and a better kernel may be faster. To probe again, delete the file.
+"""
+
+import contextlib
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from xbench.case import digest
+from xbench.converters import cache, seals
+from xbench.host import machine
+from xbench.workers.worker import Worker, WorkerFailure
+
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+GPUS = Path("/proc/driver/nvidia/gpus")
+LEAST, MOST = 64 << 20, 256 << 20  # bytes of an array that is copied
+TIMEOUT = 60.0
+
+
+def measured(device: str, threads: int, logs: Path, say: Callable[[str], None]) -> dict[str, Any] | None:
+    """`flops` and `bandwidth` of this machine, from the cache or probed now, which takes seconds; None where the probe
+    failed. Nothing else should run meanwhile."""
+    name = digest(_facts(device, threads))
+    place = cache.root() / "peaks" / f"{name}.json"
+    known: dict[str, Any] | None = seals.kept(place, name)
+    if _is_whole(known):
+        return known
+    say("probe this machine's peaks")
+    worker = Worker(logs / "peaks.log", device, threads)
+    try:
+        found: dict[str, Any] = worker.call(
+            "peaks", TIMEOUT, device=device, threads=threads, copied=_copied(machine.available_memory())
+        )
+    except WorkerFailure:
+        return None
+    finally:
+        worker.stop()
+    if not _is_whole(found):
+        return None
+    with contextlib.suppress(OSError):  # then it is probed again
+        place.parent.mkdir(parents=True, exist_ok=True)
+        seals.keep(place, name, {"of": _facts(device, threads)} | found)
+    return found
+
+
+def _facts(device: str, threads: int) -> dict[str, Any]:
+    """What a probe depends on."""
+    about = machine.describe()
+    gpus = [each.read_text() for each in sorted(GPUS.glob("*/information"))] if device == "cuda" else []
+    models = [line.strip() for text in gpus for line in text.splitlines() if line.startswith("Model")]
+    where = {"cpu": about["cpu"], "cpus": about["cpus"], "threads": threads, "device": device, "gpus": models}
+    return where | {"versions": machine.versions(("numpy", "torch"))}
+
+
+def _copied(available: int, caches: Path = CACHES) -> int:
+    """Bytes of the array to copy: four times the last cache, as McCalpin's STREAM asks, within limits of
+    time and of the memory that is available. A virtual machine is told the cache of the whole processor."""
+    last = 0
+    for path in caches.glob("index*/size"):
+        with contextlib.suppress(OSError, ValueError):
+            last = max(last, int(path.read_text().strip().removesuffix("K")) << 10)
+    return max(1 << 20, min(max(4 * last, LEAST), MOST, available // 8)) // 4 * 4
+
+
+def _is_whole(found: Any) -> bool:
+    values = [found.get(name) for name in ("flops", "bandwidth")] if isinstance(found, dict) else [None]
+    return all(isinstance(value, float) and math.isfinite(value) and value > 0 for value in values)

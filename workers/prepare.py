@@ -1,0 +1,279 @@
+"""What must lie in the cache before a cell can be checked: the converted model and its references, each made once."""
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xbench.case import digest
+from xbench.converters import cache, damage, seals
+from xbench.converters.artifact import WEIGHTS, Artifact
+from xbench.converters.source import Source, parse
+from xbench.errors import XBenchError
+from xbench.host.machine import cpus
+from xbench.workers.worker import Worker, WorkerFailure
+
+EXPORT_TIMEOUT = 1800.0
+LARGE = 2**30  # bytes of weights, or of a reference, behind which the worker is ended: runtimes need the memory
+FILE_TIMEOUT = 600.0  # for a file somebody brought, which may have been made to take for ever
+# A model.json without them is damaged.
+FACTS = {"name", "digest", "inputs", "outputs", "operators", "program_operators", "labels", "loss", "macs"}
+FACTS |= {"dead_nodes", "unused", "untraced", "untrainable", "statistics"}
+NAMED = 5  # parameters that a remark lists
+
+
+@dataclass
+class Exporter:
+    """PyTorch's worker, started when it is first needed and kept: importing PyTorch takes seconds.
+
+    Several threads may ask; what they ask for is made once, one after the other. What took more than `timeout` seconds,
+    or more memory than there is, is not tried again.
+    """
+
+    logs: Path
+    timeout: float = EXPORT_TIMEOUT
+    _worker: list[Worker] = field(default_factory=list)
+    _modules: dict[str, Artifact] = field(default_factory=dict)
+    _turn: threading.RLock = field(default_factory=threading.RLock)
+    _refused: dict[Path, WorkerFailure] = field(default_factory=dict)
+    sources: dict[Path, Source] = field(default_factory=dict)  # of what was handed out
+    _announced: set[str] = field(default_factory=set)
+
+    def call(self, job: str, timeout: float | None = None, /, **arguments: Any) -> Any:
+        with self._turn:
+            if not self._worker:
+                self._worker.append(Worker(self.logs / "torch-exporter.log", threads=cpus()))
+            try:
+                return self._worker[0].call(job, self.timeout if timeout is None else timeout, **arguments)
+            except WorkerFailure:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        while self._worker:
+            self._worker.pop().stop()
+
+    def artifact(self, word: str) -> Artifact:
+        """The converted model, from the cache or made now; what a factory makes is only known once it was called.
+
+        Raises:
+            XBenchError: the user's file or factory is broken, or the export failed.
+        """
+        source = parse(word)
+        if source.kind == "module":
+            if word not in self._modules:
+                self._modules[word] = self._exported_module(source)
+            return self._modules[word]
+        folder = cache.artifact_folder(source)
+        if reason := cache.broken(folder):
+            self._make(source, folder, reason)
+        self.sources[folder] = source
+        return _read(folder)
+
+    def remarks(self, artifact: Artifact) -> list[str]:
+        """What somebody should know of a converted module, a sentence each; nothing the second time."""
+        if artifact.name in self._announced:
+            return []
+        self._announced.add(artifact.name)
+        return [f"{artifact.name.partition('@')[0]}: {remark}" for remark in _remarks(artifact.info)]
+
+    def _make(self, source: Source, folder: Path, reason: str) -> None:
+        """Exports a model of the zoo or a file to the cache, in the place of what may lie there and is damaged."""
+        damage.say(folder, reason)
+        with cache.written(folder) as temporary:
+            self._export(source, temporary)
+
+    def exported(self, word: str, folder: Path) -> Artifact:
+        """The converted model in an empty folder of the caller's, who removes it.
+
+        Raises:
+            XBenchError: as `artifact`.
+        """
+        self._export(parse(word), folder)
+        return _read(folder)
+
+    def _export(self, source: Source, folder: Path) -> None:
+        """ONNX's own code crashes on some files that pass every check (onnx/onnx#8481), and takes the worker along."""
+        file = source.place
+        with _clear(f"cannot export {source.place}" if source.kind in ("zoo", "module") else f"cannot read {file}"):
+            if source.kind == "tensorflow":
+                file = str(folder / "imported.onnx")
+                self._import(source, file)
+            limit = self.timeout if source.kind in ("zoo", "module") else min(FILE_TIMEOUT, self.timeout)
+            self.call("export", limit, word=source.word, file=file, folder=str(folder))
+            if (folder / WEIGHTS).stat().st_size > LARGE:  # a process does not give all of its memory back
+                self.close()
+
+    def _import(self, source: Source, file: str) -> None:
+        """A TensorFlow model as ONNX, by tf2onnx, in a worker of TensorFlow's."""
+        worker = Worker(self.logs / "tensorflow-importer.log", threads=cpus())
+        try:
+            worker.call("import_tensorflow", min(FILE_TIMEOUT, self.timeout), path=source.place, file=file)
+        finally:
+            worker.stop()
+
+    def _exported_module(self, source: Source) -> Artifact:
+        folder = cache.root() / "models"
+        with cache.unnamed(folder, source.stem) as temporary:
+            self._export(source, temporary)
+            name = folder / f"{source.stem}-{digest('module', source.word, _read(temporary).digest, cache.makers())}"
+            if reason := cache.broken(name):
+                damage.say(name, reason)
+            cache.settle(temporary, name)
+        self.sources[name] = source
+        return _read(name)
+
+    def reference(
+        self, artifact: Artifact, mode: str, batch: int, seed: int, data: str, steps: int = 1, precision: str = "fp32"
+    ) -> Path:
+        """The oracle's results for one batch, from the cache or computed now; of so many training steps on it where the
+        mode is step; with the floors of a lower precision, too, where it has some."""
+        steps = steps if mode == "step" else 1
+        path = reference_path(artifact, mode, batch, seed, data, steps, precision)
+        told = {"mode": mode, "batch": batch, "seed": seed, "data": data, "steps": steps, "precision": precision}
+        what = f"cannot compute the float64 reference of {artifact.name}"
+        return self._added(artifact, path, "reference", what, told)
+
+    def _added(self, artifact: Artifact, path: Path, job: str, what: str, told: dict[str, Any]) -> Path:
+        """A file beside a converted model, from the cache or made by a job now, of what is not damaged itself."""
+        if damage.of_added(artifact, path) is None:  # without waiting for what the exporter is at
+            return path
+        with self._turn, _clear(what):
+            if reason := damage.of_added(artifact, path):
+                if failure := self._refused.get(path):
+                    raise failure
+                damage.say(path, reason)
+                self.renewed(artifact)
+                with damage.added(artifact, path) as made, self._remembered(path):
+                    self.call(job, artifact=str(artifact.folder), path=str(made), **told)
+                if path.stat().st_size > LARGE:
+                    self.close()
+        return path
+
+    @contextlib.contextmanager
+    def _remembered(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except WorkerFailure as failure:
+            if failure.status in ("TIMEOUT", "OOM"):  # other cells, and other modes, would wait as long again
+                self._refused[path] = failure
+            raise
+
+    def renewed(self, artifact: Artifact) -> str | None:
+        """Looks through a converted model in the cache, and makes again what is damaged of it; returns what that was.
+
+        Raises:
+            XBenchError: it cannot be made again.
+        """
+        with self._turn:
+            if not (found := damage.look(artifact)):
+                return None
+            self.close()  # its worker may hold what was damaged
+            for path, reason in found.items():
+                if path != artifact.folder:
+                    damage.say(path, reason)
+                    cache.remove(path)
+            if reason := found.get(artifact.folder, ""):
+                self._make_again(artifact, reason)
+            return ", ".join(found.values())
+
+    def _make_again(self, artifact: Artifact, reason: str) -> None:
+        source = self.sources.get(artifact.folder)
+        if source is None:
+            raise XBenchError(f"{artifact.folder} is damaged ({reason}): delete it")
+        if source.kind == "module":
+            self._exported_module(source)
+        else:
+            self._make(source, artifact.folder, reason)
+        if _read(artifact.folder).digest != artifact.digest:
+            raise XBenchError(f"{artifact.name} was damaged ({reason}) and is exported as another network now")
+
+    def unread(self, artifact: Artifact, batch: int) -> dict[str, list[str]]:
+        """The outputs that do not depend on each input, by its name, from the cache or looked for now; nothing where
+        that cannot be told: it is worth a remark and no more."""
+        path, of = artifact.folder / f"unread-b{batch}-v{ORACLE}.json", f"{artifact.digest} unread {batch}"
+        with self._turn:
+            known: dict[str, list[str]] | None = seals.kept(path, of)
+            if known is not None:
+                return known
+            try:
+                found: dict[str, list[str]] = self.call("unread", artifact=str(artifact.folder), batch=batch)
+            except WorkerFailure:
+                return {}
+            with contextlib.suppress(cache.CacheError), cache.writing():
+                seals.keep(path, of, found)
+            return found
+
+    def matched(self, word: str, reference: Artifact, batch: int) -> dict[str, Any]:
+        """Whether a model is the reference network, and what it has otherwise (`parity/matching.py`).
+
+        Raises:
+            XBenchError: it cannot be read or exported.
+        """
+        try:
+            port = self.artifact(word)
+        except XBenchError as error:
+            if "are dead" not in str(error):  # which is an answer
+                raise
+            return {"same": False, "agrees": None, "differences": [str(error)]}
+        found: dict[str, Any] = self.call("match", port=str(port.folder), reference=str(reference.folder), batch=batch)
+        return found
+
+    def training_reference(self, artifact: Artifact, data: Path, content: str, **plan: int) -> Path:
+        """The oracle's results of the first `steps` of a training by `batch` and `seed`; `data` is a file of samples,
+        `content` their digest."""
+        path = artifact.folder / f"training-{digest(content, plan)}-v{ORACLE}.npz"
+        told = {"data": str(data), **plan}
+        what = f"cannot compute the float64 training of {artifact.name}"
+        return self._added(artifact, path, "training_reference", what, told)
+
+
+def _remarks(info: Mapping[str, Any]) -> list[str]:
+    remarks, unused = [], info["unused"]
+    if unused:
+        count, more = sum(unused.values()), ", ..." if len(unused) > NAMED else ""
+        share = f"{count:,} of its {count + info['parameter_count']:,} parameters"
+        listed = ", ".join([*unused][:NAMED]) + more
+        remarks.append(f"{share} are left out, because no output depends on them: {listed}")
+    if info["untraced"]:
+        remarks.append(f"forward alone is checked: it cannot be trained, {info['untraced']}")
+    return remarks
+
+
+def _read(folder: Path) -> Artifact:
+    try:
+        found = Artifact.read(folder)
+        if FACTS - found.info.keys():
+            raise ValueError("facts are missing")
+    except (OSError, ValueError, AttributeError) as error:
+        raise XBenchError(f"{folder} is damaged: delete it") from error
+    return found
+
+
+@contextlib.contextmanager
+def _clear(what: str) -> Iterator[None]:
+    """Turns a failed worker into one line for the user."""
+    try:
+        yield
+    except WorkerFailure as error:
+        raise XBenchError(error.message if error.status == "ERROR" else f"{what}: {error.message}") from error
+
+
+ORACLE = 9  # version of the reference files
+FLOATS = ("tf32", "bf16", "fp16")  # below float32: rounding to them can be imitated, and has floors
+
+
+def reference_path(
+    artifact: Artifact, mode: str, batch: int, seed: int, data: str, steps: int = 1, precision: str = "fp32"
+) -> Path:
+    """Where a reference lies."""
+    kind = f"step{steps}" if mode == "step" else mode
+    kind += f"-{precision}" if precision in FLOATS else ""
+    return artifact.folder / f"reference-{kind}-{data}-b{batch}-s{seed}-v{ORACLE}.npz"
+
+
+def converted(artifact: Artifact, runtime: str) -> Path:
+    """Where the outcome of converting for one runtime is kept."""
+    return artifact.folder / f"converted-{digest(runtime)}.json"

@@ -1,0 +1,115 @@
+"""A part of a model on which runtimes differ, as files that need no xbench: the graph, the arrays, and a script.
+
+subgraph.onnx            the part, in ONNX's operators
+subgraph_gradient.onnx   its loss and gradients, for runtimes without autodiff
+subgraph_<framework>.py  the part for a framework that does not read ONNX, and its weights (`converters/standalone.py`)
+inputs.npz               what is fed, by name; to be trained, the parameters too
+expected.npz             what float64 gives, and under `noise/<name>` the L2 norm and the peak of one noise floor
+a.npz, b.npz             what the two runtimes gave
+reproduce.py             runs what is installed of the two, says how far off they are; exit code 1 while they are
+"""
+
+import contextlib
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from xbench.converters import standalone
+from xbench.converters.artifact import DROPOUT, LABELS, PARTS, WEIGHTS, Artifact
+from xbench.converters.printable import docstring, python
+from xbench.parity import candidate, verdict
+from xbench.runtimes import RUNTIMES, parse
+from xbench.workers.scripts import FAILED, FRAMEWORKS, READERS, RECORDED, SCRIPT
+
+GRAPH, GRADIENT_GRAPH = "subgraph.onnx", "subgraph_gradient.onnx"
+NAME = re.compile(r"^def (\w+)", re.MULTILINE)
+
+
+def write(
+    artifact: Artifact, reference: Path, mode: str, runtimes: Sequence[Mapping[str, Any]], title: str, out: Path
+) -> list[str]:
+    """Writes the files and returns their names. Each of `runtimes` has the `word` typed for it, its `answer` as a file
+    or None, and the `device`, `threads` and `layout` it was told."""
+    expected = verdict.read(reference)
+    _save_graph(artifact, mode, out)
+    verdict.join(out / "inputs.npz", _fed(artifact, mode, expected))
+    names = verdict.compared(expected)
+    noise = {f"noise/{_plain(name)}": verdict.noise(expected, name) for name in names}
+    verdict.join(out / "expected.npz", {**{_plain(name): expected[name] for name in names}, **noise})
+    functions = []
+    for letter, each in zip("ab", runtimes):
+        if each["answer"]:
+            answer = verdict.read(Path(each["answer"]))
+            verdict.join(out / f"{letter}.npz", {_plain(name): array for name, array in answer.items()})
+        functions.append(_function(artifact, mode, each, letter, out))
+    words = [each["word"] for each in runtimes]
+    if mode == "forward" and all("def run_" not in text for text in functions):
+        functions.append(READERS["onnx.reference"].replace("GRAPH", python(GRAPH)))
+        words.append("onnx.reference")
+    text = SCRIPT.format(
+        title=docstring(title),
+        limit=python(int(verdict.LIMITS["fp32"])),
+        inputs=python([item["name"] for item in artifact.info["inputs"]]),
+        outputs=python(artifact.info["outputs"]),
+        functions="\n".join(dict.fromkeys(functions)),
+        rows="".join(
+            f"    ({python(word)}, {NAME.findall(text)[0]}),\n" for word, text in zip(words, functions, strict=True)
+        ),
+    )
+    (out / "reproduce.py").write_text(text)
+    return sorted(path.name for path in out.iterdir() if path.is_file())
+
+
+def _plain(name: str) -> str:
+    """A tensor's name less the word for what it is: a part has outputs, or gradients, or weights."""
+    return name.partition("/")[2] or name
+
+
+def _save_graph(artifact: Artifact, mode: str, out: Path) -> None:
+    source = artifact.onnx if mode == "forward" else artifact.folder / "model.onnx"
+    model = onnx.load(source, load_external_data=False)
+    del model.metadata_props[:]
+    if any(tensor.external_data for tensor in model.graph.initializer):
+        shutil.copyfile(artifact.folder / WEIGHTS, out / WEIGHTS)
+    onnx.save(model, out / GRAPH)
+    onnx.checker.check_model(str(out / GRAPH))
+    if mode != "forward" and (artifact.folder / PARTS[mode]).exists():
+        shutil.copyfile(artifact.folder / PARTS[mode], out / GRADIENT_GRAPH)
+        onnx.checker.check_model(str(out / GRADIENT_GRAPH))
+
+
+def _fed(artifact: Artifact, mode: str, expected: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    names = [item["name"] for item in artifact.info["inputs"]]
+    fed = dict(zip(names, candidate.inputs_of(expected), strict=True))
+    if mode == "forward":
+        return fed
+    program = artifact.program()
+    return {**program.state, **program.params, **fed, LABELS: expected["labels"], DROPOUT: np.zeros((), np.float32)}
+
+
+def _function(artifact: Artifact, mode: str, runtime: Mapping[str, Any], letter: str, out: Path) -> str:
+    """The text of a function that computes what a runtime computes, given the inputs by name."""
+    name, options = parse(runtime["word"])
+    body = RECORDED if runtime["answer"] else FAILED
+    if name in READERS and mode != "step":
+        body = READERS[name]
+    elif name in FRAMEWORKS and mode != "step":
+        table = str(RUNTIMES[name].operators)
+        layout = "nchw" if table == "torch" else runtime["layout"]  # to PyTorch it is the order in memory
+        with contextlib.suppress(KeyError):  # its table lacks an operator
+            standalone.write(artifact.program(layout), table, f"subgraph_{table}", out, artifact.info["loss"])
+            body = FRAMEWORKS[name][mode == "gradient"]
+    cuda = '[("CUDAExecutionProvider", {"use_tf32": "0"})]'
+    words = {
+        "WORD": docstring(runtime["word"]),
+        "THREADS": python(runtime["threads"]),
+        "GRAPH": python(GRADIENT_GRAPH if mode == "gradient" else GRAPH),
+        "PROVIDERS": cuda if runtime["device"] == "cuda" else '["CPUExecutionProvider"]',
+    }
+    body = body.replace("LETTER", letter).replace("XLA", ", jit_compile=True" if "xla" in options else "")
+    return re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[0]], body)

@@ -1,0 +1,39 @@
+"""The environment variables of a worker."""
+
+import os
+import platform
+import re
+from pathlib import Path
+
+from xbench.converters import cache
+
+# What a step frees stays with the process. By glibc's own rule it is a matter of luck, process by process, whether it
+# is given back, and its pages faulted in again by the next step: PyTorch takes 29 or 39 ms for one of lstm_ptb, JAX 34
+# to 49 (benchmarks/allocator.txt). One arena, because those of other threads are given back whatever the thresholds.
+# Before 2.35 glibc takes no larger number for the first.
+NEW = tuple(map(int, re.findall(r"\d+", platform.libc_ver()[1]))) >= (2, 35)
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30 if NEW else 2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
+MEMORY |= {"MALLOC_ARENA_MAX": "1"}
+
+
+def environment(device: str, threads: int, folder: Path | None = None) -> dict[str, str]:
+    """The worker's environment: the same thread setting in every library's own words, float32 meant as float32; its
+    temporary files are in the `folder` of its parent, which removes it when all is done."""
+    settings = dict(os.environ) | ({"TMPDIR": str(folder.absolute())} if folder else {})
+    for name in ("OMP", "MKL", "OPENBLAS", "TVM", "VECLIB_MAXIMUM", "NUMEXPR"):
+        settings[f"{name}_NUM_THREADS"] = str(threads)
+    settings.pop("ONEDNN_DEFAULT_FPMATH_MODE", None)  # would let oneDNN compute in bfloat16
+    settings = MEMORY | settings
+    settings |= {
+        "NVIDIA_TF32_OVERRIDE": "0",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "PYTHONUNBUFFERED": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": str(threads),
+    }
+    settings["XBENCH_CACHE"] = str(cache.root())
+    settings.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache.root() / "inductor"))
+    if device == "cpu":
+        settings |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+    else:  # JAX would take three quarters of the GPU's memory, on which all cells are alive at once
+        settings.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    return settings

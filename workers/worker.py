@@ -1,0 +1,266 @@
+"""A worker process and the protocol between it and its parent, both halves in one file.
+
+The parent writes one JSON object a line (`{"job": name, "arguments": {...}}`) to a pipe of its own and sleeps until the
+answer arrives on another; whatever the worker prints goes to a log and can spoil nothing. A worker that is not at work
+is stopped by signal (`pause`), so its threads cannot disturb the one that is. A worker dies with its parent.
+"""
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+import uuid
+from pathlib import Path
+from typing import Any
+
+from xbench.case import Case
+from xbench.converters.printable import one_line
+from xbench.errors import XBenchError
+from xbench.host import group
+from xbench.workers import death, marks, protocol, starter
+from xbench.workers.protocol import WorkerFailure
+from xbench.workers.variables import environment
+
+JOB_FILES = (
+    *("cell", "block", "pace", "audit", "load", "cost", "phases", "layers", "scaling"),
+    *("training", "export", "trajectory", "bisect", "inspect"),
+)
+PR_SET_PDEATHSIG = 1
+
+
+__all__ = ["Worker", "WorkerFailure", "worker_of"]
+
+
+# ***** the parent's half *****
+
+
+ALIVE: set["Worker"] = set()
+
+
+def kill_all() -> None:
+    """Ends the processes of all workers; whoever waits for one, in another thread, is told of its death."""
+    for worker in list(ALIVE):
+        worker.kill()
+
+
+class Worker:
+    """One worker process. Any failed call ends it."""
+
+    def __init__(
+        self, log: Path, device: str = "cpu", threads: int = 1, python: str = sys.executable, tf32: bool = False
+    ) -> None:
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        self.log, self._stopped = log, False
+        self._mark, self.marks, self.late_s = uuid.uuid4().hex, list[float](), 0.0
+        numbers = map(str, (requests, answers, threads, os.getpid()))
+        command = [python, "-P", "-m", "xbench.workers.worker", *numbers]
+        variables = environment(device, threads, log.parent) | {group.VARIABLE: self._mark}
+        variables |= {"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}
+        with log.open("wb") as chatter:
+            self.process = starter.started(
+                command,
+                (requests, answers, self._requests, self._answers),
+                stdin=subprocess.DEVNULL,
+                stdout=chatter,
+                stderr=chatter,
+                pass_fds=(requests, answers),
+                env=variables,
+                start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends the worker
+            )
+        os.close(requests)
+        os.close(answers)
+        self._ended, self._oom_kills = _end_of(self.process.pid), death.oom_kills()
+        ALIVE.add(self)
+
+    def call(self, job: str, timeout: float, **arguments: Any) -> Any:
+        """Runs one job and returns its result; asleep meanwhile.
+
+        Raises:
+            WorkerFailure: the job raised, or the worker died, or `timeout` seconds passed.
+        """
+        reply, waited = protocol.Reply(job, arguments), group.kept_waiting()
+        try:
+            _write_all(self._requests, reply.request)
+            self._read(reply, timeout)
+            self.marks, self.late_s = reply.marks, group.kept_waiting() - waited
+            self._oom_kills = death.oom_kills()
+            return reply.result()
+        except (BrokenPipeError, EOFError):
+            raise self._death() from None
+        except TimeoutError:
+            self.stop()
+            raise WorkerFailure("TIMEOUT", f"no answer to {job} within {timeout:.0f} s") from None
+        except BaseException:
+            self.stop()
+            raise
+
+    def _read(self, reply: protocol.Reply, timeout: float) -> None:
+        """Waits for a whole line."""
+        end, whole = time.monotonic() + timeout, False
+        while not whole:
+            ready, _, _ = select.select([self._answers, *self._ended], [], [], max(end - time.monotonic(), 0))
+            if not ready:
+                raise TimeoutError
+            if self._answers not in ready:  # it is dead, and what it has started may hold the pipe
+                ready, _, _ = select.select([self._answers], [], [], 0)
+            data = os.read(self._answers, 1 << 20) if ready else b""
+            if not data:
+                raise EOFError
+            whole = reply.add(data)
+
+    @property
+    def passed(self) -> dict[str, float]:
+        """Seconds between the marks of the last job, by this process's clock, 0.0 where it gave none; and those that
+        this process had to wait for a CPU meanwhile: by so much it may have noted a mark too late."""
+        return {"parent_s": self.marks[-1] - self.marks[0] if self.marks else 0.0, "late_s": self.late_s}
+
+    def _death(self) -> WorkerFailure:
+        try:
+            code = self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            return WorkerFailure("CRASH", "the worker closed its pipe, and goes on")
+        words = death.last_words(self.log)
+        self.stop()
+        return WorkerFailure(*death.cause(code, words, self._oom_kills))
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Ends the worker and everything it started; once, as numbers of files and processes are used again."""
+        if self._stopped:
+            return
+        self._stopped = True
+        ALIVE.discard(self)
+        self.kill()
+        self.process.wait()
+        for end in (self._requests, self._answers, *self._ended):
+            os.close(end)
+
+    def _signal(self, number: int) -> None:
+        """Reaches the worker and everything it started, in whatever session that is."""
+        group.send(self.process.pid, number, self._mark, self.process.poll() is not None)
+
+
+def _end_of(process: int) -> tuple[int, ...]:
+    """A descriptor that can be read when the process has ended, where the system has such."""
+    try:
+        return (os.pidfd_open(process),)
+    except (AttributeError, OSError):
+        return ()
+
+
+def worker_of(case: Case, log: Path) -> Worker:
+    """The worker of a cell: on its device, with its threads, of the Python that its runtime means."""
+    from xbench.runtimes import _configuration
+
+    return Worker(log, case.device, case.threads, _configuration.worker(case.runtime), case.precision == "tf32")
+
+
+def _write_all(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+# ***** the worker's half *****
+
+
+def main(requests: int, answers: int, threads: int, parent: int) -> None:
+    die_with(parent)
+    group.adopt()
+    _limit(threads)
+    own = os.getpid()
+    with os.fdopen(requests, "rb") as lines:
+        for line in lines:
+            request, oom_kills = json.loads(line), death.oom_kills()
+            answer = _answer(request["job"], request["arguments"], oom_kills)
+            if os.getpid() != own:  # an adapter has forked: one process answers
+                os._exit(0)
+            _write_all(answers, protocol.encoded(request["number"], answer))
+
+
+def _job(name: str) -> Any:
+    """The function of that name. A file is imported when none before it has the job: some import what reads graphs,
+    and who runs a converted model need not."""
+    files = (importlib.import_module(f"xbench.workers.jobs.{file}") for file in JOB_FILES)
+    for file in files:
+        for job in file.JOBS:
+            if job.__name__ == name:
+                return job
+    raise KeyError(name)
+
+
+def _answer(name: str, arguments: dict[str, Any], oom_kills: int | None) -> dict[str, Any]:
+    """What a job gave, or why it gave nothing: whatever is raised in a worker is of what it does, and no more than a
+    line. What ends a process on purpose ends it here, too."""
+    from xbench.converters import UnsupportedOps, seals
+    from xbench.parity.verdict import Changed
+    from xbench.runtimes import Killed, Unavailable
+    from xbench.runtimes._checked import BadAnswer, NoAnswer
+
+    try:
+        return {"result": _job(name)(**arguments)}
+    except UnsupportedOps as error:
+        return {"status": "UNSUPPORTED", "error": f"operators missing: {one_line(error)}", "operators": error.operators}
+    except (NotImplementedError, Unavailable) as error:
+        return {"status": "UNSUPPORTED", "error": one_line(error)}
+    except (Changed, NoAnswer) as error:
+        return {"status": "FAIL", "error": one_line(error)}
+    except BadAnswer as error:
+        return {"status": "CRASH", "error": one_line(error)}
+    except Killed as error:
+        return dict(zip(("status", "error"), death.killed(one_line(error), oom_kills), strict=True))
+    except MemoryError as error:
+        return {"status": "OOM", "error": f"out of memory: {one_line(error)}"}
+    except (XBenchError, seals.Broken) as error:
+        return {"status": "ERROR", "error": one_line(error)}
+    except SystemExit:
+        raise
+    except BaseException as error:
+        with contextlib.suppress(BaseException):  # it asks the error for its text
+            traceback.print_exc()
+        name, text = one_line(type(error).__name__), one_line(error)
+        message = text if text == name else f"{name}: {text}"
+        return {"status": "OOM" if any(sign in message for sign in death.OUT_OF_MEMORY) else "CRASH", "error": message}
+
+
+def die_with(parent: int) -> None:
+    """Asks Linux to kill this process when the thread that started it ends (`starter.py`): when the parent dies, even
+    by kill -9 and even while it is stopped."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it was gone before we could ask
+            os._exit(1)
+
+
+def _limit(threads: int) -> None:
+    """Runs on as many CPUs as there are threads, is the first to go when memory is short, and fails before it swaps."""
+    if hasattr(os, "sched_setaffinity"):
+        allowed = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, allowed[:threads])
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    if os.environ.get("CUDA_VISIBLE_DEVICES") == "-1":  # CUDA maps far more than it uses
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_DATA, (int(total * 0.9), resource.RLIM_INFINITY))
+
+
+if __name__ == "__main__":
+    marks.OUT[:] = [int(sys.argv[2])]
+    main(*map(int, sys.argv[1:5]))
