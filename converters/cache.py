@@ -54,7 +54,9 @@ def artifact_folder(source: Source, seed: int = 0) -> Path:
         return root() / "models" / f"{source.stem}-{content}"
     spec, folder = models.find(source.place), Path(models.__file__).parent
     family = folder / f"{spec.factory.partition(':')[0].rpartition('.')[2]}.py"
-    network = [_source(each) for each in (family, folder / "_weights.py", folder / "__init__.py")]
+    network = [
+        _source(each) for each in (family, *(folder / each for each in ("_weights.py", "_factory.py", "__init__.py")))
+    ]
     options = source.word.removeprefix(source.place)
     return root() / "models" / f"{source.place}-{digest('zoo', seed, network, made_by, options)}"
 

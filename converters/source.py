@@ -4,6 +4,7 @@
     model.onnx, model.onnx@sequence=128           an ONNX file; named axes and whole inputs are given sizes behind the @
     model.keras, saved_model/                     a TensorFlow model, read through tf2onnx
     package.module:factory@x:float32:batch,3,8,8  any PyTorch module: a callable that makes it, and its inputs
+    nets/small.py:make(width=64)@x:float32:batch  the same from a file, and with arguments
 
     lenet@optimizer=adam,lr=0.001                 any of them, trained by another update rule than its own
 

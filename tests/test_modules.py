@@ -5,6 +5,7 @@ import inspect
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import fault_kit
@@ -16,7 +17,7 @@ from xbench.converters.build import export_module
 from xbench.converters.source import parse
 from xbench.converters.torch_call import BadCall, bind, flat, flattened
 from xbench.errors import XBenchError
-from xbench.models import BadFactory
+from xbench.models import BadFactory, make
 
 X = "x:float32:batch,8"
 IDS = "input_ids:int64:batch,6"
@@ -102,7 +103,7 @@ REFUSED = (
     ("Dictionary", "x:float32:batch,7", "raises RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
     ("lazy", X, "makes lazy layers: call the network once in the factory"),
     ("scripted", X, "makes a TorchScript module: give the module that it was made from"),
-    ("needs", X, "needs width: a factory is called without arguments"),
+    ("needs", X, "needs width: write module_nets:needs(width=...)"),
 )
 
 
@@ -245,6 +246,61 @@ def test_one_refusal_does_not_keep_others_from_being_checked(checked):
     rows, said = checked((REFUSED[0], FEW[0]), FORWARD)
     assert [statuses(found) for found in rows.values()] == [[("PASS", None)] * 2]
     assert said.splitlines()[0] == "xbench: module_nets:NoTensor returns no tensor"
+
+
+CONFIGURED = """
+import dataclasses
+import torch
+
+def make(width, kind="relu", sizes=(4, 3), bias=True):
+    layers = [torch.nn.Linear(8, width, bias=bias), getattr(torch.nn, kind)(), torch.nn.Linear(width, sizes[-1])]
+    return torch.nn.Sequential(*layers)
+
+class Nets:
+    @staticmethod
+    def small():
+        return torch.nn.Linear(8, 2)
+"""
+
+
+@pytest.fixture
+def configured(tmp_path, monkeypatch):
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "json.py").write_text(CONFIGURED)  # called as a module that is known already
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+
+
+def test_a_factory_of_a_file_is_called_with_arguments(configured):
+    network = make("nets/json.py:make(16, 'Tanh', sizes=[4, 5], bias=False)")
+    assert isinstance(network[1], torch.nn.Tanh) and network[0].bias is None
+    assert [tuple(p.shape) for p in network.parameters()] == [(16, 8), (5, 16), (5,)]
+    assert make("nets/json.py:Nets.small").out_features == 2
+    assert json.dumps({}) == "{}"
+    assert make("torch:nn.Linear(8, out_features=2)").out_features == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("nets/json.py:make", "nets/json.py:make needs width: write nets/json.py:make(width=...)"),
+        ("nets/json.py:make(widht=3)", "got an unexpected keyword argument 'widht'; its arguments are width, kind"),
+        ("nets/json.py:make(1, 2, 3, 4, 5)", "too many positional arguments"),
+        ("nets/json.py:make(width=8", "arguments are numbers, texts, True, False, None, as in nets/json.py:make("),
+        ("nets/json.py:make(width=open('x'))", "arguments are numbers, texts"),
+        ("nets/json.py:make(__import__('os').system('touch ran'))", "arguments are numbers, texts"),
+        ("nets/json.py:make(8).bias", "arguments are numbers, texts"),
+        ("nets/json.py:make(**{'width': 3})", "arguments are numbers, texts"),
+        ("nets/json.py:make(" + "(" * 9999, "arguments are numbers, texts"),
+        ("nets/other.py:make", "no such file: nets/other.py"),
+        ("nets/json.py:nothing", "raises AttributeError"),
+    ],
+)
+def test_arguments_that_cannot_be_given_are_one_line(configured, word, line):
+    with pytest.raises(BadFactory) as raised:
+        make(word)
+    assert line in str(raised.value)
+    assert not Path("ran").exists()
 
 
 def test_the_factories_of_this_file_are_all_used():

@@ -174,7 +174,7 @@ def test_a_factory_is_checked_and_trained(shell, network):
         ("mynet:nothing", "mynet:nothing raises AttributeError"),
         ("mynet:number", "makes a int, not a torch.nn.Module"),
         ("nomodule:make", "raises ModuleNotFoundError"),
-        ("nets/mynet.py:make", "names a file: write mynet:make, in the folder of the file"),
+        ("nets/mynet.py:make", "no such file: nets/mynet.py"),
     ],
 )
 def test_a_factory_that_makes_no_network_is_one_line(shell, network, word, line):

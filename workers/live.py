@@ -60,7 +60,7 @@ class Live:
         try:
             return with_values(exporter.exported(self.word, made(self.folder / "artifact")), list(self.values.values()))
         except XBenchError as error:
-            raise XBenchError(str(error).replace(self.word.partition("@")[0], self.name)) from error
+            raise XBenchError(str(error).replace(self.word.rpartition("@")[0], self.name)) from error
 
 
 def is_module(found: Any) -> bool:
