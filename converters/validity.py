@@ -12,6 +12,7 @@ from functools import cache
 
 import onnx
 
+from xbench.converters import contrib
 from xbench.converters._order import Scopes, is_in, sort, subgraphs
 from xbench.converters._tensors import InvalidModel, NoOracle, check_name, check_shapes, check_tensor, plain
 
@@ -56,11 +57,18 @@ def check(model: onnx.ModelProto, foreign: bool = False) -> None:
         _versions(function.opset_import)
     if walk.count * walk.graphs > MAX_SCOPES:
         raise InvalidModel(f"it has {walk.graphs} graphs for {walk.count} nodes")
-    if not foreign and (strange := unknown(model)):
+    if not foreign:
+        _check_operators(model)
+    _check_calls(model, {(each.domain, each.name): each for each in model.functions})
+
+
+def _check_operators(model: onnx.ModelProto) -> None:
+    """Defines those that ONNX Runtime's tools write, and demands that no other is unknown."""
+    contrib.define(model)
+    if strange := unknown(model):
         own = {name: n for name, n in strange.items() if name.rpartition(".")[0] in _newest()}
         listed = ", ".join(f"{name} ({n})" for name, n in (own or strange).items())
         raise InvalidModel(f"unknown operators: {listed}") if own else NoOracle(f"{NOT_ONNX}: {listed}")
-    _check_calls(model, functions)
 
 
 def _versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:

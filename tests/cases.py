@@ -39,6 +39,8 @@ class Row:
     def differentiable(self, op: str) -> bool:
         """Whether a floating array goes in and does not come out as integers."""
         kept = self.attributes.get("to", FLOAT) == FLOAT
+        if op == "CastLike":
+            kept = all(array.dtype == np.float32 for array in self.given(op))
         return kept and any(array.dtype == np.float32 for array in self.given(op))
 
     def model(self, op: str) -> onnx.ModelProto:

@@ -205,7 +205,7 @@ CASES_NUMERIC: dict[str, list[Row]] = {
     "BitwiseNot": [row(integers(kind)) for kind in (np.int32, np.int64, np.uint8, np.uint16)],
     "BitwiseOr": bitwise(),
     "BitwiseXor": bitwise(),
-    "CastLike": [row(X * 3, whole(2)), row(whole(3, 4), X)],
+    "CastLike": [row(X * 3, whole(2)), row(whole(3, 4), X), row(X * 3, X)],
     "Ceil": unary(),
     "Celu": [row(X), row(X, alpha=2.0), row(KINK, alpha=2.0, smooth=False)],
     "CenterCropPad": [row(X, ints(4, 2, 3)), row(X, ints(5, 1), axes=[2, 1]), row(X, ints(2, 5), axes=[0, -1])],

@@ -56,7 +56,13 @@ ALIASES = {"jaxlib": "jax"}
 BESIDE = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}, "caffe2": {"torch"}}
 
 # What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
-SUBFOLDERS = ("converters/arrays", "converters/generic", "converters/gradient", "converters/inputs")
+SUBFOLDERS = (
+    "converters/arrays",
+    "converters/contrib",
+    "converters/generic",
+    "converters/gradient",
+    "converters/inputs",
+)
 SUBFOLDERS += ("runtimes/distributed", "runtimes/originals", "parity/explain", "parity/mistakes", "reports/html")
 SUBFOLDERS += ("workers/jobs", "proof/bisect", "experiments/scaling")
 

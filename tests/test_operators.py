@@ -44,7 +44,7 @@ NOT_DIFFERENTIATED = {"jax": {"Loop": lambda row: len(row.inputs) > 1}}
 
 # Operators whose results are not differentiable, or hold no input.
 DISCRETE = {"ArgMax", "ArgMin", "Ceil", "Equal", "Floor", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less"}
-DISCRETE |= {"CastLike", "DynamicQuantizeLinear", "EyeLike", "Hardmax", "LessOrEqual", "MelWeightMatrix", "NonZero"}
+DISCRETE |= {"DynamicQuantizeLinear", "EyeLike", "Hardmax", "LessOrEqual", "MelWeightMatrix", "NonZero"}
 DISCRETE |= {"QLinearConv", "QLinearMatMul", "QuantizeLinear", "Round", "SequenceLength", "Sign", "Size", "Unique"}
 DISCRETE |= {"NonMaxSuppression", "Range", "Shape"}
 DIFFERENTIABLE = [

@@ -14,6 +14,11 @@ def Cast(op, node, dy):
     return [op.Cast(dy, to=x.dtype)] if x.dtype.is_floating_point() else [None]
 
 
+def CastLike(op, node, dy):
+    """What it is cast to is the type of its second input, whose values do not matter."""
+    return [*Cast(op, node, dy), None]
+
+
 def Add(op, node, dy):
     return [op.sum_to(dy, node.outputs[0], x) for x in node.inputs]
 

@@ -23,7 +23,7 @@ def inspect_file(word: str, file: str, batch: int | None, infer: bool = True) ->
     Raises:
         XBenchError: it cannot be read, is no valid ONNX file, or has no batch that could be `batch`.
     """
-    from xbench.converters import remarks, validity
+    from xbench.converters import remarks
     from xbench.converters.build import fix_axes
     from xbench.converters.shapes import free_batch, sized
     from xbench.converters.source import parse
@@ -31,7 +31,7 @@ def inspect_file(word: str, file: str, batch: int | None, infer: bool = True) ->
     source, path = parse(word), Path(file)
     with _clear(source.place), at_most(0, path.stat().st_size):
         proto = _read(path, foreign=True)
-        facts = _header(proto, path) | {"unknown": validity.unknown(proto)}
+        facts = _header(proto, path) | {"unknown": _undefined(proto)}
         fix_axes(proto, source)
         facts["remarks"] = remarks.remarks(proto)
         free = free_batch(proto)
@@ -40,6 +40,16 @@ def inspect_file(word: str, file: str, batch: int | None, infer: bool = True) ->
         one = sized(proto, path.parent, 1, infer).graph
         many = sized(proto, path.parent, batch, infer).graph if batch not in (None, 1) else one
         return facts | {"batch": (batch or 1) if free else None} | _counts(one, many)
+
+
+def _undefined(proto: Any) -> dict[str, int]:
+    """The operators that neither ONNX, the file nor we define, and how often each occurs."""
+    from xbench.converters import contrib, validity
+    from xbench.converters.reader import without_weights
+
+    bare, _ = without_weights(proto)
+    contrib.define(bare)
+    return validity.unknown(bare)
 
 
 def _counts(one: Any, many: Any) -> dict[str, Any]:
@@ -142,7 +152,7 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
     Raises:
         XBenchError: ONNX's own code cannot bring it to our opset.
     """
-    from xbench.converters import TABLES, operators_of, validity
+    from xbench.converters import TABLES, contrib, operators_of, validity
     from xbench.converters._functions import expand
     from xbench.converters.build import fix_axes, trainable, training_of
     from xbench.converters.convert import count_operators
@@ -154,6 +164,7 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
     with _clear(source.place):
         proto = _read(path, foreign=True)
         fix_axes(proto, source)
+        contrib.define(proto)
         strange = validity.unknown(proto)
         with at_most(stored(proto), besides(proto)):
             if strange:

@@ -1,0 +1,248 @@
+"""Operators that ONNX Runtime's own tools write: each body computes what ONNX Runtime's kernel does."""
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from xbench.converters import build, contrib, reader, validity
+from xbench.converters._tensors import NoOracle
+from xbench.converters.artifact import Artifact
+from xbench.converters.source import parse
+from xbench.runtimes import Options, load
+
+DRAW = np.random.default_rng(0)
+TYPES = {
+    "tensor(float)": TensorProto.FLOAT,
+    "tensor(uint8)": TensorProto.UINT8,
+    "tensor(int8)": TensorProto.INT8,
+}
+
+
+def normal(*shape):
+    return DRAW.normal(size=shape).astype(np.float32)
+
+
+def unsigned(*shape):
+    return DRAW.integers(0, 256, shape).astype(np.uint8)
+
+
+def signed(*shape):
+    return DRAW.integers(-128, 128, shape).astype(np.int8)
+
+
+S, Z, W = np.float32, np.uint8, np.int8
+HIDDEN = (2, 4, 8)
+CONV = [normal(1, 3, 8, 8), normal(4, 3, 3, 3), normal(4)]
+WINDOW = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}
+Q = [unsigned(3, 4), S(0.0503), Z(120), S(0.0397), Z(100)]
+Q_IMAGE = [unsigned(1, 3, 6, 6), *Q[1:]]
+
+
+def blocks(columns, rows, size, *more, bits=4):
+    """Inputs of MatMulNBits, and its attributes."""
+    count = -(-columns // size)
+    held = unsigned(rows, count, size * bits // 8)
+    inputs = [normal(2, 3, columns), held, normal(rows * count), *(each(rows, count) for each in more)]
+    return inputs, {"K": columns, "N": rows, "bits": bits, "block_size": size}
+
+
+def packed(rows, count):
+    return unsigned(rows * -(-count // 2))
+
+
+def nothing(rows, count):
+    return None
+
+
+def rows_of(rows, count):
+    return normal(rows)
+
+
+# The operator, its inputs, its attributes; of some the outputs that are wanted, of some a domain.
+CASES = [
+    ("SkipLayerNormalization", [normal(*HIDDEN), normal(*HIDDEN), normal(8), normal(8), normal(8)], {"epsilon": 1e-5}),
+    ("SkipLayerNormalization", [normal(*HIDDEN), normal(*HIDDEN), normal(8)], {"outputs": ["y", "", "", "sum"]}),
+    ("SkipLayerNormalization", [normal(*HIDDEN), normal(4, 8), normal(8), None, normal(8)], {}),
+    ("SkipSimplifiedLayerNormalization", [normal(*HIDDEN), normal(*HIDDEN), normal(8)], {"epsilon": 1e-6}),
+    (
+        "SkipSimplifiedLayerNormalization",
+        [normal(*HIDDEN), normal(*HIDDEN), normal(8), normal(8)],
+        {"outputs": ["y", "", "", "sum"]},
+    ),
+    ("SimplifiedLayerNormalization", [normal(*HIDDEN), normal(8)], {"epsilon": 1e-6, "domain": ""}),
+    ("LayerNormalization", [normal(*HIDDEN), normal(8), normal(8)], {"axis": -1, "domain": ""}),
+    ("Gelu", [normal(3, 5)], {}),
+    ("QuickGelu", [normal(3, 5)], {}),
+    ("QuickGelu", [normal(3, 5)], {"alpha": 1.0}),
+    ("FastGelu", [normal(3, 5)], {}),
+    ("FastGelu", [normal(3, 5), normal(5)], {}),
+    ("BiasGelu", [normal(3, 5), normal(5)], {}),
+    ("FusedMatMul", [normal(2, 3, 4, 5), normal(2, 3, 4, 6)], {"transA": 1, "alpha": 0.5}),
+    ("FusedMatMul", [normal(4, 5), normal(6, 5)], {"transB": 1}),
+    ("FusedMatMul", [normal(3, 5, 4), normal(6, 5)], {"transA": 1, "transB": 1}),
+    ("FusedMatMul", [normal(4, 5), normal(5, 6)], {"alpha": 2.0}),
+    *[("FusedConv", CONV, {**WINDOW, "activation": word}) for word in ("Relu", "Tanh", "Sigmoid")],
+    ("FusedConv", CONV, {**WINDOW, "activation": "LeakyRelu", "activation_params": [0.2]}),
+    ("FusedConv", CONV, {**WINDOW, "activation": "Clip", "activation_params": [-1.0, 1.0]}),
+    ("FusedConv", CONV, {**WINDOW, "activation": "HardSigmoid", "activation_params": [0.3, 0.4]}),
+    ("FusedConv", [*CONV, normal(1, 4, 6, 6)], {"activation": "Relu"}),
+    ("FusedGemm", [normal(3, 4), normal(4, 5), normal(5)], {"activation": "Relu", "alpha": 0.5, "beta": 2.0}),
+    ("FusedGemm", [normal(3, 4), normal(5, 4)], {"activation": "LeakyRelu", "activation_alpha": 0.2, "transB": 1}),
+    ("QLinearAdd", [*Q[:3], unsigned(3, 4), S(0.2), Z(100), S(0.25), Z(110)], {}),
+    ("QLinearAdd", [signed(3, 4), S(0.1), W(3), signed(1, 4), S(0.2), W(-5), S(0.25), W(7)], {}),
+    ("QLinearMul", [signed(3, 4), S(0.1), W(3), signed(1, 4), S(0.2), W(-5), S(0.25), W(7)], {}),
+    ("QLinearSigmoid", [*Q[:3], S(1 / 256), Z(0)], {}),
+    ("QLinearLeakyRelu", Q, {"alpha": 0.1}),
+    ("QLinearGlobalAveragePool", Q_IMAGE, {"channels_last": 0}),
+    ("QLinearAveragePool", Q_IMAGE, {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    ("DynamicQuantizeMatMul", [normal(3, 8), signed(8, 5), S(0.02)], {}),
+    ("DynamicQuantizeMatMul", [normal(3, 8), signed(8, 5), normal(5) ** 2, signed(5), normal(5)], {}),
+    ("MatMulIntegerToFloat", [unsigned(3, 8), signed(8, 5), S(0.1), S(0.02), Z(7)], {}),
+    ("MatMulIntegerToFloat", [unsigned(3, 8), signed(8, 5), S(0.1), S(0.02), Z(7), W(3), normal(5)], {}),
+    ("MatMulNBits", *blocks(40, 6, 16)),
+    ("MatMulNBits", *blocks(40, 6, 16, packed)),
+    ("MatMulNBits", *blocks(64, 4, 32, packed)),
+    ("MatMulNBits", *blocks(64, 4, 32, normal)),
+    ("MatMulNBits", *blocks(64, 4, 32, nothing, nothing, rows_of)),
+]
+
+
+def saved(folder, operator, inputs, words, version=17):
+    """A file of one node, as ONNX Runtime types it: all inputs but the first are stored."""
+    words = dict(words)
+    outputs, domain = words.pop("outputs", ["y"]), words.pop("domain", contrib.DOMAIN)
+    names = ["" if each is None else f"input{index}" for index, each in enumerate(inputs)]
+    kind = helper.np_dtype_to_tensor_dtype(inputs[0].dtype)
+    graph = helper.make_graph(
+        [helper.make_node(operator, names, outputs, domain=domain, **words)],
+        "g",
+        [helper.make_tensor_value_info(names[0], kind, inputs[0].shape)],
+        [onnx.ValueInfoProto(name=name) for name in outputs if name],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in zip(names[1:], inputs[1:], strict=True) if n],
+    )
+    opsets = [helper.make_opsetid("", version), helper.make_opsetid(contrib.DOMAIN, 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    session = bare(model)
+    for value, known in zip(model.graph.output, session.get_outputs(), strict=True):
+        value.CopyFrom(helper.make_tensor_value_info(known.name, TYPES[known.type], known.shape))
+    onnx.save(model, folder / "m.onnx")
+    return session.run(None, {names[0]: inputs[0]})
+
+
+def bare(model):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+
+@pytest.mark.parametrize("version", [13, 17, 20])
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[f"{name}-{index}" for index, (name, *_) in enumerate(CASES)])
+def test_a_body_computes_what_the_kernel_of_onnx_runtime_does(tmp_path, index, version):
+    operator, inputs, words = CASES[index]
+    if operator == "LayerNormalization" and version >= 17:
+        pytest.skip("it is ONNX's own since opset 17")
+    wanted = saved(tmp_path, operator, inputs, words, version)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    build.export_file(parse(str(tmp_path / "m.onnx")), tmp_path / "m.onnx", folder)
+    artifact = Artifact.read(folder)
+    assert not [name for name in artifact.info["operators"] if name.startswith(contrib.DOMAIN)]
+    ready = load("torch", artifact, Options())
+    ready.prepare([inputs[0]], np.zeros(1, np.int64), False)
+    found = ready.get(ready.forward(*ready.put([inputs[0]])))
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6 * float(np.abs(theirs).max()))
+
+
+def test_every_operator_has_a_case():
+    assert {name for name, *_ in CASES} | {"TransposeMatMul"} == {name for _, name in contrib.OPERATORS}
+
+
+EMPTY = helper.make_graph([], "g", [], [])
+UNKNOWN_FORMS = {
+    "of transposed batches": ("FusedMatMul", CASES[15][1], {"transBatchA": 1}),
+    "of an activation nobody knows": ("FusedConv", CONV, {"activation": "Elu"}),
+    "without an attribute it must have": ("FusedConv", CONV, {}),
+    "with channels last": ("QLinearAveragePool", Q_IMAGE, {"kernel_shape": [2, 2], "channels_last": 1}),
+    "of three bits": ("MatMulNBits", CASES[-1][1], {"K": 64, "N": 4, "bits": 3, "block_size": 32}),
+    "without an input": ("Gelu", [], {}),
+    "with an output more": ("Gelu", [normal(3)], {"outputs": ["y", "z"]}),
+    "with an input more": ("Gelu", [normal(3), normal(3)], {}),
+    "with text that ends its own": ("FusedConv", CONV, {"activation": "Relu", "auto_pad": 'X"> (input) } //'}),
+    "with a graph for a number": (
+        "FusedConv",
+        CONV,
+        {"activation": "Relu", "group": helper.make_graph([], "g", [], [])},
+    ),
+    "with a text for a number": ("QuickGelu", [normal(3)], {"alpha": "x"}),
+}
+
+
+@pytest.mark.parametrize("kind", UNKNOWN_FORMS)
+def test_a_form_without_a_body_has_no_oracle(kind):
+    operator, inputs, words = UNKNOWN_FORMS[kind]
+    words = dict(words)
+    names = [f"input{index}" for index, _ in enumerate(inputs)]
+    node = helper.make_node(operator, names, words.pop("outputs", ["y"]), domain=contrib.DOMAIN, **words)
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
+    graph = helper.make_graph([node], "g", given, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(contrib.DOMAIN, 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    with pytest.raises(NoOracle, match=f"com.microsoft.{operator}"):
+        validity.check(model)
+
+
+def test_a_function_of_the_file_goes_before_ours():
+    """Exporters define operators of this domain themselves, and may mean something else."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(contrib.DOMAIN, 1)]
+    own = helper.make_function(
+        contrib.DOMAIN, "Gelu", ["x"], ["y"], [helper.make_node("Neg", ["x"], ["y"])], opsets[:1]
+    )
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Gelu", ["x"], ["y"], domain=contrib.DOMAIN)], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=[own])
+    validity.check(model)
+    assert [each.name for each in model.functions] == ["Gelu"] and model.graph.node[0].op_type == "Gelu"
+
+
+def test_a_function_of_the_file_with_the_name_of_ours_is_another(tmp_path):
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(contrib.DOMAIN, 1)]
+    body = [helper.make_node("Neg", ["x"], ["y"])]
+    own = helper.make_function(contrib.DOMAIN, "Gelu_0", ["x"], ["y"], body, opsets[:1])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy")
+    nodes = [
+        helper.make_node(word, [a], [b], domain=contrib.DOMAIN)
+        for word, a, b in (("Gelu", "x", "h"), ("Gelu_0", "h", "y"))
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=[own]), tmp_path / "m.onnx")
+    model = reader.canonical(reader.read(tmp_path / "m.onnx"))
+    assert [node.op_type for node in model.graph][-1] == "Neg" and "Erf" in {node.op_type for node in model.graph}
+
+
+def test_a_network_that_onnx_runtime_has_optimised_passes(shell):
+    """Its own file goes to ONNX Runtime and OpenVINO, which have the operators; the others get the bodies."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 4, 8]) for name in "xy")
+    weights = [
+        numpy_helper.from_array(normal(*shape), name) for name, shape in (("w", (8, 8)), ("b", (8,)), ("g", (8,)))
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("BiasGelu", ["h", "b"], ["a"], domain=contrib.DOMAIN),
+        helper.make_node("SkipLayerNormalization", ["a", "x", "g", "b"], ["n"], domain=contrib.DOMAIN, epsilon=1e-5),
+        helper.make_node("FusedMatMul", ["n", "w"], ["y"], domain=contrib.DOMAIN, transB=1, alpha=0.5),
+    ]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(contrib.DOMAIN, 1)]
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), shell.folder / "m.onnx")
+    runtimes = [word for name in ("torch", "onnxruntime", "openvino", "jax") for word in ("--runtime", name)]
+    modes = ("--mode", "forward", "--mode", "gradient")
+    answer = shell.run("check", "m.onnx", "--shape", "N=batch", *modes, *runtimes, "--json")
+    rows = json.loads(answer.stdout)
+    assert [(row["runtime"], row["message"]) for row in rows if row["status"] != "PASS"] == []
+    assert len(rows) == 8
