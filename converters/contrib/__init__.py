@@ -12,8 +12,8 @@ from itertools import count
 import onnx
 from onnx import parser
 
-from xbench.converters.contrib import activations, norms, products, quantised
-from xbench.converters.contrib.call import Call, NoBody
+from xbench.converters.contrib import activations, attention, norms, products, quantised
+from xbench.converters.contrib.call import Call, NoBody, Shape
 
 DOMAIN = "com.microsoft"
 Key = tuple[str, str]  # domain and name
@@ -48,6 +48,16 @@ OPERATORS: dict[Key, Operator] = {
     (DOMAIN, "BiasGelu"): _operator("input bias", activations.bias_gelu),
     (DOMAIN, "FastGelu"): _operator("input bias", activations.fast_gelu),
     (DOMAIN, "QuickGelu"): _operator("input", activations.quick_gelu),
+    (DOMAIN, "EmbedLayerNormalization"): _operator(
+        "ids kinds words places segments gamma beta mask positions",
+        attention.embed_layer_normalization,
+        "output lengths total",
+    ),
+    (DOMAIN, "RotaryEmbedding"): _operator("input positions cosines sines", attention.rotary_embedding),
+    (DOMAIN, "MultiHeadAttention"): _operator(
+        "query key value bias mask added past_key past_value", attention.multi_head_attention, "output keys values"
+    ),
+    (DOMAIN, "Attention"): _operator("input weights bias mask past added", attention.attention, "output present"),
     (DOMAIN, "FusedConv"): _operator("input weight bias other", products.fused_conv),
     (DOMAIN, "FusedGemm"): _operator("a b c", products.fused_gemm),
     (DOMAIN, "FusedMatMul"): _operator("a b", products.fused_matmul),
@@ -104,16 +114,20 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
                 yield from _nodes(inner)
 
 
-def _known(graph: onnx.GraphProto) -> dict[str, tuple[int, int | None]]:
-    """The element types of values and their ranks, as far as a graph says."""
+def _known(graph: onnx.GraphProto) -> dict[str, tuple[int, Shape | None]]:
+    """The element types of values and their shapes, as far as a graph says."""
     kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.input)}
-    found = {
-        name: (kind.elem_type, len(kind.shape.dim) if kind.HasField("shape") else None) for name, kind in kinds.items()
-    }
-    return found | {tensor.name: (tensor.data_type, len(tensor.dims)) for tensor in graph.initializer}
+    found = {name: (kind.elem_type, _shape(kind)) for name, kind in kinds.items()}
+    return found | {tensor.name: (tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
 
 
-def _text(operator: Operator, node: onnx.NodeProto, version: int, known: dict[str, tuple[int, int | None]]) -> str:
+def _shape(kind: onnx.TypeProto.Tensor) -> Shape | None:
+    if not kind.HasField("shape"):
+        return None
+    return tuple(axis.dim_value if axis.HasField("dim_value") else None for axis in kind.shape.dim)
+
+
+def _text(operator: Operator, node: onnx.NodeProto, version: int, known: dict[str, tuple[int, Shape | None]]) -> str:
     """The function that a node calls: of the inputs that it has, and the outputs that are wanted.
 
     Raises:
@@ -122,8 +136,8 @@ def _text(operator: Operator, node: onnx.NodeProto, version: int, known: dict[st
     if not node.input or len(node.input) > len(operator.inputs) or len(node.output) > len(operator.outputs):
         raise NoBody
     attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
-    types, ranks = zip(*(known.get(name, (None, None)) for name in node.input), strict=True)
-    call = Call(attributes, tuple(map(bool, node.input)), types, ranks, version)
+    types, shapes = zip(*(known.get(name, (None, None)) for name in node.input), strict=True)
+    call = Call(attributes, tuple(map(bool, node.input)), types, shapes, version)
     taken = [formal for formal, name in zip(operator.inputs, node.input, strict=False) if name]
     given = [formal for formal, name in zip(operator.outputs, node.output, strict=False) if name]
     try:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+Shape = tuple[int | None, ...]
+
 
 class NoBody(Exception):
     """A form of an operator that has no body here."""
@@ -11,16 +13,25 @@ class NoBody(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """A node: its attributes, the element types and ranks of its inputs where they are known, its file's opset."""
+    """A node: its attributes, the element types and shapes of its inputs where they are known, its file's opset."""
 
     attributes: Mapping[str, Any]
     inputs: tuple[bool, ...]  # whether it has each of those that its operator may have
     types: tuple[int | None, ...]
-    ranks: tuple[int | None, ...]
+    shapes: tuple[Shape | None, ...]
     version: int
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index]
+
+    def rank(self, index: int) -> int:
+        """Raises:
+        NoBody: it is not known.
+        """
+        shape = self.shapes[index] if self.has(index) else None
+        if shape is None:
+            raise NoBody
+        return len(shape)
 
     def number(self, name: str, usual: float) -> float:
         return float(self.attributes.get(name, usual))

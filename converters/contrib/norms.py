@@ -14,7 +14,7 @@ def _joined(call: Call, names: Iterable[str]) -> Iterable[str]:
     yield f"total = Identity (sum{len(rest)})"
 
 
-def _layer_norm(call: Call, beta: bool, epsilon: float) -> Iterable[str]:
+def layer_norm(call: Call, beta: bool, epsilon: float) -> Iterable[str]:
     if call.version >= 17:
         inputs = "total, gamma, beta" if beta else "total, gamma"
         yield f"output, mean, inverse = LayerNormalization <axis = -1, epsilon = {epsilon!r}> ({inputs})"
@@ -39,7 +39,7 @@ def _scaled(call: Call, source: str, epsilon: float) -> Iterable[str]:
 
 def skip_layer_normalization(call: Call) -> Iterable[str]:
     yield from _joined(call, ["input", "skip", *(["bias"] if call.has(4) else [])])
-    yield from _layer_norm(call, call.has(3), call.number("epsilon", 1e-12))
+    yield from layer_norm(call, call.has(3), call.number("epsilon", 1e-12))
 
 
 def skip_simplified_layer_normalization(call: Call) -> Iterable[str]:
@@ -65,4 +65,4 @@ def layer_normalization(call: Call) -> Iterable[str]:
     if call.integer("axis", -1) != -1:
         raise NoBody
     yield "total = Identity (input)"
-    yield from _layer_norm(call, call.has(2), call.number("epsilon", 1e-5))
+    yield from layer_norm(call, call.has(2), call.number("epsilon", 1e-5))

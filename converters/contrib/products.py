@@ -51,7 +51,8 @@ def fused_matmul(call: Call) -> Iterable[str]:
     if call.integer("transBatchA", 0) or call.integer("transBatchB", 0):
         raise NoBody
     for index, name in enumerate(("a", "b")):
-        rank = call.ranks[index]
+        shape = call.shapes[index]
+        rank = None if shape is None else len(shape)
         if not call.integer(f"trans{name.upper()}", 0) or rank == 1:
             yield f"{name}_turned = Identity ({name})"
         elif rank is None:
