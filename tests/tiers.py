@@ -60,6 +60,9 @@ SLOW: dict[str, dict[str, Chosen]] = {
     "contrib": {
         "test_a_body_computes_what_the_kernel_of_onnx_runtime_does": but("17"),
     },
+    "learning": {
+        "test_a_body_computes_what_the_kernel_of_onnx_runtime_does": but("18"),
+    },
     "modules": {
         "test_more_modules_are_checked_as_they_are": every,
         "test_modules_are_trained_as_they_are": every,

@@ -1,7 +1,8 @@
-"""Operators that ONNX does not define and that ONNX Runtime's own tools write, as functions of operators that it does.
+"""Operators of ONNX Runtime's own tools and of `ai.onnx.ml`, as functions of ONNX's own operators.
 
 A node of such an operator becomes a call of a function of its file, made for its attributes and the inputs it has. As
-for any function of a file, `reader.canonical` writes it out. Definitions: ONNX Runtime's docs/ContribOperators.md.
+for any function of a file, `reader.canonical` writes it out. Definitions: ONNX Runtime's docs/ContribOperators.md, and
+ONNX's docs/Operators-ml.md.
 """
 
 import re
@@ -12,10 +13,10 @@ from itertools import count
 import onnx
 from onnx import parser
 
-from xbench.converters.contrib import activations, attention, norms, products, quantised
+from xbench.converters.contrib import activations, attention, linear, norms, products, quantised, trees
 from xbench.converters.contrib.call import Call, NoBody, Shape
 
-DOMAIN = "com.microsoft"
+DOMAIN, LEARNING = "com.microsoft", "ai.onnx.ml"
 Key = tuple[str, str]  # domain and name
 
 
@@ -58,6 +59,12 @@ OPERATORS: dict[Key, Operator] = {
         "query key value bias mask added past_key past_value", attention.multi_head_attention, "output keys values"
     ),
     (DOMAIN, "Attention"): _operator("input weights bias mask past added", attention.attention, "output present"),
+    (LEARNING, "Scaler"): _operator("input", linear.scaler),
+    (LEARNING, "Binarizer"): _operator("input", linear.binarizer),
+    (LEARNING, "Normalizer"): _operator("input", linear.normalizer),
+    (LEARNING, "LinearRegressor"): _operator("input", linear.regressor),
+    (LEARNING, "TreeEnsembleRegressor"): _operator("input", trees.regressor),
+    (LEARNING, "TreeEnsembleClassifier"): _operator("input", trees.classifier, "label scores"),
     (DOMAIN, "FusedConv"): _operator("input weight bias other", products.fused_conv),
     (DOMAIN, "FusedGemm"): _operator("a b c", products.fused_gemm),
     (DOMAIN, "FusedMatMul"): _operator("a b", products.fused_matmul),
