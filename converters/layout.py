@@ -170,9 +170,8 @@ def _replace(
     if axes is not None:
         place, value = AXES[kind], _axes(node, axes)
         inputs = [*[*inputs, None, None][:place], value, *inputs[place + 1 :]]
-    new = ir.node(
-        kind, inputs, {**node.attributes, **(attributes or {})}, num_outputs=len(node.outputs), version=node.version
-    )
+    own, props = {**node.attributes, **(attributes or {})}, {**node.metadata_props}
+    new = ir.node(kind, inputs, own, num_outputs=len(node.outputs), version=node.version, metadata_props=props)
     node.graph.insert_before(node, new)
     for index, (old, made) in enumerate(zip(node.outputs, new.outputs, strict=True)):
         made.name, made.type, seen = old.name, old.type, made

@@ -1,5 +1,4 @@
-"""The exporter's table of operators, read once a process: it parses the source of 500 functions for every export, which
-takes half of the time of a small one."""
+"""The exporter's table of operators, read once a process: it parses the source of its functions every time."""
 
 import copy
 import functools

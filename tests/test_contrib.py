@@ -214,6 +214,8 @@ UNKNOWN_FORMS = {
         CONV,
         {"activation": "Relu", "group": helper.make_graph([], "g", [], [])},
     ),
+    "with a number for a text": ("FusedConv", CONV, {"activation": 3}),
+    "of a number that is endless": ("FusedMatMul", [normal(3, 4), normal(4, 3)], {"transA": float("inf")}),
     "with a text for a number": ("QuickGelu", [normal(3)], {"alpha": "x"}),
 }
 

@@ -15,25 +15,8 @@ from xbench.converters.source import parse
 from xbench.runtimes import Options, load
 
 HEAD = '<ir_version: 8, opset_import: ["": 16]>\ng (float[N, 4] x, bool[1] c) => '
-# A value from outside that a branch or a body hands out by Identity, while it is something else besides.
+# A value from outside that a branch or a body hands out by Identity; test_identities.py has others.
 HANDED_OUT = {
-    "an output of the graph": """(float[N, 4] v, float[N, 4] y) {
-        v = Exp (x)
-        y = If (c) <then_branch = t () => (float[N, 4] p) { p = Identity (v) },
-                    else_branch = e () => (float[N, 4] q) { q = Neg (v) }> }""",
-    "handed out by a second branch": """(float[N, 4] y, float[N, 4] z) {
-        v = Exp (x)
-        y = If (c) <then_branch = t () => (float[N, 4] p) { p = Identity (v) },
-                    else_branch = e () => (float[N, 4] q) { q = Neg (v) }>
-        z = If (c) <then_branch = t2 () => (float[N, 4] p2) { p2 = Neg (v) },
-                    else_branch = e2 () => (float[N, 4] q2) { q2 = Identity (v) }> }""",
-    "handed out by a branch within a branch": """(float[N, 4] y) {
-        v = Exp (x)
-        y = If (c) <then_branch = t () => (float[N, 4] p) {
-                        w = Abs (v)
-                        p = If (c) <then_branch = tt () => (float[N, 4] r) { r = Neg (w) },
-                                    else_branch = te () => (float[N, 4] r2) { r2 = Identity (w) }> },
-                    else_branch = e () => (float[N, 4] q) { q = Identity (v) }> }""",
     "handed out by both branches": """(float[N, 4] y) {
         v = Exp (x)
         y = If (c) <then_branch = t () => (float[N, 4] p) { p = Identity (v) },

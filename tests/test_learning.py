@@ -122,6 +122,10 @@ def circle():
     return words
 
 
+def huge():
+    return regressor() | {"n_targets": 2**40}
+
+
 def mixed():
     words = regressor()
     words["nodes_modes"][0] = "BRANCH_GT"
@@ -129,7 +133,14 @@ def mixed():
 
 
 @pytest.mark.parametrize(
-    "words", [circle(), mixed(), regressor(aggregate_function="MIN"), regressor(nodes_values=[0.0])]
+    "words",
+    [
+        circle(),
+        mixed(),
+        regressor(aggregate_function="MIN"),
+        regressor(nodes_values=[0.0]),
+        regressor() | {"n_targets": 2**40},
+    ],
 )
 def test_trees_without_a_body_have_no_oracle(tmp_path, words):
     saved(tmp_path / "m.onnx", "TreeEnsembleRegressor", words)

@@ -242,6 +242,12 @@ def test_inputs_are_bound_by_name(module, names, positional, keywords):
     assert (found.positional, found.keywords) == (positional, keywords)
 
 
+def test_a_frozen_norm_is_frozen_in_every_layout(tmp_path):
+    export_module(parse(word("Frozen", IMAGE)), tmp_path)
+    for text in ("program.py", "program.nhwc.py"):
+        assert (tmp_path / text).read_text().count("training_mode=training") == 1
+
+
 def test_one_refusal_does_not_keep_others_from_being_checked(checked):
     rows, said = checked((REFUSED[0], FEW[0]), FORWARD)
     assert [statuses(found) for found in rows.values()] == [[("PASS", None)] * 2]

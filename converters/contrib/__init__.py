@@ -16,6 +16,7 @@ from onnx import parser
 from xbench.converters.contrib import activations, attention, linear, norms, products, quantised, trees
 from xbench.converters.contrib.call import Call, NoBody, Shape
 
+NOT_FLOAT32 = {onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16}
 DOMAIN, LEARNING = "com.microsoft", "ai.onnx.ml"
 Key = tuple[str, str]  # domain and name
 
@@ -144,12 +145,20 @@ def _text(operator: Operator, node: onnx.NodeProto, version: int, known: dict[st
         raise NoBody
     attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
     types, shapes = zip(*(known.get(name, (None, None)) for name in node.input), strict=True)
+    if version < 15 and {*types} & NOT_FLOAT32:  # constants are float32 where there is no CastLike
+        raise NoBody
     call = Call(attributes, tuple(map(bool, node.input)), types, shapes, version)
     taken = [formal for formal, name in zip(operator.inputs, node.input, strict=False) if name]
     given = [formal for formal, name in zip(operator.outputs, node.output, strict=False) if name]
     try:
         body = "\n".join(operator.body(call))
-    except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:  # an attribute is missing or of another type
+    except (
+        ArithmeticError,
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:  # of an attribute
         raise NoBody from error
     if not set(given) <= {word for line in body.splitlines() for word in re.findall(r"\w+", line.partition("=")[0])}:
         raise NoBody

@@ -9,6 +9,7 @@ import onnx
 from xbench.converters.contrib.call import Call, NoBody
 
 LARGEST = 50_000  # nodes of all trees, which become text on their way
+WEIGHTS = 1_000_000  # of all nodes, one a column
 DEEPEST = 64
 COMPARED = {
     b"BRANCH_LEQ": "LessOrEqual",
@@ -103,6 +104,8 @@ def _leaves(trees: Trees) -> Iterable[str]:
 def _summed(call: Call, trees: Trees, kind: str, columns: int) -> Iterable[str]:
     """`summed`, [samples, columns]: what the leaves give, over all trees."""
     given, rows = call.attributes, len(trees.yes)
+    if rows * columns > WEIGHTS:
+        raise NoBody
     weights = [0.0] * (rows * columns)
     ids = zip(given[f"{kind}_treeids"], given[f"{kind}_nodeids"], given[f"{kind}_ids"], strict=True)
     for (tree, node, column), weight in zip(ids, given[f"{kind}_weights"], strict=True):
