@@ -45,6 +45,13 @@ class Unbiased(keras.layers.BatchNormalization):
         return outputs
 
 
+class Frozen(keras.layers.BatchNormalization):
+    """That stays in evaluation, whose scale and shift are trained still."""
+
+    def call(self, inputs, training=None, mask=None):
+        return super().call(inputs, training=False, mask=mask)
+
+
 class Layers:
     """The operators, each a method of its name; what they make is in `made`."""
 
@@ -107,7 +114,8 @@ class Layers:
     ):
         if not channels_last and len(x.shape) > 2:
             raise Unsaid("BatchNormalization of images that are not two-dimensional")
-        layer = (Unbiased if unbiased else keras.layers.BatchNormalization)(momentum=momentum, epsilon=epsilon)
+        kind = Unbiased if unbiased else keras.layers.BatchNormalization
+        layer = (kind if training_mode else Frozen)(momentum=momentum, epsilon=epsilon)
         y = layer(x)
         self._hold(layer, gamma=(scale, None), beta=(bias, None))
         self._hold(layer, moving_mean=(mean, None), moving_variance=(var, None))
