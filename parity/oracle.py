@@ -17,6 +17,7 @@ What is told to compute in less has a floor of that precision, too (`lower/`): t
 whose weights are moved by as much as rounding them to it may move them.
 """
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -121,6 +122,7 @@ def measured(
     recorded = steps.Recorded()
     oracle = run(artifact, mode, batches, F64, watch=recorded if mode == "forward" else NOTHING)
     floors, types = {name: (0.0, 0.0) for name in oracle}, dict[str, np.ndarray]()
+    plain = list[Tensors]()  # what float32 gives
     given = artifact.info["inputs"]
     batched = bool(given) and all(item["shape"][:1] == ["batch"] for item in given)
     for flip, onednn, kept, moved in RUNS[: 3 if mode == "forward" else None]:
@@ -129,20 +131,28 @@ def measured(
             made = run(artifact, mode, [flipped(b) for b in batches] if turns else batches, torch.float32, moved)
         types |= {f"{TYPE}{name}": np.array("float64") for name in oracle if _is_double(name, made)}
         for name, expected in oracle.items():
-            turned = turns and name.startswith("output/")
-            found = distance(_turned_back(made[name], expected, len(batches[0][1])) if turned else made[name], expected)
-            l2, peak = (each / (1 if moved is None else MOVED_SHARE) for each in found)
+            if turns and name.startswith("output/"):
+                made[name] = _turned_back(made[name], expected, len(batches[0][1]))
+            l2, peak = (each / (1 if moved is None else MOVED_SHARE) for each in distance(made[name], expected))
             floors[name] = _larger(floors[name], (l2, peak))
-    between, spread = _stepped(artifact, batches, recorded.steps, oracle) if recorded.steps else ({}, {})
+        plain += [made] if recorded.steps else []
+    between, spread = _stepped(artifact, batches, recorded.steps, oracle, plain) if recorded.steps else ({}, {})
     return oracle, {**floors, **between}, {**types, **spread}
 
 
 def _stepped(
-    artifact: Artifact, batches: Sequence[Batch], recorded: Sequence[steps.Step], oracle: Tensors
+    artifact: Artifact,
+    batches: Sequence[Batch],
+    recorded: Sequence[steps.Step],
+    oracle: Tensors,
+    plain: Sequence[Tensors],
 ) -> tuple[dict[str, tuple[float, float]], Tensors]:
-    """Of tensors that float32 may have a step off: the floors of what is between the steps, and their spread."""
+    """Of tensors that float32 may have a step off: the floors of what is between the steps, and their spread. The sides
+    that `plain` float32 itself takes are right ones, too: among many ties no run of the oracle need take the same."""
     floors = {name: (0.0, 0.0) for name in oracle}
     spreads = {name: steps.Spread(expected) for name, expected in oracle.items()}
+    for made, (name, spread) in itertools.product(plain, spreads.items()):
+        spread.add(made[name], 0)
 
     def jump() -> list[str]:
         return [n for n in oracle if spreads[n].far[0] > LIMITS["fp32"] * bounds(oracle[n], floors[n])[0]]
@@ -153,11 +163,12 @@ def _stepped(
                 made = run(artifact, "forward", batches, torch.float32, watch=steps.Forced(recorded))
             floors = {name: _larger(floors[name], distance(made[name], oracle[name])) for name in oracle}
         for pair in range(steps.PAIRS if steps.are_near(recorded) else 0):
+            share = steps.SHARES[pair % len(steps.SHARES)]
             for sign in (1, -1):
-                made = run(artifact, "forward", batches, F64, watch=steps.Moved(recorded, pair, sign))
+                made = run(artifact, "forward", batches, F64, watch=steps.Moved(recorded, pair, sign * share))
                 for name, spread in spreads.items():
                     spread.add(made[name], pair)
-            if not jump():  # one of the two has taken the other side of every tie
+            if pair + 1 >= len(steps.SHARES) and not jump():  # these have taken the other side of every tie
                 break
     except steps.Unaligned:
         return {}, {}

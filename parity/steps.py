@@ -40,6 +40,9 @@ FAKE = (
 )
 STEPS = frozenset((*ROUND, *COMPARE, *PLACE, *FAKE))
 PAIRS = 12  # of runs of the oracle; what one moves up the other moves down, so that both sides of each tie are seen
+# Every second pair moves by what float32 is usually off, and not by all that it may be: where one value in hundreds is
+# near to a tie, the others move what goes into later steps, and an exact tie of these is none any more.
+SHARES = (1.0, 1 / LIMITS["fp32"])
 FARTHER, OPEN, OUTSIDE = 1.25, 1.5, 2.0  # than these runs, of which there are a few; more where steps change others
 
 
@@ -103,11 +106,11 @@ class Forced(_Watch):
 
 
 class Moved(_Watch):
-    """Moves what goes into every step by as much as float32 may be off, at random up or down."""
+    """Moves what goes into every step by a share of what float32 may be off, at random up or down."""
 
-    def __init__(self, steps: Sequence[Step], seed: int, sign: int) -> None:
+    def __init__(self, steps: Sequence[Step], seed: int, share: float) -> None:
         super().__init__()
-        self.steps, self.sign = iter(steps), sign
+        self.steps, self.share = iter(steps), share
         self.generator = torch.Generator().manual_seed(seed)
 
     def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -117,7 +120,7 @@ class Moved(_Watch):
 
     def _moved(self, value: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
         up = torch.randint(0, 2, value.shape, generator=self.generator, dtype=value.dtype) * 2 - 1
-        return value + self.sign * up * near
+        return value + self.share * up * near
 
 
 def are_near(steps: Sequence[Step]) -> bool:
