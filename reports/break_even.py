@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from xbench.converters.printable import visible
 from xbench.reports import Row, is_ranked
-from xbench.reports.formats import label, number
+from xbench.reports.formats import label
+from xbench.stats.quantities import number
 
 NEVER = math.inf
 

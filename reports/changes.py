@@ -12,7 +12,7 @@ from rich.text import Text
 
 from xbench.converters import printable
 from xbench.converters.printable import visible
-from xbench.reports.formats import number, seconds
+from xbench.stats.quantities import number, seconds
 from xbench.store.comparison import Change
 
 HEADER = ("cell", "old", "new", "new / old", "95 % interval", "runs", "verdict")

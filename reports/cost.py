@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from xbench.reports import Row, is_ranked
-from xbench.reports.formats import View, beside_name, first_call, number, seconds
+from xbench.reports.formats import View, beside_name, first_call
+from xbench.stats.quantities import number, seconds
 
 ENERGY = "n/a: no energy counter could be read"
 PROBES = "the peaks are probes, which a better kernel may exceed; bytes are the least that a step must move"

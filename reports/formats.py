@@ -12,6 +12,7 @@ from xbench.case import Case
 from xbench.converters import printable
 from xbench.converters.printable import visible
 from xbench.reports import COLUMNS, Row, grouped, is_ranked
+from xbench.stats.quantities import number, seconds
 
 HEADER = ("runtime", "status", "median", "95 % interval", "ratio", "compile", "load", "first call", "samples/s")
 TIE = "~ the interval of the ratio holds 1: not told apart from the fastest"
@@ -124,25 +125,6 @@ def has_ties(found: Sequence[Row]) -> bool:
 def has_machines(found: Sequence[Row]) -> bool:
     """Say whether the rows are of several machines, so that a group must say of which it is."""
     return len({row["machine"] for row in found}) > 1
-
-
-def seconds(value: float | None) -> str:
-    """Return a time with three digits and its unit, or nothing."""
-    if value is None:
-        return ""
-    if value < 1e-3:
-        return f"{number(value * 1e6)} µs"
-    if value < 1:
-        return f"{number(value * 1e3)} ms"
-    return f"{number(value)} s"
-
-
-def number(value: float | None) -> str:
-    """Return a number with three digits, more where it is 1000 or above, or nothing."""
-    if value is None:
-        return ""
-    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
-    return f"{value:.{digits}f}"
 
 
 TIMES = View(

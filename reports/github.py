@@ -9,10 +9,11 @@ step) and "Organizing information with collapsed sections".
 from collections.abc import Sequence
 
 from xbench.converters.printable import annotation, html, markdown, markdown_table
-from xbench.experiments.suite import FAILED
 from xbench.reports import Row, changes, grouped
-from xbench.reports.formats import TIMES, View, has_machines, label, number, remark, title
+from xbench.reports.formats import TIMES, View, has_machines, label, remark, title
+from xbench.stats.quantities import number
 from xbench.store.comparison import Change
+from xbench.store.schema import FAILED
 
 SIGNS = {"PASS": "✅", "UNSUPPORTED": "➖", "UNVERIFIED": "⚠️"}
 FAILURE = "❌"

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from xbench.converters.printable import visible
 from xbench.reports import Row
-from xbench.reports.formats import label, number
+from xbench.reports.formats import label
+from xbench.stats.quantities import number
 from xbench.store.schema import Record
 
 # The worse, the later: what stands for a place of several cells, which differ in batch, threads and the like.

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xbench.converters.printable import visible
-from xbench.reports.formats import number as digits
+from xbench.stats.quantities import number as digits
 
 Facts = dict[str, Any]
 LAYERS = 20  # shown, unless another number is asked for

@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from xbench.converters.printable import markdown, markdown_table, visible
-from xbench.reports.formats import label, number, seconds
+from xbench.reports.formats import label
 from xbench.reports.table import COLOURS, OTHER
+from xbench.stats.quantities import number, seconds
 from xbench.store.schema import Record
 
 Row = dict[str, Any]

@@ -12,8 +12,8 @@ from xbench.recommend import chance
 from xbench.recommend.limits import MB, MEMORY, Limit, Relaxation
 from xbench.recommend.question import Question
 from xbench.recommend.recommendation import Answer, Cell, Place
-from xbench.reports.formats import number, seconds
 from xbench.reports.table import COLOURS
+from xbench.stats.quantities import number, seconds
 
 FASTER = {"offline": "samples/s", "server": "queries/s"}
 

@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from xbench.converters.printable import markdown, markdown_code, markdown_table, visible
-from xbench.reports.formats import number, seconds
 from xbench.reports.grid import Grid, Listing, Value
 from xbench.reports.plots import draw
 from xbench.reports.study import PHASES
+from xbench.stats.quantities import number, seconds
 from xbench.store.schema import Record
 from xbench.studies import Study
 

@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 
 from xbench.converters.printable import visible
 from xbench.reports import Row, grouped, is_ranked
-from xbench.reports.formats import is_tie, label, number, seconds
+from xbench.reports.formats import is_tie, label
+from xbench.stats.quantities import number, seconds
 
 Kind = Literal["faster", "unsure", "tie", "alone", "none"]
 CLASSES = {"fp32": "equal to PyTorch in fp32 class"}  # of any other, what is lost is said by its name

@@ -7,6 +7,7 @@ from typing import Any
 from xbench.case import Case
 
 VERSION = 6
+FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")  # the statuses of a cell that is no use as it is
 Record = dict[str, Any]
 
 OBJECTS = ("times", "cost", "parity", "machine", "versions")

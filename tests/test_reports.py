@@ -14,6 +14,7 @@ from xbench.cli.show import show
 from xbench.errors import XBenchError
 from xbench.reports import COLUMNS, formats, rows
 from xbench.reports.table import show_table
+from xbench.stats.quantities import seconds
 from xbench.store.results import FILE, StoreError, open_store
 
 ROOT = Path(__file__).parent.parent
@@ -207,7 +208,7 @@ def test_statuses_have_colours_on_a_terminal():
     ],
 )
 def test_times_carry_three_digits_and_a_unit(value, text):
-    assert formats.seconds(value) == text
+    assert seconds(value) == text
 
 
 def test_a_width_that_is_not_known_is_said():

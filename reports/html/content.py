@@ -11,12 +11,13 @@ from xbench.reports import SHARED, Row, is_ranked
 from xbench.reports.break_even import ahead_from, sentence, steps, tuning_rows
 from xbench.reports.cost import joules, percent, size
 from xbench.reports.distribution import distribution
-from xbench.reports.formats import HEADER, cells, conditions, has_machines, label, number, remark, seconds
+from xbench.reports.formats import HEADER, cells, conditions, has_machines, label, remark
 from xbench.reports.formats import title as whole_title
 from xbench.reports.heat import Matrix, Place, matrix, proof
 from xbench.reports.html import commands
 from xbench.reports.sweeps import Sweep, sweeps
 from xbench.reports.verdict_words import Verdict, verdict
+from xbench.stats.quantities import number, seconds
 from xbench.store.schema import Record
 
 MORE = (

@@ -1,20 +1,23 @@
-"""The tables of what is not in results.jsonl: trainings, phases, layers, loads, several workers."""
+"""The tables of what is not in results.jsonl: checks, trainings, phases, layers, loads, several workers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from xbench.converters.printable import script_json, visible
+from xbench.experiments.checking import held, row_of
 from xbench.reports import load, scaling
 from xbench.reports.formats import label
 from xbench.reports.html.content import Table
 from xbench.reports.html.values import DRAWN
 from xbench.reports.study import grids_of
 from xbench.reports.study_page import lines, remarks
+from xbench.stats.quantities import number
 from xbench.store.schema import Record
 from xbench.studies import Part
 
 # Section, file, kind of table, and the command that measures it.
 KINDS = (
+    ("check", "check.jsonl", "Checks without times", "xbench check MODEL"),
     ("phases", "phases.jsonl", "Phases of a training iteration", "xbench phases MODEL"),
     ("training", "training.jsonl", "Training", "xbench train MODEL --data digits"),
     ("load", "load.jsonl", "Under load", "xbench load MODEL"),
@@ -33,7 +36,7 @@ def tables(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]
     by_model: dict[str, list[Record]] = {}
     for record in records:
         by_model.setdefault(visible(record["case"]["model"]), []).append(record)
-    make = {"load": _loads, "scaling": _workers}.get(name) or (lambda own: _grids(name, own))
+    make = {"check": _checks, "load": _loads, "scaling": _workers}.get(name) or (lambda own: _grids(name, own))
     return [(replace(table, model=model), notes) for model, own in by_model.items() for table, notes in make(own)]
 
 
@@ -44,6 +47,23 @@ def _grids(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]
         header, *body = lines(grid)
         found.append((Table(grid.title, header, body), remarks(grid)))
     return found
+
+
+CHECKED = ("runtime", "mode", "status", "class", "parameters", "worst tensor", "batch", "error / noise")
+
+
+def _checks(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
+    lines, notes = [], []
+    for record in records:
+        row = row_of(record)
+        name = label(record["case"] | {"note": record["note"]})
+        mode = f"{row['steps']} steps" if row["steps"] else row["mode"]
+        ratio = "" if row["ratio"] is None else number(row["ratio"])
+        words = (name, mode, row["status"], row["class"] or "", held(row), row["worst_tensor"] or "")
+        lines.append([*map(visible, words), str(record["case"]["batch"]), ratio])
+        if row["message"]:
+            notes.append(f"{visible(row['runtime'])} {mode}: {visible(row['message'])}")
+    return [(Table("Compared with float64", CHECKED, lines, words=6), notes)]
 
 
 def _loads(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
