@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from xbench import models as zoo
-from xbench.case import GIVEN
+from xbench.case import GIVEN, Case
 from xbench.converters.artifact import Artifact
 from xbench.converters.source import with_options
 from xbench.errors import XBenchError
-from xbench.experiments import checking, choose, conversion, suite
+from xbench.experiments import checking, choose, conversion
+from xbench.experiments.experiment import Lab, run
+from xbench.experiments.session import Time
 from xbench.experiments.settings import Protocol
 from xbench.proof import lineup
 from xbench.store import results, turn
 from xbench.workers import live
-from xbench.workers.prepare import EXPORT_TIMEOUT, Exporter
+from xbench.workers.prepare import EXPORT_TIMEOUT
 from xbench.workers.worker import WorkerFailure
 
 Rows = list[dict[str, Any]]
@@ -31,11 +33,14 @@ class Lines:
     """Tells of every cell that is done."""
 
     told: Told
-    total: int
+    total: int = 0
     done: int = 0
 
     def say(self, words: str) -> None:
         """What goes on is for a terminal."""
+
+    def note(self, words: str) -> None:
+        """So are remarks."""
 
     def skip(self, number: int = 1) -> None:
         self.total -= number
@@ -50,13 +55,12 @@ class Lines:
 
 @dataclass
 class Networks:
-    """What is measured: the names of the networks and how each is converted; of one that was given as it is the batch,
-    the field of a case that says so, and the values of its inputs."""
+    """What is measured: the names of the networks, and the lab; of one that was given as it is the batch, the field of
+    a case that says so, and the values of its inputs."""
 
     names: list[str]
-    artifact_of: Callable[[str], Artifact]
-    exporter: Exporter
-    logs: Path
+    lab: Lab
+    lines: Lines
     batch: int | None = None
     data: Mapping[str, str] | None = None
     values: Mapping[str, Any] | None = None
@@ -69,6 +73,7 @@ def networks(
     default: Sequence[str],
     options: Options,
     optimizer: str | None,
+    progress: Told,
     timeout: float = EXPORT_TIMEOUT,
 ) -> Iterator[Networks]:
     """The networks that words mean, or one that is given as it is.
@@ -78,20 +83,19 @@ def networks(
     """
     with contextlib.ExitStack() as stack:
         logs = stack.enter_context(turn.taken(None, lambda words: warnings.warn(words, stacklevel=9)))
-        exporter = stack.enter_context(contextlib.closing(Exporter(logs, timeout)))
+        lines = Lines(progress)
+        lab = stack.enter_context(Lab(logs, lines, timeout))
         if live.is_module(models):
             if inputs is None:
                 raise XBenchError("a module needs inputs: arrays, the first axis of each the batch")
             given = stack.enter_context(live.handed_over(models, inputs, optimizer))
-            artifact = given.artifact(exporter)
-            own = (given.batch, {"data": GIVEN}, given.values)
-            yield Networks([given.name], lambda name: artifact, exporter, logs, *own)
+            lab.given[given.name] = given.artifact(lab.exporter)
+            yield Networks([given.name], lab, lines, given.batch, {"data": GIVEN}, given.values)
             return
         words = listed(models, "models")
         shapes, ranges = options
         rest = listed(inputs, "inputs"), optimizer, listed(ranges, "ranges")
-        names = choose.choose_models(words, default, listed(shapes, "shapes"), *rest)
-        yield Networks(names, exporter.artifact, exporter, logs)
+        yield Networks(choose.choose_models(words, default, listed(shapes, "shapes"), *rest), lab, lines)
 
 
 def listed(words: Any, name: str) -> list[str] | None:
@@ -147,12 +151,17 @@ def check(
     cell = cell_of(told)
     at_least("batch", 2 if batch is None else batch, 1)
     at_least("steps", told["steps"], 1)
-    with networks(models, inputs, tuple(zoo.MODELS), options, optimizer, timeout) as given:
+    with networks(models, inputs, tuple(zoo.MODELS), options, optimizer, progress, timeout) as given:
         size = _batch(given, batch) or 2
-        cases = suite.cells(given.names, targets, words, [size], {**cell, **(given.data or {})})
-        lines = Lines(progress, len(cases))
-        where = (given.artifact_of, given.exporter, timeout, given.logs, lines)
-        return checking.check(cases, *where, bool(modes), explain)
+        cases = choose.cells(given.names, targets, words, [size], {**cell, **(given.data or {})})
+        return _checked(given, cases, bool(modes), explain)
+
+
+def _checked(given: Networks, cases: Sequence[Case], strict: bool, explain: bool = False) -> Rows:
+    """The rows of a check that is kept nowhere."""
+    given.lines.total, experiment = len(cases), checking.Check(explain)
+    store = results.open_store(given.lab.logs, experiment.file)
+    return [checking.row_of(record) for record in run(experiment, cases, given.lab, store, strict=strict).records]
 
 
 def _batch(given: Networks, batch: int | None) -> int | None:
@@ -190,19 +199,18 @@ def time(
     folder = None if live.is_module(models) else Path(out or results.FOLDER)
     limit = float(protocol["timeout"])
     with (
-        networks(models, inputs, zoo.DEFAULT_SUITE, options, optimizer, limit) as given,
+        networks(models, inputs, zoo.DEFAULT_SUITE, options, optimizer, progress, limit) as given,
         contextlib.ExitStack() as stack,
     ):
         if given.batch:
             if out is not None:
                 raise XBenchError("out is for networks with a word: nobody could measure this one again by its name")
             sizes = [_batch(given, size) or 1 for size in sizes] or [given.batch]
-        cases = suite.cells(given.names, targets, asked, sizes, {**cell, **(given.data or {})})
-        store = results.open_store(folder or given.logs)
+        cases = choose.cells(given.names, targets, asked, sizes, {**cell, **(given.data or {})})
+        store = results.open_store(folder or given.lab.logs)
         stack.enter_context(turn.held(store.path.parent))
-        where = (given.artifact_of, given.exporter, store, Protocol(**protocol), given.logs)
-        records, _ = suite.measure(cases, *where, Lines(progress, len(cases)), bool(modes), again)
-        return rows(records)
+        given.lines.total, experiment = len(cases), Time(Protocol(**protocol))
+        return rows(run(experiment, cases, given.lab, store, again, strict=bool(modes)).records)
 
 
 def convert(
@@ -229,13 +237,9 @@ def convert(
         raise XBenchError("convert takes words: a factory of the module, as module:factory")
     told = {**where, "output": Path(where["output"])}
     plan = conversion.Plan(runtimes=targets, forms=forms, oracle=oracle, kernels=kernels, **told)
-    with networks(models, inputs, zoo.DEFAULT_SUITE, options, optimizer) as given:
-        lines = Lines(progress, len(given.names) * len(targets))
-        return list(conversion.each(given.names, plan, given.artifact_of, _raise, given.exporter, given.logs, lines))
-
-
-def _raise(model: str, error: XBenchError) -> None:
-    raise error
+    with networks(models, inputs, zoo.DEFAULT_SUITE, options, optimizer, progress) as given:
+        given.lines.total = len(given.names) * len(targets)
+        return list(conversion.each(given.names, plan, given.lab))
 
 
 def compared(
@@ -257,16 +261,16 @@ def compared(
     cell = cell_of(told)
     if converted and words != ["forward"]:
         raise XBenchError("converted is compared in mode forward alone")
-    with networks(module, inputs, (), (None, None), optimizer, timeout) as given:
-        (name,), network = given.names, given.artifact_of("")
-        artifact = _file(given, network, converted, shapes) if converted else network
-        cases = suite.cells(given.names, targets, words, [given.batch or 1], {**cell, **(given.data or {})})
-        where = (given.exporter, timeout, given.logs, Lines(None, len(cases)))
-        rows = checking.check(cases, lambda _: artifact, *where, strict=runtimes is not None)
+    with networks(module, inputs, (), (None, None), optimizer, None, timeout) as given:
+        (name,) = given.names
+        network = given.lab.given[name]
+        artifact = given.lab.given[name] = _file(given, network, converted, shapes) if converted else network
+        cases = choose.cells(given.names, targets, words, [given.batch or 1], {**cell, **(given.data or {})})
+        rows = _checked(given, cases, strict=runtimes is not None)
         parting = None
         if converted and any(row["status"] == "FAIL" for row in rows):
             with contextlib.suppress(WorkerFailure):  # too much for the oracle
-                parting = lineup.parting(given.exporter, network, artifact, given.batch or 1)
+                parting = lineup.parting(given.lab.exporter, network, artifact, given.batch or 1)
         if parting:
             for row in (row for row in rows if row["status"] == "FAIL"):
                 row["first_wrong"] = parting.tensor
@@ -276,6 +280,6 @@ def compared(
 def _file(given: Networks, network: Artifact, converted: Path, shapes: Sequence[str] | None) -> Artifact:
     """A file as an artifact of its own, which is judged on what the network gives."""
     word = with_options(str(converted), listed(shapes, "shapes") or [], [])
-    artifact = given.exporter.exported(word, live.made(network.folder.with_name("file")))
-    lineup.prepare(given.exporter, network, artifact, given.values or {}, given.batch or 1)
+    artifact = given.lab.exporter.exported(word, live.made(network.folder.with_name("file")))
+    lineup.prepare(given.lab.exporter, network, artifact, given.values or {}, given.batch or 1)
     return artifact

@@ -20,8 +20,8 @@ from typing import Any
 
 from xbench import models
 from xbench.case import STEPS, Case
-from xbench.cli._choose import choose_runtimes
 from xbench.converters.artifact import Artifact
+from xbench.experiments.choose import choose_runtimes
 from xbench.host import machine
 from xbench.proof.record import impossible
 from xbench.workers.prepare import Exporter

@@ -57,17 +57,26 @@ class Command:
 LENET = ("lenet", "--runtime", "onnxruntime")
 COMMANDS = {
     "convert": Command(("convert", *LENET, "--runtime", "torch"), cache="empty"),
-    "check": Command(("check", *LENET, "--threads", "1"), cache="converted"),
+    "check": Command(("check", *LENET, "--threads", "1"), "check.jsonl", cache="converted"),
     "time": Command(
         ("time", *LENET, "--runtime", "null", "--mode", "forward", "--batch", "1", "--threads", "1", "--budget", "0.1"),
         "results.jsonl",
         ("--retry",),
     ),
     "train": Command(
-        ("train", "lenet", "--data", "digits", *LENET[1:], "--epochs", "1", "--threads", "1"), "training.jsonl"
+        ("train", "lenet", "--data", "digits", *LENET[1:], "--epochs", "1", "--threads", "1"),
+        "training.jsonl",
+        ("--retry",),
     ),
     "load": Command(
-        ("load", *LENET, "--scenario", "single-stream,offline", "--seconds", "0.1", "--threads", "1"), "load.jsonl"
+        ("load", *LENET, "--scenario", "single-stream,offline", "--seconds", "0.1", "--threads", "1"),
+        "load.jsonl",
+        ("--retry",),
+    ),
+    "phases": Command(
+        ("phases", *LENET, "--budget", "0.1", "--threads", "1"),
+        "phases.jsonl",
+        ("--retry",),
     ),
     "scale": Command(
         ("scale", "lenet", "--runtime", "torch", "--batch", "4", "--budget", "0.1"), "scaling.jsonl", ("--rerun",)
@@ -192,6 +201,7 @@ def command_of(pid: int) -> str:
 def go_on(moment: Moment, before: bytes) -> None:
     """Runs the same command to its end, and looks at its records and at what is left."""
     failed = any(record["status"] != "PASS" for record in moment.records())
+    final = {record["key"] for record in moment.records() if record["status"] == "PASS"}
     for record in (each for each in moment.records() if each["status"] != "PASS"):
         found = f"{record['status']}: {record['message']}"
         moment.expect(moment.way not in ENDS and KILLED.match(found), f"recorded is {found}")
@@ -203,7 +213,11 @@ def go_on(moment: Moment, before: bytes) -> None:
         code = process.wait()
     said = moment.said().strip()
     moment.expect(code == 0, f"run again it ends with {code}: {said.splitlines()[-1] if said else ''}")
-    moment.expect(moment.store().startswith(before[: before.rfind(b"\n") + 1]), "what was recorded is lost")
+    kept = before[: before.rfind(b"\n") + 1]
+    moment.expect(moment.store().startswith(kept), "what was recorded is lost")
+    made = {json.loads(line)["key"] for line in moment.store()[len(kept) :].splitlines()}
+    again = final & made and not (failed and "--rerun" in moment.command.again)
+    moment.expect(not again, "what was final is measured again")
     statuses = [record["status"] for record in moment.records()]
     moment.expect(not moment.command.store or set(statuses[-1:]) == {"PASS"}, f"run again it records {statuses}")
     left = sorted(str(each.relative_to(moment.folder)) for each in litter(moment.folder))

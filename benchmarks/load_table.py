@@ -45,7 +45,7 @@ def suite(model: str, words: list[str], latency_ms: float | None, out: Path) -> 
 
 def facts(out: Path) -> str:
     """The machine and the versions of all records."""
-    records = [json.loads(line) for line in (out / load.FILE).read_text().splitlines()]
+    records = [json.loads(line) for line in (out / load.Load.file).read_text().splitlines()]
     versions = {name: version for record in records for name, version in record["versions"].items()}
     about = records[-1]["machine"]
     packages = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from xbench.experiments.scaling.run import FILE
+from xbench.experiments.scaling.run import Scale
 from xbench.host import machine
 from xbench.reports.scaling import to_markdown
 from xbench.reports.speedups import draw
@@ -37,7 +37,7 @@ def scaled(model: str, kind: str, batch: int, options: argparse.Namespace, out: 
 
 def facts(out: Path) -> str:
     """The machine, its load before and behind, and the versions of all records."""
-    records = [json.loads(line) for line in (out / FILE).read_text().splitlines()]
+    records = [json.loads(line) for line in (out / Scale.file).read_text().splitlines()]
     versions = {name: version for record in records for name, version in record["versions"].items()}
     about = records[0]["machine"]
     packages = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))

@@ -1,10 +1,10 @@
 """Is a right runtime blamed for how it works while it is timed? Runs `xbench time` repeatedly beside busy processes.
 
-    python benchmarks/timed_false_alarms.py --json FILE [--runs 30] [--busy 1] [OPTIONS OF xbench time]
+    python benchmarks/timed_false_alarms.py [--runs 30] [--busy 1] [--file FILE] [OPTIONS OF xbench time]
 
 Without options it times the default suite on every runtime, forward, gradient and step, at a small budget. A cell that
-is neither PASS nor UNSUPPORTED is an alarm, and is printed with its message. FILE gets a line per cell; a later call
-adds to it.
+is neither PASS nor UNSUPPORTED is an alarm, and is printed with its message. FILE gets a line per run, so that runs add
+up; with --runs 0 it is printed.
 """
 
 import argparse
@@ -13,10 +13,12 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from xbench.host import machine
 
 GOOD = ("PASS", "UNSUPPORTED")
 BUSY = "while True: pass"
@@ -51,36 +53,55 @@ def _said(record: dict[str, Any]) -> dict[str, Any]:
     return {"status": record["status"], "message": record["message"], "blocks": len(times.get("blocks", ())), **held}
 
 
-def report(cells: list[dict[str, Any]]) -> int:
-    """Counts by runtime and mode, every alarm, and the number of alarms."""
+def summary(cells: list[dict[str, Any]], busy: int, options: list[str]) -> dict[str, Any]:
+    """The line of a run: by mode and runtime the number of cells, of those judged while timed, and of blocks."""
     cells = [each for each in cells if each["status"] != "UNSUPPORTED"]
+    counts: dict[str, list[int]] = {}
+    for each in cells:
+        own = counts.setdefault(f"{each['mode']} {each['runtime']}", [0, 0, 0])
+        own[:] = [own[0] + 1, own[1] + (each.get("timed") is True), own[2] + each["blocks"]]
     alarms = [each for each in cells if each["status"] not in GOOD]
-    for key in sorted({(each["mode"], each["runtime"]) for each in cells}):
-        own = [each for each in cells if (each["mode"], each["runtime"]) == key]
-        judged = Counter(each.get("timed") for each in own)
-        wrong = sum(each in alarms for each in own)
-        words = f"{judged[True]:4} judged while timed, {judged[None]:3} not"
-        print(f"{key[0]:8} {key[1]:14} {len(own):4} cells, {words}, {wrong:2} alarms")
+    facts = machine.describe()
+    about = {"date": time.strftime("%Y-%m-%d"), "xbench": commit(), "cpu": facts["cpu"], "cpus": facts["cpus"]}
+    return {**about, "busy": busy, "options": options, "cells": counts, "alarms": alarms}
+
+
+def commit() -> str:
+    """The version of the source."""
+    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+
+
+def report(runs: list[dict[str, Any]]) -> int:
+    """Prints the counts by runtime and mode over all runs and every alarm; returns the number of alarms."""
+    alarms = [each for run in runs for each in run["alarms"]]
+    total = [0, 0]
+    for key in sorted({key for run in runs for key in run["cells"]}):
+        cells, judged, blocks = (sum(run["cells"].get(key, (0, 0, 0))[at] for run in runs) for at in range(3))
+        wrong = sum(f"{each['mode']} {each['runtime']}" == key for each in alarms)
+        total = [total[0] + cells, total[1] + blocks]
+        print(f"{key:24} {cells:5} cells, {judged:5} judged while timed, {blocks:6} blocks, {wrong:2} alarms")
     for each in alarms:
         print(f"{each['model']} {each['runtime']} {each['mode']}: {each['status']}: {each['message']}")
-    print(f"{len(cells)} cells, {sum(each['blocks'] for each in cells)} blocks: {len(alarms)} alarms")
+    print(f"{len(runs)} runs, {total[0]} cells, {total[1]} blocks: {len(alarms)} alarms")
     return len(alarms)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--file", type=Path, default=Path(__file__).with_suffix(".jsonl"))
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--busy", type=int, default=1)
-    known, options = parser.parse_known_args()
+    known, given = parser.parse_known_args()
+    options = given or ["--budget", "0.3", *MODES]
     with beside(known.busy):
         for number in range(known.runs):
-            cells = run(options or ["--budget", "0.3", *MODES])
-            with known.json.open("a") as file:
-                file.writelines(json.dumps(each) + "\n" for each in cells)
-            alarms = sum(each["status"] not in GOOD for each in cells)
-            print(f"run {number + 1} of {known.runs}: {len(cells)} cells, {alarms} alarms", file=sys.stderr, flush=True)
-    return int(report([json.loads(line) for line in known.json.read_text().splitlines()]) > 0)
+            line = summary(run(options), known.busy, options)
+            with known.file.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            words = f"{sum(cells for cells, _, _ in line['cells'].values())} cells, {len(line['alarms'])} alarms"
+            print(f"run {number + 1} of {known.runs}: {words}", file=sys.stderr, flush=True)
+    return int(report([json.loads(line) for line in known.file.read_text().splitlines()]) > 0)
 
 
 if __name__ == "__main__":

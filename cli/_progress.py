@@ -48,6 +48,10 @@ class Bar:
             self.progress.refresh()
             self.drawn = time.monotonic()
 
+    def note(self, words: str) -> None:
+        """A remark that stays on the screen."""
+        say(f"xbench: {words}", err=True)
+
     def skip(self, number: int = 1) -> None:
         """Tasks turned out not to exist, or to be done already."""
         self.total -= number

@@ -6,44 +6,37 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.cli import _choose as choose
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 from xbench.errors import XBenchError
+from xbench.experiments import choose
 
-Model = Annotated[
-    str,
-    typer.Argument(
-        help="A network of the zoo, an .onnx file, TensorFlow's .keras or SavedModel, module:factory.",
-        autocompletion=choose.complete_model,
-    ),
-]
-A = Annotated[str, typer.Argument(help="A runtime.", autocompletion=choose.complete_runtime)]
 B = Annotated[
     str | None,
-    typer.Argument(help="Another; without it A is compared with float64.", autocompletion=choose.complete_runtime),
+    typer.Argument(help="Another; without it A is compared with float64.", autocompletion=options.complete_runtime),
 ]
 Out = Annotated[Path | None, typer.Option(help="Folder for what is found. Default: xbench-bisect/MODEL-A-B/.")]
 
 
 def bisect(
-    model: Model,
-    a: A,
+    model: options.Model,
+    a: options.Runtime,
     b: B = None,
     mode: Annotated[str, typer.Option(help="forward, gradient or step; the simpler ones are looked at before.")] = (
         "forward"
     ),
-    batch: Annotated[int, typer.Option(help="Batch size.", min=1)] = 2,
-    seed: Annotated[int, typer.Option(help="Seed of the inputs.", min=0)] = 0,
-    threads: Annotated[int | None, typer.Option(help="CPU threads. Default: all.")] = None,
-    device: choose.DeviceWord = "cpu",
+    batch: options.BatchSize = 2,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    device: options.Device = "cpu",
     layout: Annotated[str, typer.Option(help="Order of an image's axes inside the runtimes: nchw or nhwc.")] = "nchw",
-    shape: choose.ShapeWords = None,
-    inputs: choose.InputWords = None,
-    ranges: choose.RangeWords = None,
-    timeout: Annotated[float, typer.Option(help="Seconds one run of a runtime may take.")] = 900,
+    shape: options.Shapes = None,
+    inputs: options.Inputs = None,
+    ranges: options.Ranges = None,
+    timeout: options.Timeout = 900,
     out: Out = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what is found as a JSON object.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Find the first ONNX tensor on which two runtimes differ, forward or backward.
 
@@ -56,7 +49,7 @@ def bisect(
     words = [word for each in (a, b) if each for word in choose.choose_runtimes([each])]
     if len(words) != 1 + bool(b):
         raise XBenchError(f"one runtime beside another: xbench bisect MODEL A B, not {', '.join(words)}")
-    told = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads), "layout": layout}
+    told = {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "layout": layout}
     names = choose.choose_models([model], (), shape, inputs, None, ranges)
     cases = _cases(names, words, mode, batch=batch, **told)
     choose.need_torch()

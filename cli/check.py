@@ -1,17 +1,17 @@
 """`xbench check`: is it the same network? Parity with the float64 oracle, without timing."""
 
 import json
-from collections.abc import Sequence
-from contextlib import closing
 from typing import Annotated, Any
 
 import typer
 
-from xbench.case import STEPS, Case
-from xbench.cli import _choose as choose
+from xbench.case import STEPS
+from xbench.cli import _options as options
 from xbench.cli._format import GITHUB, JSON, TABLE, FormatWord, choose_format, summarise
+from xbench.cli._run import measured
 from xbench.cli._terminal import say
-from xbench.cli._turn import turn
+from xbench.experiments import choose
+from xbench.store.results import FOLDER
 
 StepCount = Annotated[
     int, typer.Option(help="Training steps of mode step: the loss of each and all weights behind them.", min=1)
@@ -19,64 +19,52 @@ StepCount = Annotated[
 
 
 def check(
-    model: choose.ModelWords = None,
-    runtime: choose.RuntimeWords = None,
-    mode: Annotated[
-        list[str] | None,
-        typer.Option(help="forward, gradient or step; may be repeated. Default: forward, and gradient but on TVM."),
-    ] = None,
-    batch: Annotated[int, typer.Option(help="Batch size; forward is also checked on one more.", min=1)] = 2,
-    threads: Annotated[int | None, typer.Option(help="CPU threads. Default: all.")] = None,
-    device: choose.DeviceWord = "cpu",
-    layout: choose.LayoutWord = "nchw",
-    precision: choose.PrecisionWord = "fp32",
-    shape: choose.ShapeWords = None,
-    inputs: choose.InputWords = None,
-    ranges: choose.RangeWords = None,
-    optimizer: choose.OptimizerWord = None,
+    model: options.Models = None,
+    runtime: options.Runtimes = None,
+    mode: options.Modes = None,
+    batch: options.BatchSize = 2,
+    threads: options.Threads = None,
+    device: options.Device = "cpu",
+    layout: options.Layout = "nchw",
+    precision: options.Precision = "fp32",
+    shape: options.Shapes = None,
+    inputs: options.Inputs = None,
+    ranges: options.Ranges = None,
+    optimizer: options.Optimizer = None,
     steps: StepCount = STEPS,
-    timeout: Annotated[float, typer.Option(help="Seconds one job of a worker may take.")] = 900,
+    timeout: options.Timeout = 900,
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Say what a failure looks like: the oracle is computed under each mistake."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
+    out: options.Out = FOLDER,
+    rerun: options.Rerun = False,
+    as_json: options.Json = False,
     format_: FormatWord = None,
 ) -> None:
     """Compare outputs, gradients or trained weights of every runtime with the same network in float64.
 
     Without MODEL the whole zoo is checked. `ratio` is the worst error in units of the float32 noise floor; class
     fp32 is the only one that passes. Exit code 1 when a comparison fails; a runtime that lacks an operator is
-    UNSUPPORTED, which is no failure.
+    UNSUPPORTED, which is no failure. What passed is recorded, and is not checked again; what failed is.
     """
     from xbench import models
-    from xbench.experiments.suite import cells
+    from xbench.experiments.checking import Check, row_of
 
     form = choose_format(format_, {"json": as_json}, (TABLE, JSON, GITHUB))
     names = choose.choose_models(model, tuple(models.MODELS), shape, inputs, optimizer, ranges)
     targets = choose.choose_runtimes(runtime)
     modes = choose.choose_modes(mode, ("forward", "gradient"))
-    cell: dict[str, Any] = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
+    cell: dict[str, Any] = {"device": choose.choose_device(device), "threads": options.choose_threads(threads)}
     cell |= {"layout": choose.choose_layout(layout), "steps": steps}
     cell["precision"] = choose.choose_precision(precision, explain)
-    choose.need_torch()
-    cases = cells(names, targets, modes, [batch], cell)
-    rows, broken = _check(cases, bool(mode), explain, timeout)
-    _give(rows, form)
-    raise typer.Exit(2 if broken else int(any(row["status"] not in ("PASS", "UNSUPPORTED") for row in rows)))
-
-
-def _check(cases: Sequence[Case], strict: bool, explain: bool, timeout: float) -> tuple[list[dict[str, Any]], set[str]]:
-    """The rows, and the models that cannot be exported."""
-    from xbench.cli._progress import Bar
-    from xbench.experiments import checking
-    from xbench.workers.prepare import Exporter
-
-    broken: set[str] = set()
-    with turn() as logs, Bar(len(cases), "check") as bar:
-        with closing(Exporter(logs, timeout)) as exporter:
-            artifact_of = lambda name: choose.exported(exporter, name, broken)  # noqa: E731
-            return checking.check(cases, artifact_of, exporter, timeout, logs, bar, strict, explain), broken
+    cases = choose.cells(names, targets, modes, [batch], cell)
+    again = "all" if rerun else "failed"  # whoever asks again may have mended what failed
+    outcome = measured(Check(explain), cases, out, timeout, again, strict=bool(mode), keep_going=True)
+    _give([row_of(record) for record in outcome.records], form)
+    if outcome.records:
+        say(f"saved in {out / Check.file}", err=True)
+    raise typer.Exit(outcome.exit_code)
 
 
 def _give(rows: list[dict[str, Any]], form: str) -> None:

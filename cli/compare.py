@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from xbench.cli import _format as choose
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 from xbench.errors import XBenchError
 from xbench.store.results import FILE, read
@@ -17,8 +18,8 @@ def compare(
     fail_on: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Exit with 1 where a cell became slower by this, such as 3%.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+    as_json: options.Json = False,
+    as_markdown: options.Markdown = False,
     format_: choose.FormatWord = None,
     output: choose.OutputFile = None,
 ) -> None:

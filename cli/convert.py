@@ -2,42 +2,42 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from xbench.cli import _choose as choose
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.experiments import choose
 
 
 def convert(
-    model: choose.ModelWords = None,
-    runtime: choose.RuntimeWords = None,
+    model: options.Models = None,
+    runtime: options.Runtimes = None,
     to: Annotated[
         list[str] | None,
         typer.Option(
             help="Runtime in whose own form the model is also written, to be used without xbench; may be repeated.",
-            autocompletion=choose.complete_runtime,
+            autocompletion=options.complete_runtime,
         ),
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for --to: <output>/<model>/<runtime>/.")
     ] = Path("xbench-models"),
-    batch: Annotated[int, typer.Option(help="Batch size of forms that fix it (TVM).", min=1)] = 1,
-    device: choose.DeviceWord = "cpu",
-    layout: choose.LayoutWord = "nchw",
-    shape: choose.ShapeWords = None,
-    inputs: choose.InputWords = None,
-    ranges: choose.RangeWords = None,
-    optimizer: choose.OptimizerWord = None,
+    batch: options.BatchSize = 1,
+    device: options.Device = "cpu",
+    layout: options.Layout = "nchw",
+    shape: options.Shapes = None,
+    inputs: options.Inputs = None,
+    ranges: options.Ranges = None,
+    optimizer: options.Optimizer = None,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Compute in float64, too, what `time` proves forward and step against.")
     ] = False,
     compiled: Annotated[bool, typer.Option("--compile", help="Make the kernels that torch_compile keeps.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Export each model once and convert it for each runtime; what is missing is named, all at once.
 
@@ -68,12 +68,8 @@ def _convert(names: Sequence[str], plan: Any) -> tuple[list[dict[str, Any]], set
     """The rows, and the models that cannot be exported or computed."""
     from xbench.cli._progress import Bar
     from xbench.experiments import conversion
-    from xbench.workers.prepare import Exporter
+    from xbench.experiments.experiment import Lab
 
-    broken: set[str] = set()
     total = len(names) * len(plan.runtimes)
-    with turn() as logs, Bar(total, "convert") as bar:
-        with closing(Exporter(logs)) as exporter:
-            artifact_of = lambda name: choose.exported(exporter, name, broken)  # noqa: E731
-            refused = lambda name, error: choose.refuse(name, error, broken)  # noqa: E731
-            return list(conversion.each(names, plan, artifact_of, refused, exporter, logs, bar)), broken
+    with turn() as logs, Bar(total, "convert") as bar, Lab(logs, bar, keep_going=True) as lab:
+        return list(conversion.each(names, plan, lab)), lab.broken

@@ -1,17 +1,18 @@
 """`xbench doctor`: what is installed, in which version, and the exact command that installs what is missing."""
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False) -> None:
+def doctor(as_json: options.Json = False) -> None:
     """Look at this machine and environment; imports no framework. Exit code 1 when no runtime is installed."""
-    from xbench.cli._choose import install, installed_versions
     from xbench.converters import cache
+    from xbench.experiments.choose import install, installed_versions
     from xbench.host import machine
     from xbench.runtimes import table
 

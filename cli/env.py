@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 
-Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")]
 app = typer.Typer(
     no_args_is_help=True, help="Environments of old frameworks: make one with one command, list them, remove one."
 )
@@ -47,7 +47,7 @@ def create(
 
 
 @app.command("list")
-def list_environments(as_json: Json = False) -> None:
+def list_environments(as_json: options.Json = False) -> None:
     """Every recipe, whether its environment is ready, where it is and what it holds."""
     from rich.table import Table
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 from xbench.errors import XBenchError
 from xbench.store.results import FOLDER
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 
 def import_(
     sources: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders of results.")],
-    out: Annotated[Path, typer.Option(help="Folder of the store that they are appended to.")] = FOLDER,
+    out: options.Out = FOLDER,
     name: Annotated[
         str | None, typer.Option("--as", metavar="NAME", help="What their machine is called here, such as laptop.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects, one a file.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Merge the results of other machines, or of other folders, into one store.
 

@@ -5,41 +5,29 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.cli import _choose as choose
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
+from xbench.experiments import choose
 
-File = Annotated[
-    str, typer.Argument(metavar="FILE", help="An .onnx file; or any other word for a model that `xbench time` takes.")
-]
-Batch = Annotated[int | None, typer.Option(help="Batch size that shapes and memory are shown for. Default: 1.", min=1)]
-Runtimes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--runtime",
-        help="Runtime, as `xbench time` takes it; may be repeated. Default: all, installed or not, but those with an "
-        "environment of their own.",
-        autocompletion=choose.complete_runtime,
-    ),
-]
 Layers = Annotated[
     int, typer.Option("--layers", help="How many layers are shown: those that do the most, in their own order.", min=1)
 ]
 
 
 def inspect(
-    model: File,
-    runtime: Runtimes = None,
-    batch: Batch = None,
-    device: choose.DeviceWord = "cpu",
-    shape: choose.ShapeWords = None,
-    inputs: choose.InputWords = None,
-    ranges: choose.RangeWords = None,
+    model: options.Model,
+    runtime: options.Runtimes = None,
+    batch: options.Batch = None,
+    device: options.Device = "cpu",
+    shape: options.Shapes = None,
+    inputs: options.Inputs = None,
+    ranges: options.Ranges = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Start no runtime: those with importers of their own are then not known of.")
     ] = False,
     layers: Layers = 20,
     everything: Annotated[bool, typer.Option("--all", help="Show every layer.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object, every layer in it.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Look at a model before anything is converted: what goes in and out, operators, parameters, work, memory, which
     runtimes will take it, which operator stops the others, layer by layer.

@@ -5,14 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 
-Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")]
 app = typer.Typer(no_args_is_help=True, help="List the networks of the zoo or the runtimes.")
 
 
 @app.command("models")
-def list_models(as_json: Json = False) -> None:
+def list_models(as_json: options.Json = False) -> None:
     """The networks, the study each comes from, its parameters and forward MACs of one sample."""
     from xbench.models import MODELS
 
@@ -33,13 +33,13 @@ def list_models(as_json: Json = False) -> None:
 
 @app.command("runtimes")
 def list_runtimes(
-    as_json: Json = False,
+    as_json: options.Json = False,
     lineage: Annotated[
         bool, typer.Option("--lineage", help="The tools of the five studies, and which runtime succeeds each.")
     ] = False,
 ) -> None:
     """The runtimes, whether each is installed, and how it trains: by its own autodiff or by a graph of the step."""
-    from xbench.cli._choose import installed_versions
+    from xbench.experiments.choose import installed_versions
     from xbench.runtimes import table
 
     if lineage:

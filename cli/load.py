@@ -9,28 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.cli import _choose as choose
+from xbench.cli import _options as options
+from xbench.cli._run import measured
 from xbench.cli._terminal import say
-from xbench.cli._turn import turn
 from xbench.errors import XBenchError
+from xbench.experiments import choose
 from xbench.store.results import FOLDER
 
-Model = Annotated[
-    str,
-    typer.Argument(
-        help="A network of the zoo, an .onnx file, TensorFlow's .keras and SavedModel, or module:factory.",
-        autocompletion=lambda incomplete: choose.complete_model(incomplete),
-    ),
-]
 Scenarios = Annotated[
     list[str] | None,
     typer.Option("--scenario", help="single-stream, multi-stream, offline or server; may be repeated. Default: all."),
 ]
-Batch = Annotated[int, typer.Option(help="Samples that the runtime computes at once.", min=1)]
 Stream = Annotated[int, typer.Option(help="Samples of a multi-stream query, a multiple of --batch.", min=1)]
-Threads = Annotated[
-    int | None, typer.Option(help="CPU threads of every runtime. Default: all; LoadGen needs a little of one more.")
-]
 Seconds = Annotated[float, typer.Option(help="How long a run lasts; a server's search makes several.", min=0.05)]
 Latency = Annotated[
     float | None,
@@ -40,28 +30,27 @@ Latency = Annotated[
     ),
 ]
 Percent = Annotated[float, typer.Option(help="Per cent of a server's queries that must be within the bound.")]
-Timeout = Annotated[float, typer.Option(help="Seconds one job of a worker may take beside its run.", min=1)]
-Out = Annotated[Path, typer.Option(help="Folder of load.jsonl.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")]
 
 
 def load(
-    model: Model,
-    runtime: choose.RuntimeWords = None,
+    model: options.Model,
+    runtime: options.Runtimes = None,
     scenario: Scenarios = None,
-    batch: Batch = 1,
+    batch: options.BatchSize = 1,
     samples_per_query: Stream = 8,
-    threads: Threads = None,
-    device: choose.DeviceWord = "cpu",
-    shape: choose.ShapeWords = None,
-    inputs: choose.InputWords = None,
-    ranges: choose.RangeWords = None,
+    threads: options.Threads = None,
+    device: options.Device = "cpu",
+    shape: options.Shapes = None,
+    inputs: options.Inputs = None,
+    ranges: options.Ranges = None,
     seconds: Seconds = 2.0,
     latency_ms: Latency = None,
     percentile: Percent = 99.0,
-    timeout: Timeout = 600,
-    out: Out = FOLDER,
-    as_json: Json = False,
+    timeout: options.Timeout = 600,
+    out: options.Out = FOLDER,
+    rerun: options.Rerun = False,
+    retry: options.Retry = False,
+    as_json: options.Json = False,
 ) -> None:
     """Send a network the queries of a deployment, by MLCommons LoadGen: latencies, throughput, the highest rate.
 
@@ -70,27 +59,26 @@ def load(
     which --percentile of them are answered within --latency-ms, waiting included. Host arrays go in and come out.
 
     A runtime is proved and audited first, and its last answer under load is judged again. Each scenario is appended to
-    load.jsonl as soon as it is final. Exit code 1 when a runtime failed.
+    load.jsonl as soon as it is final; one that is recorded already is not measured again. Exit code 1 when a runtime
+    failed.
     """
-    from xbench.experiments.load import FILE, SCENARIOS, Plan, need_loadgen
-    from xbench.store.results import open_store
+    from xbench.experiments.load import SCENARIOS, Load, need_loadgen
 
     names = choose.choose_models([model], (), shape, inputs, None, ranges)
     if len(names) > 1:
         raise XBenchError("load takes one network at a time")
     chosen = _scenarios(scenario, SCENARIOS)
     bound = None if latency_ms is None else latency_ms / 1e3
-    plan = Plan(chosen, seconds, percentile, bound, samples_per_query, timeout)
-    _sensible(plan, batch)
+    experiment = Load(tuple(chosen), seconds, percentile, bound, samples_per_query)
+    _sensible(experiment, batch)
     targets = choose.choose_runtimes(runtime)
-    cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads), "plane": "host"}
+    cell = {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "plane": "host"}
     need_loadgen()
-    choose.need_torch()
-    store = open_store(out, FILE)
-    with turn(out) as folder:
-        records = _load(names[0], targets, batch, cell, plan, store, folder)
-    _report(records, out / FILE, as_json)
-    raise typer.Exit(int(any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)))
+    cases = choose.cells(names, targets, ["forward"], [batch], cell)
+    again = options.again(rerun, retry)
+    outcome = measured(experiment, cases, out, timeout, again)
+    _report(outcome.records, out / Load.file, as_json)
+    raise typer.Exit(outcome.exit_code)
 
 
 def _scenarios(words: Sequence[str] | None, known: Sequence[str]) -> list[str]:
@@ -121,42 +109,6 @@ def _sensible(plan: Any, batch: int) -> None:
     if "multi-stream" in plan.scenarios and plan.stream % batch:
         words = f"--batch {batch} does not fit into the {plan.stream} samples of a multi-stream query"
         raise XBenchError(f"{words}: --samples-per-query must be a multiple of it")
-
-
-def _load(
-    model: str, targets: list[str], batch: int, cell: dict[str, Any], plan: Any, store: Any, folder: Path
-) -> list[dict[str, Any]]:
-    """The records of all runtimes and scenarios, each stored as soon as it is final."""
-    from xbench.case import Case
-    from xbench.cli._progress import Bar
-    from xbench.experiments.load import run
-    from xbench.workers.prepare import Exporter
-
-    records, exporter = [], Exporter(folder, plan.timeout)
-    with Bar(len(targets) * len(plan.scenarios), f"load {model}") as bar:
-        try:
-            bar.say("export to ONNX")
-            artifact = exporter.artifact(model)
-            for case in (Case(model, target, "forward", batch, **cell) for target in targets):
-                say = lambda words, runtime=case.runtime: bar.say(f"{runtime}: {words}")  # noqa: E731
-                for record in run(case, artifact, plan, exporter, folder, say):
-                    store.append(record)
-                    records.append(record)
-                    bar.finish(_line(record))
-        finally:
-            exporter.close()
-    return records
-
-
-def _line(record: dict[str, Any]) -> str:
-    from xbench.reports.formats import number, seconds
-
-    found, name = record["load"], f"{record['case']['runtime']} {record['load']['scenario']}"
-    words = [record["status"]]
-    if record["status"] == "PASS" and found["samples_per_s"]:
-        words += [f"p{percent} {seconds(value)}" for percent, value in (found["latency_s"] or {}).items()]
-        words += [f"{number(found['samples_per_s'])} samples/s"]
-    return f"{name}: {', '.join(words)}" + (f": {record['message']}" if record["message"] else "")
 
 
 def _report(records: list[dict[str, Any]], file: Path, as_json: bool) -> None:

@@ -6,18 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.cli import _choose as choose
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.experiments import choose
 
 
 def match(
     port: Annotated[str, typer.Argument(help="The network in question: an ONNX file, or module:factory.")],
     name: Annotated[str, typer.Argument(help="The network of the zoo that it should be.")],
-    batch: Annotated[int, typer.Option(help="Batch size.", min=1)] = 2,
-    shape: choose.ShapeWords = None,
-    inputs: choose.InputWords = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+    batch: options.BatchSize = 2,
+    shape: options.Shapes = None,
+    inputs: options.Inputs = None,
+    as_json: options.Json = False,
 ) -> None:
     """Compare a port with the reference network it was made after.
 

@@ -1,42 +1,33 @@
 """`xbench phases`: where the time of a training iteration goes."""
 
 import json
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from xbench.cli import _choose as choose
+from xbench.cli import _options as options
+from xbench.cli._run import measured, need_records
 from xbench.cli._terminal import say
-from xbench.cli._turn import turn
+from xbench.experiments import choose
 from xbench.store.results import FOLDER
-
-Batch = Annotated[int | None, typer.Option(help="Batch size. Default: the model's.", min=1)]
-Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
-Budget = Annotated[
-    float, typer.Option(help="Seconds of sampling in each mode, and at most as many of warm-up.", min=0.01)
-]
-Timeout = Annotated[float, typer.Option(help="Seconds one job of a worker may take.", min=1)]
-Out = Annotated[Path, typer.Option(help="Folder of phases.jsonl.")]
-Rerun = Annotated[bool, typer.Option("--rerun", help="Measure again what is recorded already.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the records as a JSON list.")]
 
 
 def phases(
-    model: Annotated[str, typer.Argument(help="A network of the zoo, an .onnx file, or module:factory.")],
-    runtime: choose.RuntimeWords = None,
-    batch: Batch = None,
-    threads: Threads = None,
-    device: choose.DeviceWord = "cpu",
-    shape: choose.ShapeWords = None,
-    inputs: choose.InputWords = None,
-    ranges: choose.RangeWords = None,
-    optimizer: choose.OptimizerWord = None,
-    budget: Budget = 2.0,
-    timeout: Timeout = 600,
-    out: Out = FOLDER,
-    rerun: Rerun = False,
-    as_json: Json = False,
+    model: options.Model,
+    runtime: options.Runtimes = None,
+    batch: options.Batch = None,
+    threads: options.Threads = None,
+    device: options.Device = "cpu",
+    shape: options.Shapes = None,
+    inputs: options.Inputs = None,
+    ranges: options.Ranges = None,
+    optimizer: options.Optimizer = None,
+    budget: options.Budget = 2.0,
+    timeout: options.Timeout = 600,
+    out: options.Out = FOLDER,
+    rerun: options.Rerun = False,
+    retry: options.Retry = False,
+    as_json: options.Json = False,
 ) -> None:
     """Time the phases of a training iteration: reading, copying, forward, backward, update; and the whole of it.
 
@@ -44,55 +35,27 @@ def phases(
     adds. Samples are read from files, as bytes. The iteration is measured as a whole, too: what the phases do not
     explain of it stands as `other`. The network is proved in all three modes before. Exit code 1 when a runtime failed.
     """
-    from xbench.case import Case
     from xbench.errors import XBenchError
-    from xbench.experiments.phases import FILE
+    from xbench.experiments.phases import Phases
     from xbench.experiments.settings import Protocol
-    from xbench.store.results import encode, open_store
+    from xbench.store.results import encode
 
     names = choose.choose_models([model], (), shape, inputs, optimizer, ranges)
     if len(names) > 1:
         raise XBenchError("phases takes one network at a time")
     own = batch or choose.batch_of(names[0], 1)
-    cell: dict[str, Any] = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads)}
+    cell: dict[str, Any] = {"device": choose.choose_device(device), "threads": options.choose_threads(threads)}
     targets = choose.choose_runtimes(runtime)
-    choose.need_torch()
-    store = open_store(out, FILE)
-    cases = [Case(names[0], target, "step", own, **cell) for target in targets]
-    with turn(out) as logs:
-        records = _measure(cases, bool(runtime), rerun, Protocol(budget=budget, timeout=timeout), store, logs)
-    if not records:
-        raise XBenchError(f"no installed runtime trains {names[0]}; with --runtime it is said why")
+    cases = choose.cells(names, targets, ["step"], [own], cell)
+    experiment = Phases(Protocol(budget=budget, timeout=timeout))
+    outcome = measured(experiment, cases, out, timeout, options.again(rerun, retry), strict=bool(runtime))
+    need_records(outcome)
     if as_json:
-        say(json.dumps([json.loads(encode(record)) for record in records], indent=1))
+        say(json.dumps([json.loads(encode(record)) for record in outcome.records], indent=1))
     else:
-        _print(records)
-    say(f"saved in {out / FILE}", err=True)
-    raise typer.Exit(int(any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)))
-
-
-def _measure(
-    cases: list[Any], strict: bool, rerun: bool, protocol: Any, store: Any, logs: Path
-) -> list[dict[str, Any]]:
-    """The records of all runtimes, each stored as soon as it is final."""
-    from xbench.cli._progress import Bar
-    from xbench.experiments import suite
-    from xbench.experiments.phases import named, run
-    from xbench.proof.record import expected
-    from xbench.workers.prepare import Exporter
-
-    exporter = Exporter(logs, protocol.timeout)
-    with Bar(len(cases), "phases") as bar:
-        try:
-            bar.say("export to ONNX")
-            artifact = exporter.artifact(cases[0].model)
-            chosen = [case for case in cases if strict or expected(case, artifact)]
-            bar.skip(len(cases) - len(chosen))
-            one = lambda case: [run(case, artifact, exporter, protocol, logs, bar.say)]  # noqa: E731
-            names = lambda case: [named(case, artifact)]  # noqa: E731
-            return suite.each(chosen, names, one, store, bar, "all" if rerun else "none")[0]
-        finally:
-            exporter.close()
+        _print(outcome.records)
+    say(f"saved in {out / Phases.file}", err=True)
+    raise typer.Exit(outcome.exit_code)
 
 
 def _print(records: list[dict[str, Any]]) -> None:

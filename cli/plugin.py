@@ -2,27 +2,24 @@
 
 import json
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from xbench.cli import _choose as choose
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 from xbench.errors import XBenchError
+from xbench.experiments import choose
 
 GROUP = "xbench.runtimes"
 app = typer.Typer(
     no_args_is_help=True, help="Adapters of other distributions: list them, test whether they are honest."
 )
-Name = Annotated[
-    str, typer.Argument(help="A runtime, ours or one of a plug-in.", autocompletion=choose.complete_runtime)
-]
-Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")]
 
 
 @app.command("list")
-def list_plugins(as_json: Json = False) -> None:
+def list_plugins(as_json: options.Json = False) -> None:
     """The runtimes that installed packages add through the entry-point group xbench.runtimes."""
     from xbench.converters.printable import one_line
     from xbench.runtimes._plugins import points
@@ -43,11 +40,11 @@ def list_plugins(as_json: Json = False) -> None:
 
 @app.command("test")
 def test_plugin(
-    runtime: Name,
-    device: choose.DeviceWord = "cpu",
-    threads: Annotated[int, typer.Option(help="CPU threads that it is told to use.", min=1)] = 1,
-    timeout: Annotated[float, typer.Option(help="Seconds one job of a worker may take.", min=1)] = 600,
-    as_json: Json = False,
+    runtime: options.Runtime,
+    device: options.Device = "cpu",
+    threads: options.ThreadCount = 1,
+    timeout: options.Timeout = 600,
+    as_json: options.Json = False,
 ) -> None:
     """Test an adapter: is what it computes right, and does the clock see all of the work and nothing else?
 

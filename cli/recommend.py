@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from xbench.cli import _choose as choose
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
 from xbench.errors import XBenchError
+from xbench.experiments import choose
 from xbench.store.results import FILE, FOLDER, StoreError, open_store, salvage
 
 if TYPE_CHECKING:
@@ -16,13 +17,6 @@ if TYPE_CHECKING:
     from xbench.recommend.recommendation import Answer
     from xbench.store.schema import Record
 
-Model = Annotated[
-    str,
-    typer.Argument(
-        help="The network, by the word that it was measured by.",
-        autocompletion=lambda incomplete: choose.complete_model(incomplete),
-    ),
-]
 Latency = Annotated[
     list[str] | None,
     typer.Option(
@@ -37,7 +31,6 @@ Scenario = Annotated[
     str | None, typer.Option(help="By what `xbench load` measured: single-stream, multi-stream, offline or server.")
 ]
 Stream = Annotated[int | None, typer.Option(help="Samples of a multi-stream query.", min=1)]
-Batch = Annotated[int | None, typer.Option(help="Batch size. Default: the one that was measured.", min=1)]
 Threads = Annotated[int | None, typer.Option(help="CPU threads. Default: as they were measured.", min=1)]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cpu.")]
 Mode = Annotated[str | None, typer.Option(help="forward, gradient or step. Default: forward.")]
@@ -47,27 +40,20 @@ Precision = Annotated[
 ]
 Layout = Annotated[str | None, typer.Option(help="nchw or nhwc. Default: either.")]
 Machine = Annotated[str | None, typer.Option(help="Where it was measured: the machine's name, or a part of it.")]
-Runtimes = Annotated[list[str] | None, typer.Option("--runtime", help="Only this one; may be repeated.")]
 Measure = Annotated[bool, typer.Option("--measure", help="Measure what is missing first, here.")]
-Budget = Annotated[
-    float, typer.Option(help="Seconds of each cell for --measure; more where a percentile takes more.", min=0.01)
-]
 Deploy = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Write the best there: model, script, requirements, certificate.")
 ]
-Out = Annotated[Path, typer.Option("--out", help="Folder of the results.")]
-Json = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
-Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 
 
 def recommend(
-    model: Model,
+    model: options.Model,
     max_latency_ms: Latency = None,
     max_memory_mb: Memory = None,
     calls: Calls = None,
     scenario: Scenario = None,
     samples_per_query: Stream = None,
-    batch: Batch = None,
+    batch: options.Batch = None,
     threads: Threads = None,
     device: Device = None,
     mode: Mode = None,
@@ -75,13 +61,13 @@ def recommend(
     precision: Precision = "fp32",
     layout: Layout = None,
     machine: Machine = None,
-    runtime: Runtimes = None,
+    runtime: options.OnlyRuntimes = None,
     measure: Measure = False,
-    budget: Budget = 2.0,
+    budget: options.Budget = 2.0,
     deploy: Deploy = None,
-    out: Out = FOLDER,
-    as_json: Json = False,
-    as_markdown: Markdown = False,
+    out: options.Out = FOLDER,
+    as_json: options.Json = False,
+    as_markdown: options.Markdown = False,
 ) -> None:
     """Say which runtime to take, how sure that is, what excluded the others; write it as a folder that runs.
 
@@ -170,12 +156,12 @@ def _sensible(said: dict[str, Any], more: dict[str, Any]) -> None:
 
 def _answered(model: str, said: dict[str, Any], more: dict[str, Any], out: Path, budget: float | None) -> "Answer":
     """The answer of the store, after measuring for so many seconds a cell where that is asked for."""
-    from xbench.experiments.load import FILE as LOADS
+    from xbench.experiments.load import Load
     from xbench.recommend.missing import measurable
     from xbench.recommend.question import settled
     from xbench.recommend.recommendation import recommend as recommended
 
-    file = LOADS if more["scenario"] else FILE
+    file = Load.file if more["scenario"] else FILE
     if budget is not None:
         (model,) = choose.choose_models([model], ())
         choose.choose_runtimes(more["runtimes"])
@@ -187,7 +173,7 @@ def _answered(model: str, said: dict[str, Any], more: dict[str, Any], out: Path,
     answer = recommended(records, question, measurable(question), timed)
     if budget is not None:
         for again in (False, True):
-            if _measured(answer, again, out, file, budget):
+            if _measured(answer, again, out, budget):
                 answer = recommended(_read(out / file, silent=True), question, measurable(question), timed)
     return answer
 
@@ -236,22 +222,16 @@ def _known(question: "Question", records: "list[Record]") -> None:
             raise XBenchError(f"unknown runtime {word!r}{f': did you mean {near[0]}?' if near else ''}")
 
 
-def _measured(answer: "Answer", again: bool, out: Path, file: str, budget: float) -> bool:
+def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:
     """Measures what an answer lacks, or of the second pass what was sampled too little; says whether there was any."""
-    from xbench.cli._progress import Bar
-    from xbench.recommend.missing import Plan, cases, measure, seconds
-    from xbench.workers.prepare import Exporter
+    from xbench.cli._run import measured
+    from xbench.recommend.missing import Plan, cases, experiment, seconds
 
     chosen = cases(answer, again)
     if not chosen:
         return False
     plan = Plan(seconds(answer, budget) if again else budget)
-    with turn(out) as logs, Bar(len(chosen), "measure") as bar:
-        exporter = Exporter(logs)
-        try:
-            measure(chosen, answer.question, exporter, open_store(out, file), plan, logs, bar)
-        finally:
-            exporter.close()
+    measured(experiment(answer.question, plan), chosen, out, plan.timeout, "all")
     return True
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 from xbench.errors import XBenchError
 from xbench.store.results import FILE, FOLDER, salvage
@@ -17,12 +18,12 @@ def report(
     folders: Annotated[
         list[Path] | None, typer.Argument(metavar="[FOLDER]...", help="Folders of results. Default: that of --out.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the results.")] = FOLDER,
+    out: options.Out = FOLDER,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = OUTPUT,
     title: Annotated[str, typer.Option(help="Heading of the report.")] = "",
-    model: Annotated[list[str] | None, typer.Option(help="Only this model; may be repeated.")] = None,
-    runtime: Annotated[list[str] | None, typer.Option(help="Only this runtime; may be repeated.")] = None,
-    mode: Annotated[list[str] | None, typer.Option(help="Only this mode; may be repeated.")] = None,
+    model: options.OnlyModels = None,
+    runtime: options.OnlyRuntimes = None,
+    mode: options.OnlyModes = None,
 ) -> None:
     """Write one HTML file to look at: verdicts in words, the parity matrix, times, costs, curves, commands.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xbench.cli import _format as choose
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 from xbench.errors import XBenchError
 from xbench.host.memory import uncollected
@@ -20,10 +21,10 @@ PICTURES = (".png", ".svg", ".pdf")
 
 
 def show(
-    out: Annotated[Path, typer.Option("--out", help="Folder of the results.")] = FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")] = False,
+    out: options.Out = FOLDER,
+    as_json: options.Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
+    as_markdown: options.Markdown = False,
     format_: choose.FormatWord = None,
     output: choose.OutputFile = None,
     cost: Annotated[bool, typer.Option("--cost", help="The whole cost: time, memory, energy, size.")] = False,
@@ -31,9 +32,9 @@ def show(
         bool, typer.Option("--roofline", help="FLOP/s and bytes, as shares of what this machine can do.")
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the roofline, too: a .png, .svg or .pdf file.")] = None,
-    model: Annotated[list[str] | None, typer.Option(help="Only this model; may be repeated.")] = None,
-    runtime: Annotated[list[str] | None, typer.Option(help="Only this runtime; may be repeated.")] = None,
-    mode: Annotated[list[str] | None, typer.Option(help="Only this mode; may be repeated.")] = None,
+    model: options.OnlyModels = None,
+    runtime: options.OnlyRuntimes = None,
+    mode: options.OnlyModes = None,
     machine: Annotated[
         list[str] | None, typer.Option(help="Only this machine: its name, its CPU, or a part of it; may be repeated.")
     ] = None,

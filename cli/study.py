@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.cli import _choose as choose
+from xbench.cli import _options as options
 from xbench.cli._terminal import say
 from xbench.cli._turn import turn
+from xbench.experiments import choose
 from xbench.store.results import FOLDER
 from xbench.studies import RUNTIMES, SCALES, STUDIES
 
@@ -35,15 +36,6 @@ Plan = Annotated[
 ]
 Show = Annotated[bool, typer.Option("--show", help="Print the tables of what is recorded; measure nothing.")]
 Parts = Annotated[list[str] | None, typer.Option("--part", help="Only this table of the study; may be repeated.")]
-Threads = Annotated[int | None, typer.Option(help="CPUs that may be used. Default: all.", min=1)]
-Budget = Annotated[
-    float, typer.Option(help="Seconds of sampling for each cell, and at most as many of warm-up.", min=0.01)
-]
-Timeout = Annotated[float, typer.Option(help="Seconds one job of a worker may take.", min=1)]
-Out = Annotated[Path, typer.Option(help="Folder of results; each study and scale has a folder of its own in it.")]
-Rerun = Annotated[bool, typer.Option("--rerun", help="Measure again what is recorded already.")]
-Retry = Annotated[bool, typer.Option("--retry", help="Measure again what is recorded as failed.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the plan or the tables as JSON.")]
 DEFAULTS: dict[str, Any] = {"runtime": None, "threads": None, "device": "cpu", "budget": 0.5}
 
 
@@ -51,17 +43,17 @@ def study(
     name: Name = None,
     scale: Scale = "tiny",
     part: Parts = None,
-    runtime: choose.RuntimeWords = DEFAULTS["runtime"],
-    threads: Threads = DEFAULTS["threads"],
-    device: choose.DeviceWord = DEFAULTS["device"],
-    budget: Budget = DEFAULTS["budget"],
-    timeout: Timeout = 600,
+    runtime: options.Runtimes = DEFAULTS["runtime"],
+    threads: options.Threads = DEFAULTS["threads"],
+    device: options.Device = DEFAULTS["device"],
+    budget: options.Budget = DEFAULTS["budget"],
+    timeout: options.Timeout = 600,
     plan: Plan = False,
     show: Show = False,
-    out: Out = FOLDER,
-    rerun: Rerun = False,
-    retry: Retry = False,
-    as_json: Json = False,
+    out: options.Out = FOLDER,
+    rerun: options.Rerun = False,
+    retry: options.Retry = False,
+    as_json: options.Json = False,
 ) -> None:
     """Run a study of deep-learning frameworks again: its networks, its protocol, its tables, the runtimes of today.
 
@@ -86,12 +78,12 @@ def study(
     if plan:
         raise typer.Exit
     choose.need_torch()
-    again = "all" if rerun else "failed" if retry else "none"
+    again = options.again(rerun, retry)
     records, broken = (_stored(tasks, folder), set()) if show else _run(found, tasks, setting, folder, again)
     if not records and not broken:
         raise XBenchError(f"nothing is recorded in {folder}: run the same command without --show")
-    options = {"runtime": runtime, "threads": threads, "device": device, "budget": budget}
-    command = _command(name, scale, {name: value for name, value in options.items() if value != DEFAULTS[name]})
+    given = {"runtime": runtime, "threads": threads, "device": device, "budget": budget}
+    command = _command(name, scale, {name: value for name, value in given.items() if value != DEFAULTS[name]})
     _report(name, [part.name for part in found.parts], setting, folder, as_json, command)
     failed = any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)
     raise typer.Exit(2 if broken else int(failed))
@@ -111,7 +103,7 @@ def _setting(
     _known("--scale", scale, SCALES)
     own = [each for each in choose.choose_runtimes(None) if each in RUNTIMES[scale]]
     targets = choose.choose_runtimes(runtime) if runtime else own
-    cpus, protocol = choose.choose_threads(threads), Protocol(budget=budget, target=0.05, timeout=timeout)
+    cpus, protocol = options.choose_threads(threads), Protocol(budget=budget, target=0.05, timeout=timeout)
     return Setting(scale, tuple(targets), choose.choose_device(device), cpus, protocol)
 
 
@@ -211,20 +203,15 @@ def _run(
     """The records of all tasks, each stored as soon as it is final, and the networks that could not be exported."""
     from xbench.cli._progress import Bar
     from xbench.experiments import study as running
-    from xbench.workers.prepare import Exporter
+    from xbench.experiments.experiment import Lab, run
 
     stores, records = running.stores(folder, found), []
-    with turn(folder) as logs:
-        exporter, broken = Exporter(logs, setting.protocol.timeout), set[str]()
-        artifact_of = lambda model: choose.exported(exporter, model, broken)  # noqa: E731
-        told = (artifact_of, exporter, logs)
-        with Bar(sum(task.records for task in tasks), f"study {found.name}") as bar:
-            try:
-                for task in tasks:
-                    records += running.run(task, setting, stores[task.part.kind], *told, bar, again)
-            finally:
-                exporter.close()
-    return records, broken
+    bar = Bar(sum(task.records for task in tasks), f"study {found.name}")
+    with turn(folder) as logs, bar, Lab(logs, bar, setting.protocol.timeout, keep_going=True) as lab:
+        for task in tasks:
+            experiment = running.experiment(task.part, setting)
+            records += run(experiment, task.cases, lab, stores[task.part.kind], again).records
+        return records, lab.broken
 
 
 def _stored(tasks: Sequence[Any], folder: Path) -> list[dict[str, Any]]:

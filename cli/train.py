@@ -7,18 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.cli import _choose as choose
+from xbench.cli import _options as options
+from xbench.cli._run import measured, need_records
 from xbench.cli._terminal import say
-from xbench.cli._turn import turn
+from xbench.experiments import choose
 from xbench.store.results import FOLDER
 
-Model = Annotated[
-    str,
-    typer.Argument(
-        help="A network of the zoo, or module:factory.",
-        autocompletion=lambda incomplete: choose.complete_model(incomplete),
-    ),
-]
 Data = Annotated[
     str,
     typer.Option(
@@ -27,43 +21,38 @@ Data = Annotated[
     ),
 ]
 Epochs = Annotated[int | None, typer.Option(help="Times through the training samples. Default: the set's.", min=1)]
-Batch = Annotated[int | None, typer.Option(help="Batch size. Default: the model's.", min=1)]
-Seed = Annotated[int, typer.Option(help="Of the order of the samples; the weights are those of `xbench check`.", min=0)]
 Dropout = Annotated[bool, typer.Option("--dropout", help="Train with the network's dropout; the proof is without it.")]
-Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
-Timeout = Annotated[float, typer.Option(help="Seconds one job of a worker may take.", min=1)]
-Out = Annotated[Path, typer.Option(help="Folder of training.jsonl and the curves.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the records as a JSON list.")]
 
 
 def train(
-    model: Model,
+    model: options.Model,
     data: Data,
-    runtime: choose.RuntimeWords = None,
+    runtime: options.Runtimes = None,
     epochs: Epochs = None,
-    batch: Batch = None,
-    seed: Seed = 0,
+    batch: options.Batch = None,
+    seed: options.Seed = 0,
     dropout: Dropout = False,
-    threads: Threads = None,
-    device: choose.DeviceWord = "cpu",
-    inputs: choose.InputWords = None,
-    optimizer: choose.OptimizerWord = None,
-    timeout: Timeout = 600,
-    out: Out = FOLDER,
-    as_json: Json = False,
+    threads: options.Threads = None,
+    device: options.Device = "cpu",
+    inputs: options.Inputs = None,
+    optimizer: options.Optimizer = None,
+    timeout: options.Timeout = 600,
+    out: options.Out = FOLDER,
+    rerun: options.Rerun = False,
+    retry: options.Retry = False,
+    as_json: options.Json = False,
 ) -> None:
     """Train a network on real data on every runtime that trains, draw the curves over each other, count what is right.
 
     The same samples in the same order, from the same weights, by the same rule. The loss of each of the first 20 steps
     and all weights behind them are compared with the same training in float64; a runtime that differs by more than the
     noise of float32 is a FAIL, and so is one whose loss is no number any more. Accuracy is counted by the runtime
-    itself. TVM, which takes minutes to compile a step, is trained where --runtime names it. Exit code 1 when a runtime
-    failed.
+    itself. TVM, which takes minutes to compile a step, is trained where --runtime names it. A training that is recorded
+    already is not repeated. Exit code 1 when a runtime failed.
     """
     from xbench.data import SETS
     from xbench.errors import XBenchError
-    from xbench.experiments.training import FILE
-    from xbench.store.results import open_store
+    from xbench.experiments.training import Train
     from xbench.workers import samples
 
     names = choose.choose_models([model], (), None, inputs, optimizer)
@@ -71,77 +60,23 @@ def train(
         raise XBenchError("train takes one network at a time")
     name, _ = samples.parse(data)
     targets = choose.choose_runtimes(runtime)
-    cell = {"device": choose.choose_device(device), "threads": choose.choose_threads(threads), "data": data}
-    choose.need_torch()
-    store = open_store(out, FILE)
-    order = {"epochs": epochs or SETS[name].epochs, "seed": seed, "dropout": dropout}
-    with turn(out) as folder:
-        records = _train(names[0], targets, batch, cell, order, bool(runtime), timeout, store, folder)
-    _report(records, out, name, as_json)
-    raise typer.Exit(int(any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)))
-
-
-def _train(
-    model: str,
-    targets: list[str],
-    batch: int | None,
-    cell: dict[str, Any],
-    order: dict[str, Any],
-    strict: bool,
-    timeout: float,
-    store: Any,
-    folder: Path,
-) -> list[dict[str, Any]]:
-    """The records of all runtimes, each stored as soon as it is final."""
-    from xbench.case import Case
-    from xbench.cli._progress import Bar
-    from xbench.errors import XBenchError
-    from xbench.experiments.training import planned, run
-    from xbench.proof.record import expected, impossible
-    from xbench.workers.prepare import Exporter
-
-    records, left_out = [], list[str]()
-    batch = batch or choose.batch_of(model, 32)
-    exporter = Exporter(folder, timeout)
-    with Bar(len(targets), f"train {model}") as bar:
-        try:
-            bar.say("export to ONNX")
-            artifact = exporter.artifact(model)
-            plan = planned(cell["data"], artifact, folder / "samples.npz", batch=batch, **order)
-            if artifact.has_dropout and not plan.dropout:
-                say(f"xbench: {model} is trained without its dropout; --dropout trains with it", err=True)
-            for case in (Case(model, target, "step", batch, **cell) for target in targets):
-                if not strict and not expected(case, artifact):
-                    bar.skip()
-                    left_out.append(case.runtime)
-                    continue
-                tell = lambda words, runtime=case.runtime: bar.say(f"{runtime}: {words}")  # noqa: E731
-                record = run(case, artifact, plan, exporter, timeout, folder, tell)
-                store.append(record)
-                records.append(record)
-                bar.finish(_line(record))
-        finally:
-            exporter.close()
-    if not records:
-        raise XBenchError(f"no installed runtime trains it: {impossible(case, artifact)}")
-    if left_out:
-        say(f"xbench: left out: {', '.join(left_out)}; --runtime trains it, or says why not", err=True)
-    return records
-
-
-def _line(record: dict[str, Any]) -> str:
-    found, ratio = record["training"], (record["parity"] or {}).get("ratio")
-    words = [record["status"]]
-    words += [f"{ratio:.1f} x noise in {record['parity']['worst_tensor']}"] if ratio is not None else []
-    words += [f"loss {found['losses'][-1]:.4f}"] if found["losses"] else []
-    words += [f"test accuracy {found['test_accuracy'][-1]:.2%}"] if found["test_accuracy"] else []
-    return f"{record['case']['runtime']}: {', '.join(words)}" + (f": {record['message']}" if record["message"] else "")
+    cell = {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "data": data}
+    cases = choose.cells(names, targets, ["step"], [batch or choose.batch_of(names[0], 32)], cell)
+    again = options.again(rerun, retry)
+    experiment = Train(epochs or SETS[name].epochs, seed, dropout)
+    outcome = measured(experiment, cases, out, timeout, again, strict=bool(runtime))
+    need_records(outcome)
+    if outcome.left_out:
+        left_out = ", ".join(case.runtime for case, _ in outcome.left_out)
+        say(f"xbench: left out: {left_out}; --runtime trains it, or says why not", err=True)
+    _report(outcome.records, out, name, as_json)
+    raise typer.Exit(outcome.exit_code)
 
 
 def _report(records: list[dict[str, Any]], out: Path, data: str, as_json: bool) -> None:
     """The table or the records on stdout; the curves beside the store."""
     from xbench.converters.source import parse
-    from xbench.experiments.training import FILE
+    from xbench.experiments.training import Train
     from xbench.reports.curves import draw
     from xbench.store.results import encode
 
@@ -154,11 +89,11 @@ def _report(records: list[dict[str, Any]], out: Path, data: str, as_json: bool) 
     picture = out / f"{parse(records[0]['case']['model']).stem}-{data}.png"
     try:
         draw(records, picture)
-        say(f"saved in {out / FILE} and {picture}", err=True)
+        say(f"saved in {out / Train.file} and {picture}", err=True)
     except ImportError:
-        say(f"saved in {out / FILE}; for the curves: pip install 'xbench[plot]'", err=True)
+        say(f"saved in {out / Train.file}; for the curves: pip install 'xbench[plot]'", err=True)
     except OSError as error:
-        say(f"saved in {out / FILE}; cannot write {picture}: {error.strerror}", err=True)
+        say(f"saved in {out / Train.file}; cannot write {picture}: {error.strerror}", err=True)
 
 
 def _print(records: list[dict[str, Any]]) -> None:
@@ -198,7 +133,7 @@ def _columns(found: dict[str, Any]) -> list[str]:
     memory, the mean power where something counts energy."""
     from xbench.host import usage
     from xbench.reports.cost import size
-    from xbench.reports.formats import number
+    from xbench.stats.quantities import number
 
     if not (accuracies := found["test_accuracy"]):
         return [""] * 5

@@ -1,71 +1,66 @@
 """Checks of any cells: which of them exist, the row of each, and what a failure looks like."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
-from pathlib import Path
-from typing import Any
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from xbench.case import AUTO, Case
+from xbench.case import AUTO, Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
-from xbench.experiments.suite import Progress
+from xbench.experiments.experiment import Experiment, Lab
 from xbench.host import machine
-from xbench.proof.explain import explain as find
+from xbench.proof.explain import explain
 from xbench.proof.proof import verify_each
-from xbench.proof.record import Record, expected
-from xbench.workers.prepare import Exporter
+from xbench.proof.record import Record, key
+from xbench.runtimes import adapter_digest
 
 
-def check(
-    cases: Sequence[Case],
-    artifact_of: Callable[[str], Artifact | None],
-    exporter: Exporter,
-    timeout: float,
-    logs: Path,
-    progress: Progress,
-    strict: bool = True,
-    explain: bool = False,
-) -> list[dict[str, Any]]:
-    """One row a cell, in their order. `artifact_of` gives None for a model that cannot be exported, whose cells are
-    left out. Where not `strict`, so are those that nobody would ask for (`expected`). `explain` adds to a row that
-    failed what the failure looks like."""
-    order = dict[tuple[str, str, str], tuple[Case, Artifact]]()
+@dataclass(frozen=True)
+class Check(Experiment):
+    """One record a cell, without times. `explain` adds to one that failed what the failure looks like."""
 
-    def cells() -> Iterator[tuple[Case, Artifact]]:
-        for name, group in groupby(cases, key=lambda case: case.model):
-            members = list(group)
-            progress.say(f"{name}: export to ONNX")
-            artifact = artifact_of(name)
-            if artifact is None:
-                progress.skip(len(members))
-                continue
-            for case in members:
-                if not strict and not expected(case, artifact):
-                    progress.skip()
-                    continue
-                progress.say(f"{name}: {case.runtime} {case.mode}")
-                order[name, case.runtime, case.mode] = case, artifact
-                yield case, artifact
+    name: ClassVar[str] = "check"
+    file: ClassVar[str] = "check.jsonl"
 
-    rows = {}
-    at_once = 1 if any(case.layout == AUTO for case in cases) else machine.cpus()  # to choose a layout is to time it
-    for record in verify_each(cells(), exporter, timeout, logs, at_once):
-        row = row_of(record)
-        rows[row["model"], row["runtime"], row["mode"]] = row
-        progress.finish(line(row))
-    for place in (place for place in order if explain and rows[place]["status"] == "FAIL"):
-        progress.say(f"{' '.join(place)}: what does it look like?")
+    explain: bool = False
+
+    def group(self, case: Case) -> Hashable:
+        """Nothing is timed, so the cells of a model share the machine."""
+        return case.model
+
+    def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
+        return [digest(key(case, artifact), "check", adapter_digest(case.runtime))]
+
+    def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
+        timed = any(case.layout == AUTO for case in cases)  # to choose a layout is to time it
+        at_once = 1 if timed else machine.cpus()
+        failed = []
+        for case, record in verify_each(cases, artifact, lab.exporter, lab.timeout, lab.logs, at_once, lab.say):
+            record["key"] = self.keys(case, artifact, lab)[0]
+            if self.explain and record["status"] == "FAIL":
+                failed.append((case, record))
+            else:
+                yield record
+        for case, record in failed:
+            yield self._explained(case, record, artifact, lab)
+
+    def _explained(self, case: Case, record: Record, artifact: Artifact, lab: Lab) -> Record:
+        lab.say(case, f"{case.mode}: what does the failure look like?")
+        wrong = (record["parity"] or {}).get("first_wrong")
         try:
-            rows[place]["explanations"] = find(*order[place], rows[place]["first_wrong"], exporter, timeout, logs)
+            return record | {"explanations": explain(case, artifact, wrong, lab.exporter, lab.timeout, lab.logs)}
         except XBenchError as error:
-            rows[place] |= {"explanations": [], "message": f"{rows[place]['message']}; not explained: {error}"}
-    return [rows[place] for place in order]
+            return record | {"explanations": [], "message": f"{record['message']}; not explained: {error}"}
+
+    def line(self, record: Record) -> str:
+        return line(row_of(record))
 
 
 def row_of(record: Record) -> dict[str, Any]:
     """The row of a record without times (`xbench check --json`)."""
     case, parity = record["case"], record["parity"] or {}
-    return {
+    explained = {"explanations": record["explanations"]} if "explanations" in record else {}
+    return explained | {
         "model": case["model"],
         "runtime": case["runtime"],
         "mode": case["mode"],

@@ -3,10 +3,10 @@
 import difflib
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from xbench.case import LAYOUTS, MODES, PLANES, PRECISIONS, SYNTHETIC, TUNES
+from xbench.case import LAYOUTS, MODES, PLANES, PRECISIONS, SYNTHETIC, TUNES, Case
 from xbench.errors import XBenchError
 
 if TYPE_CHECKING:
@@ -195,6 +195,24 @@ def choose_words(plane: str, data: str, tune: str) -> dict[str, str]:
         if word not in words:
             raise XBenchError(f"--{option} must be one of {', '.join(words)}, not {word!r}")
     return {option: word for option, (word, _) in known.items()}
+
+
+def cells(
+    models: Sequence[str],
+    runtimes: Sequence[str],
+    modes: Sequence[str],
+    batches: Sequence[int],
+    fields: Mapping[str, Any],
+) -> list[Case]:
+    """Every combination, group by group; without batch sizes each model's own. `fields` are those that all cases
+    have in common."""
+    return [
+        Case(model, runtime, mode, batch, **fields)
+        for model in models
+        for batch in batches or [batch_of(model, 1)]
+        for mode in modes
+        for runtime in runtimes
+    ]
 
 
 def batch_of(model: str, otherwise: int) -> int:

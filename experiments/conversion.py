@@ -4,7 +4,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from xbench.converters.artifact import Artifact
 from xbench.converters.printable import file_name
 from xbench.errors import XBenchError
 from xbench.experiments.choose import batch_of
-from xbench.experiments.suite import Progress
+from xbench.experiments.experiment import Lab
 from xbench.host import machine
 from xbench.proof.proof import SEEDS, opened_in, references
 from xbench.proof.record import expected, no_layout
@@ -43,37 +43,28 @@ class Plan:
     kernels: bool = False
 
 
-def each(
-    models: Sequence[str],
-    plan: Plan,
-    artifact_of: Callable[[str], Artifact | None],
-    refused: Callable[[str, XBenchError], None],
-    exporter: Exporter,
-    logs: Path,
-    progress: Progress,
-) -> Iterator[dict[str, Any]]:
-    """One row a model and runtime. `artifact_of` gives None for a model that cannot be exported, which has no rows;
-    `refused` is told of one whose float64 results cannot be computed."""
+def each(models: Sequence[str], plan: Plan, lab: Lab) -> Iterator[dict[str, Any]]:
+    """One row a model and runtime; none of a model that cannot be exported."""
     for model in models:
-        progress.say(f"{model}: export to ONNX")
-        artifact = artifact_of(model)
+        lab.progress.say(f"{model}: export to ONNX")
+        artifact = lab.artifact(model)
         if artifact is None:
-            progress.skip(len(plan.runtimes))
+            lab.progress.skip(len(plan.runtimes))
             continue
         if plan.oracle:
-            progress.say(f"{model}: float64")
+            lab.progress.say(f"{model}: float64")
             try:
-                compute_references(exporter, artifact, model)
+                compute_references(lab.exporter, artifact, model)
             except XBenchError as error:
-                refused(model, error)
+                lab.refuse(model, error)
         for runtime in plan.runtimes:
-            progress.say(f"{model}: {runtime}")
-            row = _made(artifact, model, runtime, exporter, plan, logs)
-            if row["status"] != "CONVERTED" and (said := exporter.renewed(artifact)):
-                row = _made(artifact, model, runtime, exporter, plan, logs)
+            lab.progress.say(f"{model}: {runtime}")
+            row = _made(artifact, model, runtime, lab.exporter, plan, lab.logs)
+            if row["status"] != "CONVERTED" and (said := lab.exporter.renewed(artifact)):
+                row = _made(artifact, model, runtime, lab.exporter, plan, lab.logs)
                 words = f"converted again, as the model in the cache was damaged: {said}"
                 row["message"] = "; ".join(filter(None, (row["message"], words)))
-            progress.finish(line(row))
+            lab.progress.finish(line(row))
             yield row
 
 

@@ -8,25 +8,26 @@ the search for the highest rate.
 import importlib.util
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
 from xbench.errors import XBenchError
+from xbench.experiments.experiment import Experiment, Lab
 from xbench.host import machine
-from xbench.proof.blame import sound
 from xbench.proof.opening import opened
 from xbench.proof.proof import outcome
-from xbench.proof.record import Record, base
+from xbench.proof.record import Record, base, key
+from xbench.stats.quantities import number
+from xbench.stats.quantities import seconds as duration
 from xbench.workers.jobs.load import LEAST, MOST
-from xbench.workers.prepare import Exporter
 from xbench.workers.worker import Worker, WorkerFailure
 
-FILE = "load.jsonl"
 SCENARIOS = ("single-stream", "multi-stream", "offline", "server")
 PERCENTILES = (50.0, 90.0, 99.0)
 STREAM = 8  # samples of a multi-stream query, as in MLPerf
@@ -44,17 +45,54 @@ Call = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is asked of every runtime. `seconds` is how long a run lasts at least, `bound` the seconds within which
-    `percentile` per cent of a server's queries are answered (None: the default), `stream` the samples of a multi-stream
-    query, `timeout` the seconds one job of a worker may take beyond its run."""
+class Load(Experiment):
+    """`seconds` is how long a run lasts at least, `bound` the seconds within which `percentile` per cent of a server's
+    queries are answered (None: the default), `stream` the samples of a multi-stream query."""
 
-    scenarios: Sequence[str]
+    name: ClassVar[str] = "load"
+    file: ClassVar[str] = "load.jsonl"
+
+    scenarios: tuple[str, ...]
     seconds: float
     percentile: float = 99.0
     bound: float | None = None
     stream: int = STREAM
-    timeout: float = 600.0
+
+    @property
+    def records(self) -> int:
+        return len(self.scenarios)
+
+    def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
+        return [self.key(case, artifact, scenario) for scenario in self.scenarios]
+
+    def key(self, case: Case, artifact: Artifact, scenario: str) -> str:
+        """What the record of a scenario is filed under."""
+        return digest(key(case, artifact), self.asked(case, scenario))
+
+    def asked(self, case: Case, scenario: str) -> dict[str, Any]:
+        """What a record says of the load that was asked for."""
+        return {
+            "scenario": scenario,
+            "seconds": self.seconds,
+            "percentile": self.percentile,
+            "bound_s": self.bound if scenario == "server" else None,
+            "samples_per_query": self.stream if scenario == "multi-stream" else case.batch,
+        }
+
+    def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
+        """One record a scenario. A worker in which a scenario failed is ended, and the next scenario gets a new one,
+        which is verified, too."""
+        for case in cases:
+            missing = [each for each in self.scenarios if self.key(case, artifact, each) in wanted]
+            yield from _run(case, artifact, self, missing, lab)
+
+    def line(self, record: Record) -> str:
+        found, case, words = record["load"], record["case"], [record["status"]]
+        if record["status"] == "PASS" and found["samples_per_s"]:
+            words += [f"p{percent} {duration(value)}" for percent, value in (found["latency_s"] or {}).items()]
+            words += [f"{number(found['samples_per_s'])} samples/s"]
+        said = f": {record['message']}" if record["message"] else ""
+        return f"{case['model']} {case['runtime']} {found['scenario']}: {', '.join(words)}{said}"
 
 
 def need_loadgen() -> None:
@@ -66,29 +104,23 @@ def need_loadgen() -> None:
         raise XBenchError("load scenarios need MLCommons LoadGen: pip install 'xbench[load]'")
 
 
-def run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, logs: Path, say: Say) -> Iterator[Record]:
-    """One record a scenario, each as soon as it is final. A worker in which a scenario failed is ended, and the next
-    scenario gets a new one, proved anew."""
-    yield from sound(lambda _: _run(case, artifact, plan, exporter, logs, say), artifact, exporter)
-
-
-def _run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, logs: Path, say: Say) -> Iterator[Record]:
+def _run(case: Case, artifact: Artifact, plan: Load, scenarios: Sequence[str], lab: Lab) -> Iterator[Record]:
     record: Record = {}
-    worker, refused = None, False
-    folder = logs / f"loadgen-{digest(case.model, case.runtime)}"
+    worker, refused, say = None, False, partial(lab.say, case)
+    folder = lab.logs / f"loadgen-{digest(case.model, case.runtime)}"
     folder.mkdir(exist_ok=True)
     try:
-        for scenario in plan.scenarios:
+        for scenario in scenarios:
             if worker is None and not refused:
                 say("load, compile, check")
                 fresh = base(case, artifact, "load")
-                record, worker = opened(case, fresh, artifact, exporter, plan.timeout, AUDIT, logs)
+                record, worker = opened(case, fresh, artifact, lab.exporter, lab.timeout, AUDIT, lab.logs)
                 refused = worker is None
             if worker is None:
                 yield filed(record, case, plan, scenario)
                 continue
             try:
-                found = _measured(worker, case, plan, scenario, folder, say)
+                found = _measured(worker, case, plan, scenario, folder, lab.timeout, say)
                 final = filed(record, case, plan, scenario, found)
             except WorkerFailure as failure:
                 worker = None
@@ -99,41 +131,40 @@ def _run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, logs: P
             worker.stop()
 
 
-def filed(record: Record, case: Case, plan: Plan, scenario: str, found: dict[str, Any] | None = None) -> Record:
+def filed(record: Record, case: Case, plan: Load, scenario: str, found: dict[str, Any] | None = None) -> Record:
     """The record of one scenario: what was asked, and what was found where anything was (docs/results.md)."""
-    asked: dict[str, Any] = {"scenario": scenario, "seconds": plan.seconds, "percentile": plan.percentile}
-    asked["bound_s"] = plan.bound if scenario == "server" else None
-    asked["samples_per_query"] = plan.stream if scenario == "multi-stream" else case.batch
+    asked = plan.asked(case, scenario)
     names = ("queries", "latency_s", "queries_per_s", "samples_per_s", "step_s", "single_stream_s", "cpus")
     nothing = dict.fromkeys(names) | {"trials": [], "latencies": []}
     says = "; ".join(filter(None, (record["message"], (found or {}).pop("says", None)))) or None
-    key = digest(record["key"], asked)
-    more = {"key": key, "message": says, "command": _command(case, plan, scenario)}
+    more = {"key": digest(record["key"], asked), "message": says, "command": _command(case, plan, scenario)}
     more["versions"] = record["versions"] | machine.versions(("mlcommons-loadgen",))
     return record | more | {"load": asked | nothing | (found or {})}
 
 
-def _command(case: Case, plan: Plan, scenario: str) -> str:
+def _command(case: Case, plan: Load, scenario: str) -> str:
     """The command line that measures this again."""
     words = ["xbench", "load", case.model, "--runtime", case.runtime, "--scenario", scenario, "--batch", case.batch]
     words += ["--threads", case.threads, "--device", case.device, "--seconds", plan.seconds]
     words += ["--percentile", f"{plan.percentile:g}"]
     words += ["--latency-ms", f"{plan.bound * 1e3:g}"] if plan.bound and scenario == "server" else []
     words += ["--samples-per-query", plan.stream] if scenario == "multi-stream" else []
-    return shell(*words)
+    return shell(*words, "--rerun")
 
 
-def _measured(worker: Worker, case: Case, plan: Plan, scenario: str, folder: Path, say: Say) -> dict[str, Any]:
-    """What a scenario gives on an open cell, after a warm-up."""
+def _measured(
+    worker: Worker, case: Case, plan: Load, scenario: str, folder: Path, timeout: float, say: Say
+) -> dict[str, Any]:
+    """What a scenario gives on an open cell, after a warm-up. `timeout` is of a job, without its run."""
     say(f"{scenario}: warm-up")
-    warmup = worker.call("warm", plan.timeout, seconds=min(plan.seconds, WARM))
+    warmup = worker.call("warm", timeout, seconds=min(plan.seconds, WARM))
     step = statistics.median(warmup[-math.ceil(len(warmup) / 4) :])
     cpus = machine.allowed()
 
     def load(kind: str, seconds: float, batches: int = 1, rate: float = 0.0, waiting: int = 0) -> dict[str, Any]:
         told = {"scenario": kind, "seconds": seconds, "step": step, "batches": batches, "rate": rate}
         told |= {"waiting": waiting, "folder": str(folder), "cpus": cpus}
-        patience = plan.timeout + 10 * seconds + (2 * LEAST / rate if rate else 0)
+        patience = timeout + 10 * seconds + (2 * LEAST / rate if rate else 0)
         found: dict[str, Any] = worker.call("load", patience, **told)
         return found
 
@@ -149,7 +180,7 @@ def _measured(worker: Worker, case: Case, plan: Plan, scenario: str, folder: Pat
     return _told(found, case.batch * batches, plan, offline=scenario == "offline") | {"step_s": step}
 
 
-def _told(found: dict[str, Any], samples: int, plan: Plan, offline: bool = False) -> dict[str, Any]:
+def _told(found: dict[str, Any], samples: int, plan: Load, offline: bool = False) -> dict[str, Any]:
     """The numbers of a run; `samples` are those of a query. The latency of the one query of an offline run tells
     nothing that its throughput does not."""
     latencies, queries = found["latencies"], 1 if offline else len(found["latencies"])
@@ -166,7 +197,7 @@ def _told(found: dict[str, Any], samples: int, plan: Plan, offline: bool = False
     }
 
 
-def _served(load: Call, case: Case, plan: Plan, say: Say) -> dict[str, Any]:
+def _served(load: Call, case: Case, plan: Load, say: Say) -> dict[str, Any]:
     """The highest rate of a server, and its run; every trial is told."""
     alone = load("single-stream", plan.seconds)["latencies"]
     single = percentile(alone, 50)

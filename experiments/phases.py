@@ -10,64 +10,70 @@ by part and as a whole: what the phases do not explain of it is told as `other`.
 import random
 import statistics
 import uuid
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from xbench.case import MODES, Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
+from xbench.experiments.experiment import Experiment, Lab
 from xbench.experiments.rounds import Open, block, judged
 from xbench.experiments.session import warmed
 from xbench.experiments.settings import Protocol
-from xbench.proof.blame import sound
 from xbench.proof.proof import outcome
 from xbench.proof.record import Record, base, key
 from xbench.proof.timed import Judge
 from xbench.workers import samples
-from xbench.workers.prepare import Exporter
 from xbench.workers.worker import WorkerFailure
 
-FILE = "phases.jsonl"
 STORED = 8  # batches of samples that lie in files
 PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_u")
 
 
-def run(
-    case: Case, artifact: Artifact, exporter: Exporter, protocol: Protocol, logs: Path, say: Callable[[str], None]
-) -> Record:
-    """The record of one runtime (docs/results.md); its status is PASS where the network is proved in all three modes.
+@dataclass(frozen=True)
+class Phases(Experiment):
+    """One record a runtime (docs/results.md); its status is PASS where the network is verified in all three modes."""
 
+    name: ClassVar[str] = "phases"
+    file: ClassVar[str] = "phases.jsonl"
+
+    protocol: Protocol
+
+    def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
+        return [digest(key(replace(case, mode="step"), artifact), "phases")]
+
+    def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
+        for case in cases:
+            yield _run(case, artifact, self.protocol, lab) | {"key": self.keys(case, artifact, lab)[0]}
+
+
+def _run(case: Case, artifact: Artifact, protocol: Protocol, lab: Lab) -> Record:
+    """
     Raises:
         XBenchError: no samples can be made for this network.
     """
-    (record,) = sound(lambda _: [_run(case, artifact, exporter, protocol, logs, say)], artifact, exporter)
-    return record
-
-
-def _run(
-    case: Case, artifact: Artifact, exporter: Exporter, protocol: Protocol, logs: Path, say: Callable[[str], None]
-) -> Record:
     session = uuid.uuid4().hex[:12]
-    judge = Judge(artifact, exporter, session, logs)
+    judge = Judge(artifact, lab.exporter, session, lab.logs)
     own = replace(case, mode="step")
-    folder = store(artifact, case.batch, logs)
-    record = base(own, artifact, session, protocol.words) | {"phases": None, "key": named(case, artifact)}
+    folder = store(artifact, case.batch, lab.logs)
+    record = base(own, artifact, session, protocol.words) | {"phases": None}
     record["command"] = _command(case, protocol)
     cells: dict[str, Open] = {}
     try:
         for mode in MODES:
-            say(f"{case.runtime}: {mode}: load, compile, check")
-            told = replace(case, mode=mode)
-            cell = warmed(told, base(told, artifact, session, protocol.words), artifact, exporter, protocol, logs)
+            lab.say(case, f"{mode}: load, compile, check")
+            own = replace(case, mode=mode)
+            fresh = base(own, artifact, session, protocol.words)
+            cell = warmed(own, fresh, artifact, lab.exporter, protocol, lab.logs)
             if not isinstance(cell, Open):
                 words = f"{mode}: {cell['message']}" if cell["message"] else mode
                 return record | {name: cell[name] for name in ("status", "parity")} | {"message": words}
             cells[mode] = cell
-        rounds = [_round(cells, number, protocol, judge, folder, say) for number in range(protocol.blocks)]
+        rounds = [_round(cells, number, protocol, judge, folder, lab) for number in range(protocol.blocks)]
         proved = {name: cells["step"].record[name] for name in ("status", "parity", "versions", "note", "contracts")}
         return record | proved | {"phases": summary(rounds) | {"rounds": rounds}}
     except WorkerFailure as failure:
@@ -75,11 +81,6 @@ def _run(
     finally:
         for cell in cells.values():
             cell.worker.stop()
-
-
-def named(case: Case, artifact: Artifact) -> str:
-    """What a record of phases is filed under."""
-    return digest(key(replace(case, mode="step"), artifact), "phases")
 
 
 def _command(case: Case, protocol: Protocol) -> str:
@@ -105,7 +106,7 @@ def _round(
     protocol: Protocol,
     judge: Judge,
     folder: Path,
-    say: Callable[[str], None],
+    lab: Lab,
 ) -> dict[str, Any]:
     """One block in every mode and one of iterations, in random order: the median of each, in seconds. The last blocks
     are judged.
@@ -117,7 +118,7 @@ def _round(
     turns = [*MODES, "iteration"]
     random.shuffle(turns)
     for turn in turns:
-        say(f"{cells['step'].case.runtime}: round {number + 1}, {turn}")
+        lab.say(cells["step"].case, f"round {number + 1}, {turn}")
         if turn == "iteration":
             found |= _iterations(cells["step"], protocol, folder)
             continue

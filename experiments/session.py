@@ -12,28 +12,56 @@ import itertools
 import random
 import statistics
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import astuple
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from xbench.case import Case
 from xbench.converters.artifact import Artifact
+from xbench.experiments.experiment import Experiment, Lab
 from xbench.experiments.rounds import Open, rounds
 from xbench.experiments.settings import Protocol
 from xbench.host import machine
 from xbench.proof import contracts, physics
-from xbench.proof.blame import sound
 from xbench.proof.opening import failed, opened
 from xbench.proof.record import Record, base, key
 from xbench.proof.timed import Judge
 from xbench.stats.ratio import median_over_processes
 from xbench.stats.series import WINDOW, drift, resemblance, steady_from
 from xbench.stats.statistics import relative_half_width
+from xbench.store import results
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import WorkerFailure
+
+
+@dataclass(frozen=True)
+class Time(Experiment):
+    """One record a cell; cells that differ in the runtime alone are timed together."""
+
+    name: ClassVar[str] = "time"
+    file: ClassVar[str] = results.FILE
+
+    protocol: Protocol
+
+    def group(self, case: Case) -> Hashable:
+        return case.group
+
+    def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
+        return [key(case, artifact)]
+
+    def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
+        return run(cases, artifact, lab.exporter, self.protocol, lab.logs, lab.progress.say)
+
+    def line(self, record: Record) -> str:
+        case, times = record["case"], record["times"]
+        name = f"{case['model']} {case['runtime']} {case['mode']}"
+        if not times:
+            return f"{name}: {record['status']}: {record['message']}"
+        converged = "" if times["converged"] else ", not converged"
+        return f"{name}: {record['status']}, {times['median_s'] * 1e3:.3f} ms{converged}"
 
 
 def run(
@@ -44,23 +72,7 @@ def run(
     logs: Path,
     say: Callable[[str], None],
 ) -> Iterator[Record]:
-    """Proves and times the cells of one group; yields each record as soon as it is final."""
-    cells = {key(case, artifact): case for case in cases}
-
-    def once(done: Collection[str]) -> Iterator[Record]:
-        return _run([case for name, case in cells.items() if name not in done], artifact, exporter, protocol, logs, say)
-
-    yield from sound(once, artifact, exporter)
-
-
-def _run(
-    cases: Sequence[Case],
-    artifact: Artifact,
-    exporter: Exporter,
-    protocol: Protocol,
-    logs: Path,
-    say: Callable[[str], None],
-) -> Iterator[Record]:
+    """Verifies and times the cells of one group; yields each record once it is final."""
     session = uuid.uuid4().hex[:12]
     shuffle = random.Random(session).shuffle
     waiting = in_order(cases, 0, session)

@@ -1,27 +1,30 @@
 """A study, planned and run: the cells of its tables, measured as `xbench time`, `scale` and `train` measure them, and
 stored one by one, so that a run that was ended goes on where it was."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xbench.case import MODES, SYNTHETIC, Case
-from xbench.converters.artifact import Artifact
-from xbench.experiments import phases, profile, suite, training
-from xbench.experiments.scaling import record as scaling_record
-from xbench.experiments.scaling import run as scaling
+from xbench.experiments.experiment import Experiment
+from xbench.experiments.phases import Phases
+from xbench.experiments.profile import Layers
+from xbench.experiments.scaling.record import Plan as Workers
+from xbench.experiments.scaling.run import Scale
+from xbench.experiments.session import Time
 from xbench.experiments.settings import Protocol
+from xbench.experiments.training import Train
 from xbench.models import MODELS
 from xbench.proof.record import Record
 from xbench.runtimes import distributed
-from xbench.store.results import FILE, Store, open_store
+from xbench.store.results import Store, open_store
 from xbench.studies import ALL, Part, Study, spread
 from xbench.workers import samples
-from xbench.workers.prepare import Exporter
 
-MEASURED = ("times", "tools", "threads", "batches", "costs")  # kinds of tables whose cells are those of `xbench time`
-FILES = {"phases": phases.FILE, "layers": profile.FILE, "training": training.FILE, "scaling": scaling.FILE}
+TIMES = ("times", "tools", "threads", "batches", "costs")  # kinds of tables of what `xbench time` measures
+OTHERS: dict[str, type[Experiment]] = {"phases": Phases, "layers": Layers, "training": Train, "scaling": Scale}
+EXPERIMENTS = dict.fromkeys(TIMES, Time) | OTHERS  # by kind
 # How long a cell takes, to be told before it begins: fitted to runs on two cores, and good to a factor of two.
 EXPORT_S, EXPORT_S_PER_PARAMETER = 4.0, 1e-7
 CELL_S, WORK, ORACLE, MACS_PER_S = 1.8, 6, 6, 1e10  # `WORK`, `ORACLE`: passes of a proof with audit, of a reference
@@ -83,7 +86,7 @@ def _data(part: Part, network: str) -> str:
 
 
 def _file(part: Part) -> str:
-    return FILES.get(part.kind, FILE)
+    return EXPERIMENTS[part.kind].file
 
 
 def _stored(folder: Path, part: Part) -> set[Case]:
@@ -135,73 +138,23 @@ def stores(folder: Path, study: Study) -> dict[str, Store]:
     return {part.kind: open_store(folder, _file(part)) for part in study.parts}
 
 
-def run(
-    task: Task,
-    setting: Setting,
-    store: Store,
-    artifact_of: Callable[[str], Artifact | None],
-    exporter: Exporter,
-    logs: Path,
-    progress: suite.Progress,
-    again: str,
-) -> list[Record]:
-    """The records of a task's cells, in their order; none of a network that cannot be exported."""
-    if task.part.kind in MEASURED:
-        told = (artifact_of, exporter, store, setting.protocol, logs, progress)
-        return suite.measure(task.cases, *told, again=again)[0]
-    progress.say(f"{task.cases[0].model}: export to ONNX")
-    artifact = artifact_of(task.cases[0].model)
-    if artifact is None:
-        progress.skip(task.records)
-        return []
-    names, measured = RUNNERS[task.part.kind](task, setting, artifact, exporter, logs, progress.say)
-    return suite.each(task.cases, names, measured, store, progress, again)[0]
+def experiment(part: Part, setting: Setting) -> Experiment:
+    """How the cells of a table are measured."""
+    if part.kind == "phases":
+        return Phases(setting.protocol)
+    if part.kind == "layers":
+        return Layers()
+    if part.kind == "training":
+        return Train(int(part.settings[setting.scale]))
+    if part.kind == "scaling":
+        return Scale(_scaled(part, setting))
+    return Time(setting.protocol)
 
 
-Say = Callable[[str], None]
-# What the records of a cell are filed under, and how they are made.
-Runner = tuple[Callable[[Case], Sequence[str]], Callable[[Case], Iterable[Record]]]
-
-
-def _by_phases(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
-    return (
-        lambda case: [phases.named(case, artifact)],
-        lambda case: [phases.run(case, artifact, exporter, setting.protocol, logs, say)],
-    )
-
-
-def _by_layers(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
-    return (
-        lambda case: [profile.named(case, artifact)],
-        lambda case: [profile.run(case, artifact, exporter, setting.protocol.timeout, logs, say)],
-    )
-
-
-def _by_training(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
-    settings, (first, *_) = task.part.settings, task.cases
-    told = {"epochs": int(settings[setting.scale]), "batch": first.batch, "seed": 0}
-    whole = training.planned(first.data, artifact, logs / f"{artifact.digest}.npz", dropout=False, **told)
-    return (
-        lambda case: [training.named(case, artifact, whole)],
-        lambda case: [training.run(case, artifact, whole, exporter, setting.protocol.timeout, logs, say)],
-    )
-
-
-def _by_workers(task: Task, setting: Setting, artifact: Artifact, exporter: Exporter, logs: Path, say: Say) -> Runner:
-    whole = _scaled(task.part, setting)
-    return (
-        lambda case: [scaling_record.key(case, artifact, whole, number) for number in whole.workers],
-        lambda case: scaling.run(case, artifact, whole, exporter, logs, say),
-    )
-
-
-def _scaled(part: Part, setting: Setting) -> scaling_record.Plan:
+def _scaled(part: Part, setting: Setting) -> Workers:
     """What is asked of several workers: as many as the scale says, on GPUs no more than there are."""
     gpus = len([*Path("/dev").glob("nvidia[0-9]*")]) if setting.device == "cuda" else None
     wanted = map(int, part.settings[setting.scale].split())
     workers = tuple(number for number in wanted if gpus is None or number <= gpus)
     budget, timeout = 4 * setting.protocol.budget, setting.protocol.timeout
-    return scaling_record.Plan(workers, part.settings["kind"], budget, timeout=timeout)
-
-
-RUNNERS = {"phases": _by_phases, "layers": _by_layers, "training": _by_training, "scaling": _by_workers}
+    return Workers(workers, part.settings["kind"], budget, timeout=timeout)

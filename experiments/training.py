@@ -6,28 +6,27 @@ the float64 oracle on the same batches. Only where dropout is asked for is the p
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.converters.loss import CROSS_ENTROPY
 from xbench.converters.printable import shell
 from xbench.errors import XBenchError
+from xbench.experiments.experiment import Experiment, Lab
 from xbench.host import usage
 from xbench.parity import verdict
-from xbench.proof.blame import sound
 from xbench.proof.proof import cut_short, outcome
 from xbench.proof.record import Record, base, impossible, key
 from xbench.workers import samples
-from xbench.workers.prepare import Exporter
 from xbench.workers.worker import WorkerFailure, worker_of
 
 PROOF = 20  # steps
 SECONDS = 0.5  # of a job: as often the bar moves
-FILE = "training.jsonl"
 Say = Callable[[str], None]
 
 
@@ -76,21 +75,57 @@ def planned(data: str, artifact: Artifact, file: Path, epochs: int, batch: int, 
     return Plan(data, file, content, train, test, epochs, batch, seed, dropout and artifact.has_dropout)
 
 
-def run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, timeout: float, logs: Path, say: Say) -> Record:
+@dataclass(frozen=True)
+class Train(Experiment):
+    """`epochs` times through the samples in the order of `seed`; with the network's dropout if `dropout`. The data set
+    is that of each case."""
+
+    name: ClassVar[str] = "train"
+    file: ClassVar[str] = "training.jsonl"
+
+    epochs: int
+    seed: int = 0
+    dropout: bool = False
+
+    def plan(self, case: Case, artifact: Artifact, lab: Lab) -> Plan:
+        """The training of a case; its samples are read and written for the workers once."""
+
+        def made() -> Plan:
+            if artifact.has_dropout and not self.dropout:
+                lab.progress.note(f"{case.model} is trained without its dropout; xbench train --dropout trains with it")
+            file = lab.logs / f"samples-{digest(artifact.digest, case.data)}.npz"
+            return planned(case.data, artifact, file, self.epochs, case.batch, self.seed, self.dropout)
+
+        return lab.once(("samples", artifact.digest, case.data, case.batch), made)
+
+    def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
+        plan = self.plan(case, artifact, lab)
+        return [digest(key(case, artifact), plan.content, plan.epochs, plan.seed, plan.dropout)]
+
+    def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
+        for case in cases:
+            record = trained(case, artifact, self.plan(case, artifact, lab), lab)
+            yield record | {"key": self.keys(case, artifact, lab)[0]}
+
+    def line(self, record: Record) -> str:
+        found, ratio = record["training"], (record["parity"] or {}).get("ratio")
+        words = [record["status"]]
+        words += [f"{ratio:.1f} x noise in {record['parity']['worst_tensor']}"] if ratio is not None else []
+        words += [f"loss {found['losses'][-1]:.4f}"] if found["losses"] else []
+        words += [f"test accuracy {found['test_accuracy'][-1]:.2%}"] if found["test_accuracy"] else []
+        said = f": {record['message']}" if record["message"] else ""
+        return f"{record['case']['model']} {record['case']['runtime']}: {', '.join(words)}{said}"
+
+
+def trained(case: Case, artifact: Artifact, plan: Plan, lab: Lab) -> Record:
     """Trains one runtime; the record holds what was reached, however it ended."""
-    (record,) = sound(lambda _: [_run(case, artifact, plan, exporter, timeout, logs, say)], artifact, exporter)
-    return record
-
-
-def _run(
-    case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, timeout: float, logs: Path, say: Say
-) -> Record:
+    exporter, timeout = lab.exporter, lab.timeout
+    say = partial(lab.say, case)
     record = base(case, artifact, "train") | {"dropout": plan.dropout, "command": _command(case, plan)}
-    record["key"] = named(case, artifact, plan)
     record["training"] = found = _nothing(plan)
     if reason := impossible(case, artifact):
         return record | {"status": "UNSUPPORTED", "message": reason}
-    worker = worker_of(case, logs / f"{digest(case.model, case.runtime)}.log")
+    worker = worker_of(case, lab.logs / f"{digest(case.model, case.runtime)}.log")
 
     def call(job: str, **arguments: Any) -> Any:
         return worker.call(job, timeout, **arguments)
@@ -114,11 +149,6 @@ def _run(
         worker.stop()
 
 
-def named(case: Case, artifact: Artifact, plan: Plan) -> str:
-    """What a record of a training is filed under."""
-    return digest(key(case, artifact), plan.content, plan.epochs, plan.seed, plan.dropout)
-
-
 def _nothing(plan: Plan) -> dict[str, Any]:
     """What a record says of a training (docs/results.md) before there is one."""
     plain = ("epochs", "batch", "seed", "train_samples", "test_samples", "content")
@@ -131,7 +161,7 @@ def _command(case: Case, plan: Plan) -> str:
     """The command line that trains this again."""
     words = ["xbench", "train", case.model, "--data", plan.data, "--runtime", case.runtime, "--epochs", plan.epochs]
     words += ["--batch", plan.batch, "--seed", plan.seed, "--threads", case.threads, "--device", case.device]
-    return shell(*words, *(["--dropout"] if plan.dropout else []))
+    return shell(*words, *(["--dropout"] if plan.dropout else []), "--rerun")
 
 
 def _trained(call: Callable[..., Any], plan: Plan, found: dict[str, Any], reference: Path, say: Say) -> Record:

@@ -1,7 +1,7 @@
 """Proofs: a cell is opened in a worker and compared with the float64 oracle, before it is timed or instead."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from xbench.errors import XBenchError
 from xbench.host import machine
 from xbench.proof import kernels
 from xbench.proof.bisect.search import first_wrong
-from xbench.proof.blame import sound
 from xbench.proof.record import Record, base, impossible
 from xbench.proof.tuning import as_opened, settled
 from xbench.workers.prepare import Exporter
@@ -92,7 +91,7 @@ def cut_short(judged: dict[str, Any], steps: int) -> str | None:
 
 def verify(case: Case, artifact: Artifact, exporter: Exporter, timeout: float, logs: Path) -> Record:
     """The record of a parity check without times; forward is compared on two batch sizes."""
-    (record,) = sound(lambda _: [_verified(case, artifact, exporter, timeout, logs)], artifact, exporter)
+    record = _verified(case, artifact, exporter, timeout, logs)
     return located(record, case, artifact, exporter, timeout) if record["status"] in ("FAIL", "CRASH") else record
 
 
@@ -146,26 +145,36 @@ def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, 
 
 
 def verify_each(
-    cells: Iterable[tuple[Case, Artifact]], exporter: Exporter, timeout: float, logs: Path, at_once: int
-) -> Iterator[Record]:
-    """The records of `verify` as they come: nothing is timed, so several cells may share the machine.
+    cases: Sequence[Case],
+    artifact: Artifact,
+    exporter: Exporter,
+    timeout: float,
+    logs: Path,
+    at_once: int,
+    say: Callable[[Case, str], None],
+) -> Iterator[tuple[Case, Record]]:
+    """The cells of one model, each with its record of `verify`, as they come: nothing is timed, so several cells may
+    share the machine.
 
     A cell waits for others where what was free is promised to them: they take it by and by. Whatever ends this, such as
     Ctrl-C, ends the workers too.
     """
     running: dict[Future[Record], int] = {}
+    started: dict[Future[Record], Case] = {}
     free = machine.available_memory()
     with ThreadPoolExecutor(at_once) as pool:
         try:
-            for case, artifact in cells:
+            for case in cases:
+                say(case, case.mode)
                 need = MEMORY + HELD[case.mode] * artifact.info["parameter_count"]
                 while running and (len(running) == at_once or sum(running.values()) + need > free):
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
                     running = {future: bytes_ for future, bytes_ in running.items() if future not in done}
-                    yield from (future.result() for future in done)
+                    yield from ((started[future], future.result()) for future in done)
                 free = free if running else machine.available_memory()
-                running[pool.submit(verify, case, artifact, exporter, timeout, logs)] = need
-            yield from (future.result() for future in as_completed(running))
+                future = pool.submit(verify, case, artifact, exporter, timeout, logs)
+                running[future], started[future] = need, case
+            yield from ((started[future], future.result()) for future in as_completed(running))
         finally:
             while not all(future.done() for future in running):
                 kill_all()

@@ -1,21 +1,18 @@
 """What of an answer could be measured here and is not: the cases of it, and the measuring."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from xbench.case import Case
 from xbench.errors import XBenchError
-from xbench.experiments import choose, load, suite
+from xbench.experiments import choose, load
+from xbench.experiments.experiment import Experiment
+from xbench.experiments.session import Time
 from xbench.experiments.settings import Protocol
-from xbench.experiments.suite import Progress
 from xbench.recommend import chance
 from xbench.recommend.limits import samples_of
 from xbench.recommend.question import Question
 from xbench.recommend.recommendation import Answer, Wanted
 from xbench.runtimes import parse, table
-from xbench.store.results import Store
-from xbench.workers.prepare import Exporter
 
 AGAIN = 1.3  # of the time that so many samples took
 
@@ -68,56 +65,30 @@ def seconds(answer: Answer, least: float) -> float:
     return max(least, AGAIN * longest * max(wanted, default=0))
 
 
-def measure(
-    chosen: Sequence[Case],
-    question: Question,
-    exporter: Exporter,
-    store: Store,
-    plan: Plan,
-    logs: Path,
-    progress: Progress,
-) -> None:
-    """Measure cells and append their records to the store, each as soon as it is final.
-
-    Raises:
-        XBenchError: the model cannot be exported, or what a load needs is not installed.
-    """
-    choose.need_torch()
+def experiment(question: Question, plan: Plan) -> Experiment:
+    """How the cells of a question are measured."""
     if question.scenario:
-        _load(chosen, question, exporter, store, plan, logs, progress)
-        return
+        return _load(question, plan)
     few = any(limit.percent is not None for limit in question.limits)
     # Where a percentile is asked for, sampling does not stop when the median is known.
-    protocol = Protocol(plan.budget, 0.0 if few else 0.02, plan.timeout)
-    suite.measure(chosen, exporter.artifact, exporter, store, protocol, logs, progress, again="all")
+    return Time(Protocol(plan.budget, 0.0 if few else 0.02, plan.timeout))
 
 
-def _load(
-    chosen: Sequence[Case],
-    question: Question,
-    exporter: Exporter,
-    store: Store,
-    plan: Plan,
-    logs: Path,
-    progress: Progress,
-) -> None:
-    """Each runtime under the load that is asked for."""
+def _load(question: Question, plan: Plan) -> load.Load:
+    """The load that is asked for.
+
+    Raises:
+        XBenchError: LoadGen is not installed, or a precision is asked for.
+    """
     load.need_loadgen()
-    if len({case.precision for case in chosen} - {"fp32"}):
+    if {*question.precisions} - {"fp32"}:
         raise XBenchError("xbench load has no --precision: nothing below fp32 is measured under load")
     limit = next((limit for limit in question.limits if limit.percent is not None), None)
     server = question.scenario == "server" and limit is not None
-    asked = load.Plan(
-        [question.scenario or ""],
+    return load.Load(
+        (question.scenario or "",),
         plan.budget,
         (limit.percent if limit else None) or 99.0,
         limit.most if server and limit else None,
         question.stream or load.STREAM,
-        plan.timeout,
     )
-    artifact = exporter.artifact(question.model)
-    for case in chosen:
-        say = lambda words, runtime=case.runtime: progress.say(f"{runtime}: {words}")  # noqa: E731
-        for record in load.run(case, artifact, asked, exporter, logs, say):
-            store.append(record)
-            progress.finish(suite.said(record))

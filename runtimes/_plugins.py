@@ -12,8 +12,11 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import metadata
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any
 
+from xbench.case import digest
 from xbench.converters.printable import one_line
 from xbench.runtimes._rows import LAYOUTS, EngineRow, Lower, Row
 
@@ -153,3 +156,16 @@ FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "named": _flag,
     "reads_onnx": _flag,
 }
+
+
+def source_digest(entry: str) -> str:
+    """A digest of the Python files that an adapter is in: its module, or the whole package around it. Nothing is
+    imported. Empty where they are not found, as within an archive."""
+    place = PathFinder.find_spec(entry.partition(":")[0].partition(".")[0])
+    if place is None or not place.origin:
+        return ""
+    folders = place.submodule_search_locations or ()
+    files = sorted(path for folder in folders for path in Path(folder).rglob("*.py")) or [Path(place.origin)]
+    with contextlib.suppress(OSError):
+        return digest([(path.name, path.read_text(errors="replace")) for path in files])
+    return ""

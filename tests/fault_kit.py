@@ -1,5 +1,6 @@
 """What the tests of bad days share: fake runtimes behind the door for strangers, the command line, marked processes."""
 
+import io
 import json
 import os
 import shutil
@@ -7,13 +8,18 @@ import subprocess
 import sys
 import time
 import uuid
+import warnings
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper
+
+from xbench.cli import main
 
 TESTS = Path(__file__).parent
 MARK = "XBENCH_TEST_MARK"
@@ -91,6 +97,22 @@ class Shell:
             env=self.environment(**more),
             timeout=300,
         )
+
+    def inside(self, *words: object) -> subprocess.CompletedProcess[str]:
+        """The command in this process, for what is said before anything is measured: Python takes longer to start than
+        that to be said."""
+        out, err, shown, code = io.StringIO(), io.StringIO(), warnings.showwarning, 0
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(self.folder)
+            patch.setattr(sys, "argv", ["xbench", *map(str, words)])
+            patch.setenv("COLUMNS", "200")
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            finally:
+                warnings.showwarning = shown
+        return subprocess.CompletedProcess(sys.argv, code, out.getvalue(), err.getvalue())
 
     def start(self, *words: object) -> subprocess.Popen[bytes]:
         log = (self.folder / "stderr.log").open("wb")

@@ -266,6 +266,6 @@ def test_the_script_ends_with_0_when_the_difference_is_gone(bisect):
     ],
 )
 def test_bad_input_is_one_line(words, line, shell):
-    done = shell.run("bisect", *words)
+    done = shell.inside("bisect", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert line in done.stderr and len(done.stderr.splitlines()) == 1

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ QUICK = ("--runtime", "null:seconds=0.001", "--mode", "forward", "--budget", "0.
 
 def refused(shell, *words, **more):
     """The one line a wrong command gets."""
-    answer = shell.run(*words, **more)
+    answer = shell.run(*words, **more) if more else shell.inside(*words)
     assert answer.returncode == 2, answer.stdout + answer.stderr
     assert answer.stdout == ""
     return only_line(answer.stderr)
@@ -63,7 +64,7 @@ def test_a_wrong_word_is_one_line_with_the_way_out(shell, words, line):
 
 @pytest.mark.parametrize("words", [("check", "--batch", "0"), ("time", "--threads", "many"), ("time", "--budget", "0")])
 def test_a_wrong_number_names_its_option(shell, words):
-    answer = shell.run(words[0], "lenet", *words[1:])
+    answer = shell.inside(words[0], "lenet", *words[1:])
     assert answer.returncode == 2
     assert words[1] in answer.stderr
     assert "Traceback" not in answer.stderr
@@ -192,7 +193,7 @@ def test_what_runs_a_converted_model_does_not_import_what_reads_graphs(module):
 
 
 def test_listing_models_promises_name_study_parameters_macs_and_input(shell):
-    rows = json.loads(shell.run("list", "models", "--json").stdout)
+    rows = json.loads(shell.inside("list", "models", "--json").stdout)
     assert [row["name"] for row in rows] == list(models.MODELS)
     assert all({"name", "study", "parameters", "macs", "input"} <= set(row) for row in rows)
     lenet = next(row for row in rows if row["name"] == "lenet")
@@ -201,13 +202,13 @@ def test_listing_models_promises_name_study_parameters_macs_and_input(shell):
 
 
 def test_listing_runtimes_hides_those_that_only_test(shell):
-    names = [row["name"] for row in json.loads(shell.run("list", "runtimes", "--json").stdout)]
+    names = [row["name"] for row in json.loads(shell.inside("list", "runtimes", "--json").stdout)]
     assert {"torch", "onnxruntime", "openvino", "tensorflow", "jax", "tvm"} <= set(names)
     assert not any(name == "null" or name.startswith("fault_") for name in names)
 
 
 def test_the_lineage_names_every_tool_of_the_studies_and_its_successor_here(shell):
-    rows = {row["tool"]: row for row in json.loads(shell.run("list", "runtimes", "--lineage", "--json").stdout)}
+    rows = {row["tool"]: row for row in json.loads(shell.inside("list", "runtimes", "--lineage", "--json").stdout)}
     named = {
         "Caffe",
         "Caffe-MPI",
@@ -221,7 +222,7 @@ def test_the_lineage_names_every_tool_of_the_studies_and_its_successor_here(shel
         "Lasagne",
     }
     assert set(rows) == named | {"Neon", "Keras", "Chainer", "Knet"}
-    known = {row["name"] for row in json.loads(shell.run("list", "runtimes", "--json").stdout)}
+    known = {row["name"] for row in json.loads(shell.inside("list", "runtimes", "--json").stdout)}
     assert all(set(row["runtimes"]) <= known for row in rows.values())
     modern = {"TensorFlow", "PyTorch", "Keras"}
     originals = {"Caffe2", "CNTK", "MXNet, Gluon", "Theano", "Chainer"}
@@ -249,6 +250,30 @@ def test_check_answers_with_a_list_of_cells(shell, lenet):
     assert (rows["fault_infinite"]["status"], rows["fault_infinite"]["ratio"]) == ("FAIL", None)
 
 
+def test_what_passed_a_check_is_not_checked_again_and_what_failed_is(shell, lenet):
+    words = ("check", "lenet", "--runtime", "null", "--runtime", "fault_infinite", "--json")
+    first, second = shell.run(*words), shell.run(*words)
+    assert (second.returncode, json.loads(second.stdout)) == (1, json.loads(first.stdout))
+    lines = (shell.folder / "xbench-results/check.jsonl").read_text().splitlines()
+    assert [json.loads(line)["case"]["runtime"] for line in lines[2:]] == ["fault_infinite"]
+    assert "1 cell was measured before" in second.stderr
+    assert shell.run(*words, "--rerun").returncode == 1
+    assert len((shell.folder / "xbench-results/check.jsonl").read_text().splitlines()) == 5
+
+
+def test_an_adapter_that_was_changed_is_checked_again(shell, lenet, fault_folder, tmp_path, monkeypatch):
+    """Whoever writes an adapter must not be shown what an earlier one did."""
+    site = tmp_path / "site"
+    shutil.copytree(fault_folder, site)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ["PYTHONPATH"]]))
+    words = ("check", "lenet", "--runtime", "fault_slow_put", "--json")
+    assert json.loads(shell.run(*words).stdout)[0]["status"] == "PASS"
+    adapters = site / "xbench_faults.py"
+    adapters.write_text(adapters.read_text() + "\n# edited\n")
+    assert "measured before" not in shell.run(*words).stderr
+    assert "1 cell was measured before" in shell.run(*words).stderr
+
+
 def test_a_broken_file_among_models_is_named_and_the_others_are_checked(shell, lenet):
     (shell.folder / "bad.onnx").write_bytes(b"no model")
     answer = shell.run("check", "bad.onnx", "lenet", "--runtime", "null", "--mode", "forward", "--json")
@@ -265,10 +290,10 @@ def test_show_answers_with_rows_in_every_form(shell, lenet):
     assert (passed["status"], passed["class"], passed["ratio"]) == ("PASS", "fp32", 1)
     assert passed["low_s"] <= passed["median_s"] <= passed["high_s"]
     assert (failed["status"], failed["median_s"], failed["ratio"]) == ("CRASH", None, None)
-    header, *lines = shell.run("show", "--csv").stdout.splitlines()
+    header, *lines = shell.inside("show", "--csv").stdout.splitlines()
     assert set(header.split(",")) >= ROW
     assert len(lines) == 2
-    assert "| " in shell.run("show", "--markdown").stdout
+    assert "| " in shell.inside("show", "--markdown").stdout
     assert "PASS fp32" in shell.run("show").stdout
 
 
@@ -302,7 +327,7 @@ def test_completion_for_a_shell_can_be_printed(shell, name):
 
 
 def test_completion_offers_models_and_runtimes_but_no_hidden_ones():
-    from xbench.cli._choose import complete_model, complete_runtime
+    from xbench.cli._options import complete_model, complete_runtime
 
     assert complete_model("resnet50") == ["resnet50", "resnet50_v1", "resnet50_features"]
     assert complete_runtime("torch") == ["torch", "torch_compile"]

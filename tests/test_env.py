@@ -147,7 +147,7 @@ def test_a_runtime_without_its_environment_says_how_to_make_it(shell, root):
 
 
 def test_originals_run_only_where_they_are_named(root, stand_in):
-    from xbench.cli._choose import choose_runtimes
+    from xbench.experiments.choose import choose_runtimes
 
     build("mxnet", stand_in())
     site = root / "mxnet" / "lib" / "python3.8" / "site-packages" / "mxnet-1.9.1.dist-info"

@@ -222,7 +222,8 @@ def scalars(tmp_path):
     return tmp_path
 
 
-def test_inputs_without_axes_are_judged_and_the_record_says_what_was_drawn(scalars):
+def test_inputs_without_axes_are_judged_and_the_record_says_what_was_drawn(scalars, monkeypatch):
+    monkeypatch.chdir(scalars)
     words = [str(scalars / f"{dtype}.onnx") for dtype in ("int64", "float", "bool")]
     told = ["check", *words, "--range", "k=1:2", "--mode", "forward", "--runtime", "onnxruntime", "--json"]
     result = CliRunner().invoke(app, told)

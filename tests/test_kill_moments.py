@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import kill_moments
 
-SECONDS = {"convert": 2.5, "check": 3.5, "time": 3.0, "train": 3.5, "load": 2.0, "scale": 6.0}
+SECONDS = {"convert": 2.5, "check": 3.5, "time": 3.0, "train": 3.5, "load": 2.0, "phases": 6.0, "scale": 6.0}
 
 
 @pytest.fixture(scope="module")

@@ -146,7 +146,7 @@ def test_a_wrong_word_is_one_line(shell):
         ("plugin", "test", "torch,jax"),
         ("plugin", "test", "torch", "--device", "tpu"),
     ):
-        answer = shell.run(*words)
+        answer = shell.inside(*words)
         assert answer.returncode == 2
         assert only_line(answer.stderr).startswith("xbench: ")
 

@@ -189,6 +189,10 @@ def test_a_record_names_the_command_that_measures_it_again(loaded, shell):
     assert answer.returncode == 0, answer.stderr
     (again,) = lines(shell.folder / "again")
     assert (again["key"], again["command"]) == (record["key"], record["command"])
+    other = [word for word in words if word != "--rerun"]
+    answer = shell.run(*other, "--scenario", "single-stream", "--out", "again")
+    assert "1 record was measured before" in answer.stderr
+    assert [each["load"]["scenario"] for each in lines(shell.folder / "again")] == ["multi-stream", "single-stream"]
 
 
 # ***** bad days *****
@@ -234,7 +238,7 @@ def test_a_runtime_that_breaks_down_is_told_of_every_scenario(shell, two_outputs
     ],
 )
 def test_what_the_user_can_mend_is_one_line(shell, words, line):
-    answer = shell.run("load", "lenet", *words)
+    answer = shell.inside("load", "lenet", *words)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert line in only_line(answer.stderr)
 

@@ -177,7 +177,7 @@ def test_a_parity_check_is_a_page():
     ],
 )
 def test_a_word_that_cannot_be_meant_is_one_line(shell, words, line):
-    answer = shell.run(*words)
+    answer = shell.inside(*words)
     assert answer.returncode == 2 and line in only_line(answer.stderr)
 
 

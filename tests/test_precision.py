@@ -144,6 +144,6 @@ def test_one_that_takes_no_notice_gets_no_time(shell, lenet):
 
 def test_a_wrong_word_is_one_line(shell):
     for words in (("check", "lenet", "--precision", "fp8"), ("check", "lenet", "--precision", "bf16", "--explain")):
-        answer = shell.run(*words)
+        answer = shell.inside(*words)
         assert answer.returncode == 2
         assert only_line(answer.stderr).startswith("xbench: ")

@@ -154,7 +154,7 @@ def test_what_is_recorded_is_not_measured_again(scaled):
     ],
 )
 def test_a_wrong_option_is_one_line(tmp_path, words, says):
-    answer = Shell(tmp_path).run("scale", "lenet", *words)
+    answer = Shell(tmp_path).inside("scale", "lenet", *words)
     assert answer.returncode == 2
     assert says in only_line(answer.stderr)
 

@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from test_cli import refused
 
-from xbench.cli._choose import choose_runtimes
 from xbench.converters.source import parse, with_options
 from xbench.errors import XBenchError
+from xbench.experiments.choose import choose_runtimes
 from xbench.models import Optimizer, UnknownModel
 
 NETWORK = """

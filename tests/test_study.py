@@ -39,7 +39,7 @@ def test_the_examples_in_the_docstrings_are_true(module):
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_names_networks_that_exist_and_a_kind_that_can_be_run_and_shown(part):
     assert part.kind in SHAPES
-    assert part.kind in running.MEASURED or part.kind in running.RUNNERS
+    assert part.kind in running.EXPERIMENTS
     assert set(part.varied) <= set(SCALES)
     assert "full" in part.varied
     for scale in part.varied:
@@ -190,7 +190,7 @@ def test_a_study_that_was_killed_goes_on_where_it_was(shell, lenet):
     ],
 )
 def test_a_word_that_means_nothing_gets_the_nearest_that_does(shell, words, line):
-    answer = shell.run(*words, "--plan")
+    answer = shell.inside(*words, "--plan")
     assert answer.returncode == 2
     assert only_line(answer.stderr) == line
 

@@ -210,6 +210,13 @@ def test_what_is_final_outlives_an_interruption(shell):
     assert [(r["case"]["runtime"], r["status"]) for r in lines(shell.folder / "out")] == [("jax", "PASS")]
     assert log.read_text().splitlines()[-1] == "xbench: interrupted; what was measured is kept"
     assert not shell.survivors()
+    again = shell.run(*TRAIN, "--epochs", 1, "--runtime", "jax", "--runtime", "torch", "--out", "out", "--json")
+    assert [(r["case"]["runtime"], r["status"]) for r in json.loads(again.stdout)] == [
+        ("jax", "PASS"),
+        ("torch", "PASS"),
+    ]
+    assert [r["case"]["runtime"] for r in lines(shell.folder / "out")] == ["jax", "torch"], "jax is not trained again"
+    assert "1 cell was measured before; --rerun measures again" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -237,6 +244,6 @@ def test_what_the_user_can_mend_is_one_line(shell, lenet, words, line):
         (folder / f"{stem}-labels-idx1-ubyte").write_bytes(
             struct.pack(">2I", 0x801, 2) + bytes((1, 200 if stem == "t10k" else 2))
         )
-    answer = shell.run(*words)
+    answer = shell.inside(*words)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert line in only_line(answer.stderr)

@@ -83,7 +83,7 @@ def test_tvm_is_tuned_by_its_own_tuner_and_still_the_same_network(shell, lenet):
 
 def test_a_wrong_word_is_one_line(shell, lenet):
     for words in (("--tune", "most"), ("--tune", "max", "--tune-budget", "0")):
-        assert shell.run("time", "lenet", *words).returncode == 2
+        assert shell.inside("time", "lenet", *words).returncode == 2
     for runtime, says in (
         ("onnxruntime:level=most", "onnxruntime:level=most: its levels are disable, basic, extended, all"),
         ("onnxruntime:provider=tensorrt", "onnxruntime:provider=tensorrt: on cpu its providers are cpu"),
@@ -91,7 +91,7 @@ def test_a_wrong_word_is_one_line(shell, lenet):
     ):
         (row,) = json.loads(shell.run("time", "lenet", "--runtime", runtime, *QUICK, "--json").stdout)
         assert (row["status"], row["message"]) == ("UNSUPPORTED", says)
-    assert only_line(shell.run("time", "lenet", "--tune", "most").stderr).startswith("xbench: ")
+    assert only_line(shell.inside("time", "lenet", "--tune", "most").stderr).startswith("xbench: ")
 
 
 def test_a_failure_is_looked_for_in_what_was_opened(lenet):

@@ -10,27 +10,30 @@ their clocks are one.
 import random
 import statistics
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
+from xbench.experiments.experiment import Experiment, Lab
 from xbench.experiments.scaling.proof import prove, reference
-from xbench.experiments.scaling.record import PARTS, Plan, Team, filed, final, interval
+from xbench.experiments.scaling.record import PARTS, Plan, Team, filed, final, interval, key
 from xbench.proof import record as records
-from xbench.proof.blame import sound
 from xbench.proof.proof import outcome
 from xbench.proof.record import Record
 from xbench.runtimes import distributed
+from xbench.stats import quantities
 from xbench.stats.statistics import Interval
 from xbench.workers.prepare import Exporter
 from xbench.workers.ranks import Group
 from xbench.workers.worker import WorkerFailure
 
-FILE = "scaling.jsonl"
 KINDS = ("weak", "strong")
 LEAST, MOST = 2, 200  # iterations of a block
 EXCHANGES = 3  # of every size a round
@@ -50,10 +53,37 @@ def sensible(plan: Plan, batch: int, device: str) -> None:
         raise XBenchError(f"--workers {max(plan.workers)}: this machine has {gpus} GPU, and each worker needs its own")
 
 
-def run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, logs: Path, say: Say) -> Iterator[Record]:
-    """One record a number of workers. One that fails is told at once, the others when all are timed: a speed-up is
-    that over the one worker which took turns with them. A single worker is measured whether it was asked for or not."""
-    yield from sound(lambda _: _run(case, artifact, plan, exporter, logs, say), artifact, exporter)
+@dataclass(frozen=True)
+class Scale(Experiment):
+    """One record a number of workers."""
+
+    name: ClassVar[str] = "scale"
+    file: ClassVar[str] = "scaling.jsonl"
+
+    plan: Plan
+
+    @property
+    def records(self) -> int:
+        return len(self.plan.workers)
+
+    def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
+        return [key(case, artifact, self.plan, workers) for workers in self.plan.workers]
+
+    def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
+        """A record of a group that fails comes at once, the others when all groups are timed. One worker takes turns
+        with each number of workers: a speed-up is over that one."""
+        for case in cases:
+            workers = tuple(each for each in self.plan.workers if key(case, artifact, self.plan, each) in wanted)
+            plan = replace(self.plan, workers=workers)
+            yield from _run(case, artifact, plan, lab.exporter, lab.logs, partial(lab.say, case))
+
+    def line(self, record: Record) -> str:
+        found, case, words = record["scaling"], record["case"], [record["status"]]
+        if record["status"] == "PASS":
+            words += [f"iteration {quantities.seconds(found['iteration_s']['median'])}"]
+            words += [f"speed-up {quantities.number(found['speed_up']['median'])}"] if found["speed_up"] else []
+        said = f": {record['message']}" if record["message"] else ""
+        return f"{case['model']} {case['runtime']} x {found['workers']}: {', '.join(words)}{said}"
 
 
 def _run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, logs: Path, say: Say) -> Iterator[Record]:

@@ -1,0 +1,124 @@
+"""The options that several commands have, each declared once; what their words mean is in `experiments/choose.py`.
+
+A command takes those that it has, and gives their defaults. An option of one command alone is declared beside it.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xbench.cli._terminal import say
+from xbench.experiments import choose
+
+
+def complete_model(incomplete: str) -> list[str]:
+    from xbench import models
+
+    return [name for name in models.MODELS if name.startswith(incomplete)]
+
+
+def complete_runtime(incomplete: str) -> list[str]:
+    from xbench import runtimes
+
+    return [name for name, row in runtimes.RUNTIMES.items() if name.startswith(incomplete) and not row.hidden]
+
+
+# What is measured.
+Models = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Networks of the zoo, `all`, .onnx files, TensorFlow's .keras and SavedModel, module:factory.",
+        autocompletion=complete_model,
+    ),
+]
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="A network of the zoo, an .onnx file, TensorFlow's .keras or SavedModel, or module:factory.",
+        autocompletion=complete_model,
+    ),
+]
+Runtime = Annotated[str, typer.Argument(help="A runtime, ours or one of a plug-in.", autocompletion=complete_runtime)]
+Runtimes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--runtime",
+        help="Runtime, with options after a colon (tensorflow:xla, torch:python=old/bin/python); may be repeated. "
+        "Default: all installed (inspect: all) except those that have an environment of their own.",
+        autocompletion=complete_runtime,
+    ),
+]
+Modes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mode",
+        help="forward, gradient or step; may be repeated. Default: forward, and gradient (check) or step (time) except "
+        "on TVM.",
+    ),
+]
+Batch = Annotated[
+    int | None,
+    typer.Option(help="Batch size. Default: the model's (recommend: the one that was measured; inspect: 1).", min=1),
+]
+BatchSize = Annotated[int, typer.Option(help="Batch size.", min=1)]
+Threads = Annotated[int | None, typer.Option(help="CPU threads of every runtime. Default: all.")]
+ThreadCount = Annotated[int, typer.Option("--threads", help="CPU threads of each process.", min=1)]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Layout = Annotated[
+    str,
+    typer.Option(
+        help="Order of an image's axes inside the runtime: nchw, nhwc, or auto, the faster one in each mode, measured."
+    ),
+]
+Precision = Annotated[
+    str,
+    typer.Option(help="fp32, or less by the runtime's own means, judged by its own tolerance: tf32, bf16, fp16, int8."),
+]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option("--shape", help="Size of a dynamic axis of a file, name=128, or of an input, x=batch,3,224,224."),
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option("--input", help="An input of module:factory by its name in forward: x:float32:batch,3,224,224."),
+]
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option("--range", help="Values of an input, from the first to below the second: ids=0:30522."),
+]
+Optimizer = Annotated[
+    str | None,
+    typer.Option(
+        help="Update rule instead of the model's own: sgd, adam or adamw, with its settings, such as "
+        "adamw,lr=0.001,weight_decay=0.1 or sgd,lr=0.1,momentum=0.9,nesterov=1,clip=5,schedule=1/0.5/0.1."
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Of what is random: the inputs, or the order of the samples.", min=0)]
+
+# How long.
+Budget = Annotated[float, typer.Option(help="Seconds of sampling, and at most as many of warm-up.", min=0.01)]
+Timeout = Annotated[float, typer.Option(help="Seconds one job of a worker may take, without what is timed.", min=1)]
+
+# Results.
+Out = Annotated[Path, typer.Option("--out", help="Folder of the results; a command resumes there.")]
+Rerun = Annotated[bool, typer.Option("--rerun", help="Measure again what is recorded.")]
+Retry = Annotated[bool, typer.Option("--retry", help="Measure again what is recorded as failed.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
+OnlyModels = Annotated[list[str] | None, typer.Option("--model", help="Only this model; may be repeated.")]
+OnlyRuntimes = Annotated[list[str] | None, typer.Option("--runtime", help="Only this runtime; may be repeated.")]
+OnlyModes = Annotated[list[str] | None, typer.Option("--mode", help="Only this mode; may be repeated.")]
+
+
+def again(rerun: bool, retry: bool) -> str:
+    """What of the stored records is measured again (`experiments/experiment.py`)."""
+    return "all" if rerun else "failed" if retry else "none"
+
+
+def choose_threads(given: int | None) -> int:
+    """The number of threads; a warning on stderr where there are fewer CPUs."""
+    threads = choose.choose_threads(given)
+    if words := choose.too_many_threads(threads):
+        say(f"xbench: warning: {words}", err=True)
+    return threads

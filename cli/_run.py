@@ -1,0 +1,62 @@
+"""How a command runs an experiment: its store, its turn at it, the progress bar, the lab."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xbench.case import Case
+from xbench.cli._terminal import say
+from xbench.cli._turn import turn
+from xbench.errors import XBenchError
+from xbench.experiments import choose
+
+if TYPE_CHECKING:
+    from xbench.experiments.experiment import Experiment, Outcome
+
+
+def measured(
+    experiment: "Experiment",
+    cases: Sequence[Case],
+    out: Path,
+    timeout: float,
+    again: str = "none",
+    strict: bool = True,
+    keep_going: bool = False,
+) -> "Outcome":
+    """Runs an experiment into the folder `out` (`experiments/experiment.py`), and notes on stderr what was stored.
+
+    Raises:
+        XBenchError: the store is in use or cannot be written; a model cannot be exported, unless `keep_going`.
+    """
+    from xbench.cli._progress import Bar
+    from xbench.experiments.experiment import Lab, run
+    from xbench.store.results import open_store
+
+    choose.need_torch()
+    store = open_store(out, experiment.file)
+    with (
+        turn(out) as logs,
+        Bar(experiment.records * len(cases), experiment.name) as bar,
+        Lab(logs, bar, timeout, keep_going) as lab,
+    ):
+        outcome = run(experiment, cases, lab, store, again, strict)
+    if outcome.kept:
+        say(f"{_counted(outcome.kept, experiment)} measured before; --rerun measures again", err=True)
+    return outcome
+
+
+def _counted(number: int, experiment: "Experiment") -> str:
+    word = "cell" if experiment.records == 1 else "record"
+    return f"1 {word} was" if number == 1 else f"{number} {word}s were"
+
+
+def need_records(outcome: "Outcome") -> None:
+    """
+    Raises:
+        XBenchError: every cell was left out; the message says why the last one was.
+    """
+    from xbench.proof.record import impossible
+
+    if outcome.left_out and not outcome.records:
+        reason = impossible(*outcome.left_out[-1]) or "it is slow to prepare; --runtime asks for it"
+        raise XBenchError(f"no installed runtime trains it: {reason}")

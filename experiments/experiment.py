@@ -1,0 +1,210 @@
+"""An experiment is a value, and one loop runs them all: it resumes, stores each record once it is final, and reports.
+
+A `Lab` is what the cells of a command share: the worker that exports networks and computes references, the folder of
+the logs, and whoever shows the progress.
+"""
+
+import typing
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, TypeVar
+
+from xbench.case import Case
+from xbench.converters.artifact import Artifact
+from xbench.converters.cache import CacheError
+from xbench.errors import XBenchError
+from xbench.proof.blame import sound
+from xbench.proof.record import Record, expected
+from xbench.store.results import Store, latest
+from xbench.store.schema import FAILED
+from xbench.workers.prepare import EXPORT_TIMEOUT, Exporter
+
+AGAIN = ("none", "failed", "all")  # what is measured again although it is stored
+T = TypeVar("T")
+
+
+class Progress(typing.Protocol):
+    """Shows how a command proceeds."""
+
+    def say(self, words: str) -> None:
+        """What goes on now."""
+
+    def note(self, words: str) -> None:
+        """A remark that stays."""
+
+    def skip(self, number: int = 1) -> None:
+        """Records that will not be made, or are there."""
+
+    def finish(self, words: str) -> None:
+        """A record is final."""
+
+
+class Lab:
+    """What the cells of a command share; a context manager, which ends its worker.
+
+    `keep_going` decides about a model that cannot be exported: it is noted, and the other models are measured; or the
+    error is raised. `given` are models that are artifacts already, by their words.
+    """
+
+    def __init__(
+        self, logs: Path, progress: Progress, timeout: float = EXPORT_TIMEOUT, keep_going: bool = False
+    ) -> None:
+        self.logs, self.progress, self.timeout, self.keep_going = logs, progress, timeout, keep_going
+        self.exporter = Exporter(logs, timeout)
+        self.given: dict[str, Artifact] = {}
+        self.broken: set[str] = set()
+        self._made: dict[Hashable, Any] = {}
+
+    def __enter__(self) -> "Lab":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.exporter.close()
+
+    def artifact(self, model: str) -> Artifact | None:
+        """The exported model; None where it cannot be exported, which has been noted.
+
+        Raises:
+            CacheError: the cache cannot be written.
+            XBenchError: the model cannot be exported, unless `keep_going`.
+        """
+        if model in self.given:
+            return self.given[model]
+        if model in self.broken:
+            return None
+        try:
+            artifact = self.exporter.artifact(model)
+        except CacheError:
+            raise
+        except XBenchError as error:
+            self.refuse(model, error)
+            return None
+        for remark in self.exporter.remarks(artifact):
+            self.progress.note(remark)
+        return artifact
+
+    def refuse(self, model: str, error: XBenchError) -> None:
+        """Leaves a model out.
+
+        Raises:
+            XBenchError: `error`, unless `keep_going`.
+        """
+        if not self.keep_going:
+            raise error
+        self.progress.note(str(error))
+        self.broken.add(model)
+
+    def say(self, case: Case, words: str) -> None:
+        """What goes on with a cell."""
+        self.progress.say(f"{case.runtime}: {words}")
+
+    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """What several cells need and one of them makes."""
+        if name not in self._made:
+            self._made[name] = make()
+        return typing.cast(T, self._made[name])
+
+
+class Experiment:
+    """What is measured of cells. A value: a frozen dataclass, whose fields are what it is told."""
+
+    name: ClassVar[str]  # of its command
+    file: ClassVar[str]  # of its records, in the folder of results
+
+    @property
+    def records(self) -> int:
+        """How many records a cell has."""
+        return 1
+
+    def group(self, case: Case) -> Hashable:
+        """Cells of the same group, if they are next to each other, are measured together."""
+        return case
+
+    def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
+        """What the records of a cell are filed under."""
+        raise NotImplementedError
+
+    def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterable[Record]:
+        """The records of a group, each once it is final. `wanted` are the keys of those that are missing; an experiment
+        may measure others of the same cells along with them."""
+        raise NotImplementedError
+
+    def line(self, record: Record) -> str:
+        """What became of a cell, for a log."""
+        case, words = record["case"], filter(None, (record["status"], record["message"]))
+        return f"{case['model']} {case['runtime']}: {': '.join(words)}"
+
+
+@dataclass
+class Outcome:
+    """What a run has given: `records` in the order of the cells; of them `kept` were stored before. `left_out` are the
+    cells that nobody asked for and that cannot or should not be measured unasked."""
+
+    records: list[Record] = field(default_factory=list)
+    kept: int = 0
+    left_out: list[tuple[Case, Artifact]] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
+
+    @property
+    def exit_code(self) -> int:
+        """2 where a model is of no use, 1 where a cell failed."""
+        return 2 if self.broken else int(any(record["status"] in FAILED for record in self.records))
+
+
+def run(
+    experiment: Experiment, cases: Iterable[Case], lab: Lab, store: Store, again: str = "none", strict: bool = True
+) -> Outcome:
+    """Measures the cells that are not stored, group by group. Where not `strict`, cells that nobody would ask for are
+    left out (`expected`).
+
+    Raises:
+        XBenchError: a model cannot be exported, unless the lab keeps going; the store cannot be read or written.
+    """
+    known = {key: record for key, record in latest(store.read()).items() if _can_be_shown(record, experiment)}
+    asked, outcome = list[str](), Outcome(broken=lab.broken)
+    for _, found in groupby(cases, key=experiment.group):
+        members = list(found)
+        lab.progress.say(f"{members[0].model}: export to ONNX")
+        artifact = lab.artifact(members[0].model)
+        if artifact is None:
+            lab.progress.skip(experiment.records * len(members))
+            continue
+        keys = {case: experiment.keys(case, artifact, lab) for case in members if strict or expected(case, artifact)}
+        missing = {case: [key for key in own if wanted(known.get(key), again)] for case, own in keys.items()}
+        outcome.left_out += [(case, artifact) for case in members if case not in keys]
+        outcome.kept += (stored := sum(len(own) - len(missing[case]) for case, own in keys.items()))
+        lab.progress.skip(experiment.records * (len(members) - len(keys)) + stored)
+        asked += [key for own in keys.values() for key in own]
+        for record in _measured(experiment, missing, artifact, lab):
+            store.append(record)
+            known[record["key"]] = record
+            lab.progress.finish(experiment.line(record))
+    outcome.records = [known[key] for key in asked if key in known]
+    return outcome
+
+
+def _can_be_shown(record: Record, experiment: Experiment) -> bool:
+    """Whether a stored record has what one of the experiment holds: somebody may have edited the file."""
+    try:
+        return bool(experiment.line(record))
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return False
+
+
+def _measured(experiment: Experiment, missing: dict[Case, list[str]], artifact: Artifact, lab: Lab) -> Iterator[Record]:
+    """The records that are missing. No runtime is blamed for a damaged cache (`proof/blame.py`)."""
+
+    def once(done: Collection[str]) -> Iterable[Record]:
+        left = {case: [key for key in own if key not in done] for case, own in missing.items()}
+        todo = [case for case, own in left.items() if own]
+        return experiment.measure(todo, {key for own in left.values() for key in own}, artifact, lab) if todo else ()
+
+    return sound(once, artifact, lab.exporter)
+
+
+def wanted(record: Record | None, again: str) -> bool:
+    """Whether a record is made, given what is stored."""
+    return record is None or again == "all" or (again == "failed" and record["status"] in FAILED)
