@@ -28,7 +28,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from xbench.converters import build, write
-from xbench.converters import onnx as exporter
+from xbench.converters.frontends import pytorch as exporter
 from xbench.converters.source import parse
 from xbench.host import machine
 

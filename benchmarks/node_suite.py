@@ -88,8 +88,8 @@ def judge(test: Any, run: Run) -> str:
 
 
 def _program(model: onnx.ModelProto, table: dict[str, Any]) -> tuple[Any, dict[str, np.ndarray]]:
-    from xbench.converters.convert import convert
-    from xbench.converters.reader import canonical
+    from xbench.converters.codegen.program import convert
+    from xbench.converters.frontends.onnx_file import canonical
 
     program = convert(canonical(model), [])
     return program.bind(table), program.state
@@ -98,7 +98,7 @@ def _program(model: onnx.ModelProto, table: dict[str, Any]) -> tuple[Any, dict[s
 def torch() -> Run:
     import torch
 
-    from xbench.converters.torch import TABLE, arrays
+    from xbench.converters.ops.torch import TABLE, arrays
 
     def run(model: onnx.ModelProto, inputs: Sequence[Any]) -> list[Any]:
         apply, state = _program(model, TABLE)
@@ -109,7 +109,7 @@ def torch() -> Run:
 
 
 def tensorflow() -> Run:
-    from xbench.converters.tensorflow import TABLE, arrays
+    from xbench.converters.ops.tensorflow import TABLE, arrays
 
     def run(model: onnx.ModelProto, inputs: Sequence[Any]) -> list[Any]:
         apply, state = _program(model, TABLE)
@@ -124,7 +124,7 @@ def jax() -> Run:
     import jax
 
     jax.config.update("jax_enable_x64", True)  # without it JAX has neither int64 nor float64
-    from xbench.converters.jax import TABLE, arrays
+    from xbench.converters.ops.jax import TABLE, arrays
 
     def run(model: onnx.ModelProto, inputs: Sequence[Any]) -> list[Any]:
         apply, state = _program(model, TABLE)

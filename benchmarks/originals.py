@@ -51,7 +51,7 @@ xbench the files of that folder. They speak lines of JSON and the bytes of array
 - **What is audited** is both processes: threads, CPU time and memory are those of the worker's process group
   (`host/group.py`). The host has the worker's CPUs and its settings of threads, is stopped by signal with it, and dies
   with it.
-- **The update** is the formula of `converters/optimizer.py` for an old Python (`originals/update.py`), on the
+- **The update** is the formula of `converters/autodiff/optimizer.py` for an old Python (`originals/update.py`), on the
   framework's arrays; a test holds the two together, and the gate of parity judges both.
 
 What is run, and what is each one's own:

@@ -1,8 +1,8 @@
 """ONNX -> any framework, by one rule: *an operator is a function from arrays and ONNX attributes to arrays.*
 
 `convert` prints the graph once as a Python function written in ONNX's own operator names, the same text for every
-framework; a framework is the table of functions in which that text runs (`converters/torch.py`, `converters/jax.py`,
-`converters/tensorflow.py`). Inputs are positional, attributes are keywords with ONNX's names and defaults. Some things
+framework; a framework is the table of functions in which that text runs (`ops/torch.py`, `ops/jax.py`,
+`ops/tensorflow.py`). Inputs are positional, attributes are keywords with ONNX's names and defaults. Some things
 in the text are not ONNX's:
 
 - `training` and `rng`, the keywords of `apply`: BatchNormalization and Dropout are exported once and act by them;
@@ -113,7 +113,7 @@ class Program:
 @functools.cache
 def operators_of(table: str) -> set[str]:
     """The operators of a framework's table, read from its source so that the framework need not be imported."""
-    folder = Path(__file__).parent
+    folder = Path(__file__).parent / "ops"
     names: set[str] = set()
     for file in (folder / f"{table}.py", *(folder / "generic").glob("*.py")):
         for node in ast.parse(file.read_text()).body:

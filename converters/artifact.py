@@ -4,10 +4,10 @@ model.json        what it is: inputs, labels, optimizer, parameter names, operat
 model.onnx        training form: BatchNormalization and Dropout in place, weights by PyTorch name
 inference.onnx    the same without Dropout, for runtimes that read ONNX themselves
 given/            the file that was brought, as it is, which those run instead, and its weights where they are outside
-train_step.onnx   a whole training step (`converters/training.py`), where the model has a loss
+train_step.onnx   a whole training step (`converters/autodiff/train_step.py`), where the model has a loss
 gradient.onnx     what of it gives the loss and the gradients; step.onnx what gives the loss and the new state
 program.py        the text that `convert.py` prints
-program.nhwc.py   the same with images channels last (`converters/layout.py`), where the model has any
+program.nhwc.py   the same with images channels last (`converters/passes/layout.py`), where the model has any
 weights.bin       all arrays, one behind the other; both graphs name it as their external data where they are large
 weights.json      where each array lies in it: `params`, the trainable ones, `state`, all others the text reads, and
                   `graph`, large ones that only the graphs hold; name -> type, shape, offset

@@ -14,10 +14,10 @@ import onnx_ir as ir
 from xbench import models
 from xbench.converters import PARAMETERS, STATIC_INPUTS, cache
 from xbench.converters.artifact import GIVEN
+from xbench.converters.frontends.onnx_file import InvalidModel, besides, canonical, is_external, plain, read, stored
+from xbench.converters.frontends.validity import all_nodes
 from xbench.converters.inputs import settled
-from xbench.converters.reader import InvalidModel, besides, canonical, is_external, plain, read, stored
 from xbench.converters.source import BATCH, Source
-from xbench.converters.validity import all_nodes
 from xbench.converters.write import weight_bytes, write
 from xbench.errors import XBenchError
 from xbench.host.memory import at_most, uncollected
@@ -35,7 +35,7 @@ def export_zoo(
     Raises:
         XBenchError: a range of what is no input.
     """
-    from xbench.converters.onnx import export
+    from xbench.converters.frontends.pytorch import export
 
     spec = models.find(name)
     ranged = {each.name: each for each in with_ranges(name, ranges or {}, spec.inputs)}
@@ -55,7 +55,7 @@ def export_module(source: Source, folder: Path) -> None:
     Raises:
         XBenchError: the factory cannot be imported or called, or makes no module.
     """
-    from xbench.converters.torch_call import BadCall, flat
+    from xbench.converters.frontends.torch_call import BadCall, flat
 
     try:
         network = flat(models.make(source.place), [each.name for each in source.inputs])
@@ -75,9 +75,9 @@ def _traced(source: Source, network: Any) -> tuple[ir.Model, str | None]:
     Raises:
         XBenchError: neither can be.
     """
-    from xbench.converters.onnx import export
-    from xbench.converters.torch_call import BadCall
-    from xbench.converters.torch_trial import only_evaluated
+    from xbench.converters.frontends.pytorch import export
+    from xbench.converters.frontends.torch_call import BadCall
+    from xbench.converters.frontends.torch_trial import only_evaluated
 
     example = {i.name: np.zeros(models.resolve(i.shape, 2), i.dtype) for i in source.inputs}
     fixed = [each.name for each in source.inputs if BATCH not in each.shape]
@@ -130,7 +130,9 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
         with at_most(stored(proto), rest):
             model = canonical(proto, path.parent)
             del proto
-            from xbench.converters.onnx import clean  # which imports PyTorch: a broken file is told without that
+            from xbench.converters.frontends.pytorch import (
+                clean,  # which imports PyTorch: a broken file is told without that
+            )
 
             model = clean(model)
     except OSError as error:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench import models
-from xbench.converters.optimizer import SLOTS
+from xbench.converters.autodiff.optimizer import SLOTS
 from xbench.errors import XBenchError
 
 BATCH = "batch"

@@ -9,13 +9,14 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from xbench.converters import PARAMETERS, UNUSED, macs
+from xbench.converters import PARAMETERS, UNUSED
 from xbench.converters.artifact import GIVEN, INDEX, PARTS, TEXTS, TRAINING, WEIGHTS, text_digest, write_weights
-from xbench.converters.convert import convert, count_operators
-from xbench.converters.fusion import fuse
-from xbench.converters.gradient import NoGradient
-from xbench.converters.layout import channels_last
-from xbench.converters.training import is_statistics, select, train_step
+from xbench.converters.autodiff.gradient import NoGradient
+from xbench.converters.autodiff.train_step import is_statistics, select, train_step
+from xbench.converters.codegen.program import convert, count_operators
+from xbench.converters.passes import macs
+from xbench.converters.passes.fusion import fuse
+from xbench.converters.passes.layout import channels_last
 from xbench.host.memory import uncollected
 
 EXTERNAL = 2**30  # bytes of weights from which on they lie beside the graph: protobuf ends at 2 GB

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from xbench import converters, models, runtimes
-from xbench.converters.gradient import RULES
+from xbench.converters.autodiff.gradient import RULES
 from xbench.runtimes._lineage import LINEAGE
 
 YES = {True: "yes", False: "no"}

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
-from xbench.converters.loss import CROSS_ENTROPY
+from xbench.converters.autodiff.loss import CROSS_ENTROPY
 from xbench.converters.printable import shell
 from xbench.errors import XBenchError
 from xbench.experiments.experiment import Experiment, Lab

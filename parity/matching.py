@@ -16,7 +16,7 @@ import torch
 
 from xbench.converters import Program
 from xbench.converters.artifact import Artifact
-from xbench.converters.torch import TABLE
+from xbench.converters.ops.torch import TABLE
 from xbench.models._readings import reading
 from xbench.parity import network, oracle
 from xbench.parity.candidate import sample

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from xbench.converters import Program
-from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
-from xbench.converters.loss import loss_of
-from xbench.converters.torch_dropout import dropping
+from xbench.converters.autodiff.loss import loss_of
+from xbench.converters.ops import torch as ops
+from xbench.converters.ops.torch_dropout import dropping
 from xbench.parity.verdict import loss_by_step
 from xbench.runtimes.torch import (
     ProgramModule,

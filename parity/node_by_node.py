@@ -12,11 +12,11 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from xbench.converters._printer import constant
 from xbench.converters.artifact import Artifact
-from xbench.converters.convert import convert
-from xbench.converters.reader import canonical, read
-from xbench.converters.torch_dropout import dropping
+from xbench.converters.codegen.printer import constant
+from xbench.converters.codegen.program import convert
+from xbench.converters.frontends.onnx_file import canonical, read
+from xbench.converters.ops.torch_dropout import dropping
 from xbench.parity.network import Tensors, arrays, default_type, named
 from xbench.runtimes.torch import ProgramModule, set_dropout
 

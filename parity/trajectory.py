@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from xbench.converters import torch as ops
 from xbench.converters.artifact import Artifact
-from xbench.converters.loss import loss_of
-from xbench.converters.torch_dropout import dropping
+from xbench.converters.autodiff.loss import loss_of
+from xbench.converters.ops import torch as ops
+from xbench.converters.ops.torch_dropout import dropping
 from xbench.parity.network import MOVED_SHARE, arrays, default_type, move, outputs_of
 from xbench.parity.oracle import flipped
 from xbench.parity.verdict import HALF_ULP, LIMITS

@@ -203,8 +203,8 @@ class Trainer(Runtime):
         """Parameters and running statistics by name, on the host."""
 
     def optimizer_state(self) -> dict[str, np.ndarray] | None:
-        """The arrays the update rule keeps, by `<slot>.<parameter>` (`converters/optimizer.py`), on the host; None
-        where the runtime does not tell. Asked for in mode step only."""
+        """The arrays the update rule keeps, by `<slot>.<parameter>` (`converters/autodiff/optimizer.py`), on the
+        host; None where the runtime does not tell. Asked for in mode step only."""
         return None
 
     def held(self) -> dict[str, np.ndarray] | None:

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xbench.converters import jax as ops
-from xbench.converters import standalone
 from xbench.converters.artifact import Artifact
-from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
-from xbench.converters.loss import loss_of
-from xbench.converters.optimizer import Functions, by_slot, slots, update
+from xbench.converters.autodiff.loss import loss_of
+from xbench.converters.autodiff.optimizer import Functions, by_slot, slots, update
+from xbench.converters.codegen import standalone
+from xbench.converters.ops import jax as ops
+from xbench.converters.passes.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.runtimes import Options, Trainer, Unavailable
 
 

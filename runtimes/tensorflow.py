@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from xbench.converters import standalone
-from xbench.converters import tensorflow as ops
 from xbench.converters.artifact import Artifact
-from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
-from xbench.converters.loss import loss_of
-from xbench.converters.optimizer import Functions, by_slot, slots, update
+from xbench.converters.autodiff.loss import loss_of
+from xbench.converters.autodiff.optimizer import Functions, by_slot, slots, update
+from xbench.converters.codegen import standalone
+from xbench.converters.ops import tensorflow as ops
+from xbench.converters.passes.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.runtimes import Options, Trainer, Unavailable
 
 

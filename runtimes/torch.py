@@ -11,14 +11,15 @@ import torch
 from torch import nn
 
 from xbench import models
-from xbench.converters import Program, standalone
-from xbench.converters import torch as ops
+from xbench.converters import Program
 from xbench.converters.artifact import Artifact
-from xbench.converters.loss import loss_of
-from xbench.converters.optimizer import rate
-from xbench.converters.release import released
-from xbench.converters.torch_call import flat
-from xbench.converters.torch_dropout import switch
+from xbench.converters.autodiff.loss import loss_of
+from xbench.converters.autodiff.optimizer import rate
+from xbench.converters.codegen import standalone
+from xbench.converters.codegen.free_variables import released
+from xbench.converters.frontends.torch_call import flat
+from xbench.converters.ops import torch as ops
+from xbench.converters.ops.torch_dropout import switch
 from xbench.runtimes import Layer, Options, Trainer, Unavailable
 from xbench.runtimes._torch_layers import layers_of
 
@@ -116,7 +117,7 @@ def update(optimizer: torch.optim.Optimizer, rule: dict[str, Any], count: int) -
     optimizer.step()
 
 
-# torch.optim's names for what converters/optimizer.py calls slots.
+# torch.optim's names for what converters/autodiff/optimizer.py calls slots.
 SLOTS = {"momentum_buffer": "momentum", "exp_avg": "mean", "exp_avg_sq": "square"}
 
 

@@ -25,7 +25,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
 from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import NEW, Artifact
-from xbench.converters.convert import count_operators
+from xbench.converters.codegen.program import count_operators
 from xbench.runtimes import Options, Runtime, Unavailable
 from xbench.runtimes._graph import Arrays, Call, GraphTrainer, fixed
 

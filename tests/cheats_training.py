@@ -7,7 +7,7 @@ import dataclasses
 
 import torch
 
-from xbench.converters import torch as ops
+from xbench.converters.ops import torch as ops
 from xbench.runtimes import Row
 from xbench.runtimes.torch import ProgramModule, Torch, named_tensors, set_dropout
 

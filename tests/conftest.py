@@ -75,8 +75,8 @@ def signals():
 def dropout_is_on():
     """Adapters that run in this process switch dropout off for good: which files came first must not matter."""
     yield
-    if "xbench.converters.torch_dropout" in sys.modules:
-        sys.modules["xbench.converters.torch_dropout"].switch(True)
+    if "xbench.converters.ops.torch_dropout" in sys.modules:
+        sys.modules["xbench.converters.ops.torch_dropout"].switch(True)
 
 
 def pytest_unconfigure(config):

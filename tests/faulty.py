@@ -204,7 +204,7 @@ def is_square(shape: Any) -> bool:
 
 
 def drawn_backward(artifact: Artifact, model: Any, draw: random.Random) -> tuple[str, str, str]:
-    from xbench.converters.subgraph import learned_tensors
+    from xbench.converters.passes.subgraph import learned_tensors
 
     if draw.random() < 0.3:
         name, fault = draw.choice(artifact.parameters), draw.choice(("scale", "negate", "fixed_point"))
@@ -219,7 +219,7 @@ def drawn_backward(artifact: Artifact, model: Any, draw: random.Random) -> tuple
 
 
 def jax(artifact: Artifact, options: Options) -> Trainer:
-    from xbench.converters import jax as ops
+    from xbench.converters.ops import jax as ops
     from xbench.runtimes.jax import Jax
 
     told, made, table = options.extra, Jax(artifact, options), dict(ops.TABLE)

@@ -14,8 +14,8 @@ import torch
 from planted import jax_with, nth
 from torch import nn
 
-from xbench.converters import jax as ops
 from xbench.converters.artifact import Artifact
+from xbench.converters.ops import jax as ops
 from xbench.runtimes import Options, Row, Trainer
 from xbench.runtimes.jax import Jax
 

@@ -230,9 +230,9 @@ def mutation(files, seed):
 def read_as_a_user_would(path):
     """What `xbench convert` does with a file before any framework sees it; "read", or the line that says why not."""
     from xbench.converters import UnsupportedOps
-    from xbench.converters.convert import convert
-    from xbench.converters.folding import fold
-    from xbench.converters.reader import InvalidModel, canonical, read
+    from xbench.converters.codegen.program import convert
+    from xbench.converters.frontends.folding import fold
+    from xbench.converters.frontends.onnx_file import InvalidModel, canonical, read
 
     try:
         model = canonical(read(path), path.parent)

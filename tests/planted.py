@@ -51,7 +51,7 @@ def install(folder: Path) -> Path:
 
 
 def jax_with(artifact: Artifact, options: Options, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Trainer:
-    from xbench.converters import jax as ops
+    from xbench.converters.ops import jax as ops
     from xbench.runtimes.jax import Jax
 
     made = Jax(artifact, options)

@@ -7,8 +7,8 @@ import onnx_ir as ir
 import pytest
 
 from xbench import models
-from xbench.converters import macs
 from xbench.converters.artifact import ALIGNED, PAGE, WEIGHTS, Artifact, read_weights, write_weights
+from xbench.converters.passes import macs
 
 ARRAYS = {
     "matrix": np.arange(2000, dtype=np.float32).reshape(40, 50),

@@ -12,7 +12,7 @@ import pytest
 from fault_kit import only_line, records, write_two_outputs
 
 from xbench import models
-from xbench.converters.reader import InvalidModel, read
+from xbench.converters.frontends.onnx_file import InvalidModel, read
 from xbench.host import machine
 from xbench.workers.prepare import converted
 

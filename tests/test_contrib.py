@@ -8,9 +8,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.converters import build, contrib, reader, validity
-from xbench.converters._tensors import NoOracle
+from xbench.converters import build
 from xbench.converters.artifact import Artifact
+from xbench.converters.frontends import onnx_file, validity
+from xbench.converters.frontends.tensors import NoOracle
+from xbench.converters.ops import contrib
 from xbench.converters.source import parse
 from xbench.runtimes import Options, load
 
@@ -258,7 +260,7 @@ def test_a_function_of_the_file_with_the_name_of_ours_is_another(tmp_path):
     ]
     graph = helper.make_graph(nodes, "g", [x], [y])
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=[own]), tmp_path / "m.onnx")
-    model = reader.canonical(reader.read(tmp_path / "m.onnx"))
+    model = onnx_file.canonical(onnx_file.read(tmp_path / "m.onnx"))
     assert [node.op_type for node in model.graph][-1] == "Neg" and "Erf" in {node.op_type for node in model.graph}
 
 

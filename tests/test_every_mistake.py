@@ -17,8 +17,8 @@ from test_explain import MISTAKES
 
 from xbench.converters import build
 from xbench.converters.artifact import Artifact
+from xbench.converters.ops.torch import TABLE
 from xbench.converters.source import parse
-from xbench.converters.torch import TABLE
 from xbench.parity import candidate, mistakes, network, oracle, verdict
 from xbench.parity.explain.forward import forward
 from xbench.parity.explain.step import Step

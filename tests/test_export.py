@@ -14,13 +14,13 @@ from torch import nn
 
 from xbench import converters, models
 from xbench.converters import build as jobs
-from xbench.converters import macs
-from xbench.converters import onnx as exporter
-from xbench.converters import torch as table
 from xbench.converters.artifact import Artifact
-from xbench.converters.convert import convert
-from xbench.converters.fusion import fuse
-from xbench.converters.reader import OPSET, canonical
+from xbench.converters.codegen.program import convert
+from xbench.converters.frontends import pytorch as exporter
+from xbench.converters.frontends.onnx_file import OPSET, canonical
+from xbench.converters.ops import torch as table
+from xbench.converters.passes import macs
+from xbench.converters.passes.fusion import fuse
 
 GOLDEN = Path(__file__).parent / "golden"
 REWRITE = "XBENCH_REWRITE_GOLDEN"  # set to 1: the golden files are written anew
@@ -356,7 +356,7 @@ def test_the_text_is_the_same_every_time():
 
 @pytest.mark.parametrize("framework", ["jax", "tensorflow", "torch"])
 def test_the_operators_read_from_a_tables_source_are_those_the_table_has(framework):
-    table = importlib.import_module(f"xbench.converters.{framework}").TABLE
+    table = importlib.import_module(f"xbench.converters.ops.{framework}").TABLE
     assert converters.operators_of(framework) == set(table)
 
 

@@ -15,8 +15,8 @@ import test_operators as operators
 from onnx.reference import ReferenceEvaluator
 
 from xbench.converters import Program
-from xbench.converters.convert import convert
-from xbench.converters.fusion import ATTENTION, fuse
+from xbench.converters.codegen.program import convert
+from xbench.converters.passes.fusion import ATTENTION, fuse
 
 QKV = "float[2, 3, 4, 5] q, float[2, 3, 6, 5] k, float[2, 3, 6, 5] v"
 BEHIND = "t = Transpose <perm = [0, 1, 3, 2]> (k)"

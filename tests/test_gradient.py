@@ -1,4 +1,4 @@
-"""Every rule of `converters/gradient/` gives PyTorch's gradient, computed by ONNX Runtime.
+"""Every rule of `converters/autodiff/gradient/` gives PyTorch's gradient, computed by ONNX Runtime.
 
 Each row of `cases.py` that has a gradient becomes a graph of one node, gets the graph of its gradient behind it, and
 must agree with what autograd says in float64 of the same row in our PyTorch table.
@@ -16,9 +16,9 @@ import test_operators as operators
 from cases import CASES
 from onnx_ir.passes import common
 
-from xbench.converters._functions import expand
-from xbench.converters.gradient import CONSTANT, RULES, NoGradient, convolution, differentiate
-from xbench.converters.gradient.ops import Ops
+from xbench.converters.autodiff.gradient import CONSTANT, RULES, NoGradient, convolution, differentiate
+from xbench.converters.autodiff.gradient.ops import Ops
+from xbench.converters.frontends.functions import expand
 
 # What has a gradient in PyTorch and no rule: control flow and sequences, sampling, spectra, quantisation.
 _WORDS = """

@@ -18,10 +18,11 @@ from fault_kit import only_line
 from onnx import TensorProto, helper, numpy_helper
 
 from xbench.converters import build as bench_convert
-from xbench.converters import cache, validity, write
+from xbench.converters import cache, write
 from xbench.converters.artifact import Artifact
-from xbench.converters.folding import fold
-from xbench.converters.reader import InvalidModel, canonical, read
+from xbench.converters.frontends import validity
+from xbench.converters.frontends.folding import fold
+from xbench.converters.frontends.onnx_file import InvalidModel, canonical, read
 from xbench.converters.source import parse
 from xbench.errors import XBenchError
 from xbench.runtimes import Options, load

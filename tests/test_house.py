@@ -39,8 +39,9 @@ FRAMEWORKS = {"torch", "torchvision", "tensorflow", "keras", "jax", "jaxlib", "o
 FRAMEWORKS |= {"caffe2", "chainer", "cntk", "mxnet", "theano"}
 BRIDGES = {
     "models/*.py": "torch",
-    "converters/onnx*.py": "torch",
-    "converters/savedmodel.py": "tensorflow",
+    "converters/frontends/pytorch.py": "torch",
+    "converters/frontends/torch_*.py": "torch",
+    "converters/frontends/savedmodel.py": "tensorflow",
     "parity/explain/*.py": "torch",
     "parity/mistakes/*.py": "torch",
     "parity/matching.py": "torch",
@@ -56,12 +57,12 @@ ALIASES = {"jaxlib": "jax"}
 BESIDE = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}, "caffe2": {"torch"}}
 
 # What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
-SUBFOLDERS = (
-    "converters/arrays",
-    "converters/contrib",
-    "converters/generic",
-    "converters/gradient",
-    "converters/inputs",
+SUBFOLDERS = tuple(
+    f"converters/{place}"
+    for place in (
+        *("autodiff", "autodiff/gradient", "codegen", "frontends", "inputs"),
+        *("ops", "ops/arrays", "ops/contrib", "ops/generic", "passes"),
+    )
 )
 SUBFOLDERS += ("runtimes/distributed", "runtimes/originals", "parity/explain", "parity/mistakes", "reports/html")
 SUBFOLDERS += ("workers/jobs", "proof/bisect", "experiments/scaling")
@@ -69,7 +70,7 @@ SUBFOLDERS += ("workers/jobs", "proof/bisect", "experiments/scaling")
 FUNCTION_LINES = 50
 FILE_LINES = 300
 TABLE_LINES = 400
-TABLES = {f"converters/{place}{word}.py" for place in ("", "arrays/") for word in ("torch", "jax", "tensorflow")}
+TABLES = {f"converters/ops/{place}{word}.py" for place in ("", "arrays/") for word in ("torch", "jax", "tensorflow")}
 TABLES |= {f"runtimes/originals/{word}.py" for word in ("caffe2", "chainer", "cntk", "mxnet", "theano")}
 TABLES |= {"converters/inputs/operators.py"}
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc", "base", "core", "manager"}
@@ -118,7 +119,7 @@ def imports_at_start(path: Path) -> Iterator[str]:
 
 def frameworks_of(path: Path) -> set[str]:
     allowed = {framework for pattern, framework in BRIDGES.items() if path.match(pattern)}
-    if path.parent.name in {"converters", "runtimes", "originals", "arrays", "distributed"}:
+    if path.parent.name in {"ops", "runtimes", "originals", "arrays", "distributed"}:
         allowed |= {framework for framework in FRAMEWORKS if path.stem.lstrip("_").split("_")[0] == framework}
     return allowed.union(*(BESIDE.get(framework, set()) for framework in allowed))
 
@@ -283,7 +284,7 @@ def test_every_job_of_a_worker_has_a_name_of_its_own():
 ESCAPES = {"shlex", "html.escape", "rich.markup", "json.dumps(ensure_ascii)"}
 PRINTABLE = "converters/printable.py"
 GENERATORS = ("workers/scripts.py", "workers/reproduce.py", "recommend/script.py")
-GENERATORS += ("converters/standalone.py", "converters/_printer.py")
+GENERATORS += ("converters/codegen/standalone.py", "converters/codegen/printer.py")
 # What prints, and the files that hand it to a terminal.
 PRINTERS = {"print": "cli/__init__.py", "typer.echo": "cli/_terminal.py", "Console": "cli/_console.py"}
 

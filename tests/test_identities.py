@@ -6,10 +6,10 @@ import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from xbench.converters import identities
-from xbench.converters.convert import convert
-from xbench.converters.onnx import clean
-from xbench.converters.reader import canonical
+from xbench.converters.codegen.program import convert
+from xbench.converters.frontends.onnx_file import canonical
+from xbench.converters.frontends.pytorch import clean
+from xbench.converters.passes import identities
 from xbench.parity import network
 
 HEAD = '<ir_version: 8, opset_import: ["": 18]> g (float[N, 4] x, bool[1] c) => '

@@ -14,9 +14,9 @@ from xbench import models
 from xbench.cli import app
 from xbench.converters import build
 from xbench.converters.artifact import Artifact
+from xbench.converters.frontends.onnx_file import canonical
+from xbench.converters.frontends.pytorch import clean
 from xbench.converters.inputs import settled
-from xbench.converters.onnx import clean
-from xbench.converters.reader import canonical
 from xbench.converters.source import parse, with_options
 from xbench.errors import XBenchError
 from xbench.parity import candidate, sensitivity

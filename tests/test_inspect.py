@@ -12,7 +12,8 @@ from rich.console import Console
 from test_real_models import word_of
 
 from xbench import models
-from xbench.converters import remarks, validity
+from xbench.converters.frontends import validity
+from xbench.converters.passes import remarks
 from xbench.errors import XBenchError
 from xbench.experiments import inspection
 from xbench.reports import inspection as report

@@ -1,7 +1,7 @@
 """Channels last: the same values and gradients as ONNX's order, and transposes at the borders only.
 
-Every row of `cases.py` that `converters/layout.py` knows is put behind a pooling of one pixel, which changes nothing
-but wants its image channels last, and must still compute what ONNX says.
+Every row of `cases.py` that `converters/passes/layout.py` knows is put behind a pooling of one pixel, which changes
+nothing but wants its image channels last, and must still compute what ONNX says.
 """
 
 import functools
@@ -16,15 +16,9 @@ from cases import CASES
 from fault_kit import records
 
 from xbench.converters import Program
-from xbench.converters.convert import convert
-from xbench.converters.kernels import inverse, kernel_orders, linear_orders, reordered
-from xbench.converters.layout import (
-    ELEMENTWISE,
-    FORMS,
-    REDUCTIONS,
-    WANT,
-    channels_last,
-)
+from xbench.converters.codegen.program import convert
+from xbench.converters.passes.kernels import inverse, kernel_orders, linear_orders, reordered
+from xbench.converters.passes.layout import ELEMENTWISE, FORMS, REDUCTIONS, WANT, channels_last
 
 FRAMEWORKS = ("jax", "tensorflow")
 QUICK = ("--budget", "0.1", "--timeout", "60")

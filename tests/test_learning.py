@@ -8,8 +8,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from xbench.converters import build, contrib
+from xbench.converters import build
 from xbench.converters.artifact import Artifact
+from xbench.converters.ops import contrib
 from xbench.converters.source import parse
 from xbench.runtimes import Options, load
 

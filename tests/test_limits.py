@@ -9,7 +9,7 @@ import pytest
 from fault_kit import only_line
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.converters._printer import _python
+from xbench.converters.codegen.printer import _python
 from xbench.host import memory
 
 ASKED = ("--runtime", "onnxruntime", "--mode", "forward", "--json", "--timeout")

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from xbench import models
 from xbench.converters import TABLES
-from xbench.converters import onnx as exporter
-from xbench.converters.loss import loss_of, written
-from xbench.converters.training import select, train_step
+from xbench.converters.autodiff.loss import loss_of, written
+from xbench.converters.autodiff.train_step import select, train_step
+from xbench.converters.frontends import pytorch as exporter
 
 RULES = [
     models.Loss(),
@@ -114,7 +114,7 @@ PAIRS = {"torch": torch_pair, "jax": jax_pair, "tensorflow": tensorflow_pair}
 @pytest.mark.parametrize("framework", TABLES)
 def test_a_loss_is_the_same_in_every_framework(framework: str, rule: models.Loss) -> None:
     pytest.importorskip(framework)
-    table = importlib.import_module(f"xbench.converters.{framework}")
+    table = importlib.import_module(f"xbench.converters.ops.{framework}")
     outputs, labels = drawn(rule)
     value, grads = PAIRS[framework](loss_of(table, dataclasses.asdict(rule)), outputs, labels)
     assert value == pytest.approx(formula(rule, outputs, labels), rel=1e-5)
@@ -125,7 +125,7 @@ def test_a_loss_is_the_same_in_every_framework(framework: str, rule: models.Loss
 @pytest.mark.parametrize("framework", TABLES)
 def test_large_logits_neither_overflow_nor_lose_their_gradient(framework: str) -> None:
     pytest.importorskip(framework)
-    table = importlib.import_module(f"xbench.converters.{framework}")
+    table = importlib.import_module(f"xbench.converters.ops.{framework}")
     logits, targets = np.array([[-200.0, 200.0, 0.0]], np.float32), np.array([[0.25, 0.25, 0.25]], np.float32)
     rule = dataclasses.asdict(models.Loss("binary_cross_entropy"))
     value, (grad, *_) = PAIRS[framework](loss_of(table, rule), [logits], targets)
@@ -151,7 +151,7 @@ def test_the_graph_of_a_loss_gives_pytorchs_gradients(rule: models.Loss) -> None
     outputs = network(torch.from_numpy(x))
     expected = formula(rule, [each.detach().numpy() for each in outputs], labels)
     assert float(found["loss"]) == pytest.approx(expected, rel=1e-5)
-    loss_of(importlib.import_module("xbench.converters.torch"), dataclasses.asdict(rule))(
+    loss_of(importlib.import_module("xbench.converters.ops.torch"), dataclasses.asdict(rule))(
         outputs, torch.from_numpy(labels)
     ).backward()
     for name, p in network.named_parameters():

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from xbench.converters.build import export_module
+from xbench.converters.frontends.torch_call import BadCall, bind, flat, flattened
 from xbench.converters.source import parse
-from xbench.converters.torch_call import BadCall, bind, flat, flattened
 from xbench.errors import XBenchError
 from xbench.models import BadFactory, make
 

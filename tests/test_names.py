@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from xbench.converters import build
-from xbench.converters._printer import OWN_WORDS, Printer
 from xbench.converters.artifact import Artifact
+from xbench.converters.codegen.printer import OWN_WORDS, Printer
 from xbench.converters.source import parse
 from xbench.runtimes import Options, load
 from xbench.runtimes.torch import module_of

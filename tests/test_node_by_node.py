@@ -11,9 +11,9 @@ from test_given import FILES, WEIGHTS, graph, node
 from test_operators import REFUSED, ROWS
 
 from xbench.converters.artifact import Artifact
-from xbench.converters.convert import convert
-from xbench.converters.fusion import ATTENTION
-from xbench.converters.reader import canonical
+from xbench.converters.codegen.program import convert
+from xbench.converters.frontends.onnx_file import canonical
+from xbench.converters.passes.fusion import ATTENTION
 from xbench.parity import candidate, network, node_by_node, oracle
 from xbench.parity.oracle import NotExported
 from xbench.workers.prepare import Exporter

@@ -19,8 +19,8 @@ from cases_random import CASES_RANDOM
 from onnx.reference import ReferenceEvaluator
 
 from xbench.converters import Program
-from xbench.converters.convert import convert
-from xbench.converters.fusion import ATTENTION
+from xbench.converters.codegen.program import convert
+from xbench.converters.passes.fusion import ATTENTION
 
 # The name of a framework is the name of its table.
 FRAMEWORKS = ("torch", "jax", "tensorflow")
@@ -56,7 +56,8 @@ DIFFERENTIABLE = [
 
 @functools.cache
 def table(framework: str) -> dict[str, Callable[..., Any]]:
-    return pytest.importorskip(f"xbench.converters.{framework}").TABLE
+    pytest.importorskip(framework)
+    return importlib.import_module(f"xbench.converters.ops.{framework}").TABLE
 
 
 @functools.cache
@@ -284,8 +285,8 @@ def test_a_constant_is_dropped_anew_at_every_step_of_a_compiled_program():
     import jax
     import tensorflow as tf
 
-    from xbench.converters import jax as jax_ops
-    from xbench.converters import tensorflow as tf_ops
+    from xbench.converters.ops import jax as jax_ops
+    from xbench.converters.ops import tensorflow as tf_ops
 
     ones, told = np.ones(1000, np.float32), {"seed": 1}
     by_key = jax.jit(lambda key, active: jax_ops.TABLE["Dropout"](ones, 0.5, True, rng=(key, active), **told))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from xbench.case import Case
-from xbench.converters import optimizer
+from xbench.converters.autodiff import optimizer
 from xbench.errors import XBenchError
 from xbench.models import Optimizer
 from xbench.proof import contracts

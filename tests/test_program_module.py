@@ -6,7 +6,7 @@ import torch
 
 from xbench.converters.artifact import Artifact
 from xbench.converters.build import export_module
-from xbench.converters.release import released
+from xbench.converters.codegen.free_variables import released
 from xbench.converters.source import parse
 from xbench.runtimes.torch import ProgramModule, set_dropout
 

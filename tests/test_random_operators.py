@@ -9,27 +9,27 @@ import onnx_ir as ir
 import pytest
 from cases_random import CASES_RANDOM, Drawn
 
-from xbench.converters.convert import convert
+from xbench.converters.codegen.program import convert
 
 SIGMAS = 5
 
 
 def torch_runner(program: Any) -> Callable[..., Any]:
-    from xbench.converters.torch import TABLE, arrays
+    from xbench.converters.ops.torch import TABLE, arrays
 
     return functools.partial(run, program.bind(TABLE), arrays)
 
 
 def jax_runner(program: Any) -> Callable[..., Any]:
     pytest.importorskip("jax")
-    from xbench.converters.jax import TABLE, arrays
+    from xbench.converters.ops.jax import TABLE, arrays
 
     return functools.partial(run, program.bind(TABLE), arrays)
 
 
 def tensorflow_runner(program: Any) -> Callable[..., Any]:
     pytest.importorskip("tensorflow")
-    from xbench.converters.tensorflow import TABLE, arrays
+    from xbench.converters.ops.tensorflow import TABLE, arrays
 
     return functools.partial(run, program.bind(TABLE), arrays)
 

@@ -26,7 +26,7 @@ def from_tensorflow(program, inputs):
     import tensorflow as tf
     import tf2onnx
 
-    from xbench.converters.tensorflow import TABLE
+    from xbench.converters.ops.tensorflow import TABLE
 
     apply = program.bind(TABLE)
     params = {name: tf.Variable(array) for name, array in program.params.items()}
@@ -45,7 +45,7 @@ def from_jax(program, inputs):
     import jax
     import jax2onnx
 
-    from xbench.converters.jax import TABLE
+    from xbench.converters.ops.jax import TABLE
 
     apply = program.bind(TABLE)
     params, state = jax.device_put((program.params, program.state))

@@ -1,4 +1,4 @@
-"""Standalone files: what `converters/standalone.py` writes computes what the table computes, without xbench.
+"""Standalone files: what `converters/codegen/standalone.py` writes computes what the table computes, without xbench.
 
 Every row of `cases.py` is written as a file of its own, so every operator's copy is run.
 """
@@ -11,8 +11,8 @@ import pytest
 from cases import CASES
 from test_operators import REFUSED, ROWS, assert_close, expected
 
-from xbench.converters.convert import convert
-from xbench.converters.standalone import source
+from xbench.converters.codegen.program import convert
+from xbench.converters.codegen.standalone import source
 
 FRAMEWORKS = ("torch", "jax", "tensorflow")
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from xbench import models
-from xbench.converters import standalone
 from xbench.converters.artifact import Artifact
 from xbench.converters.build import export_module, export_zoo
+from xbench.converters.codegen import standalone
 from xbench.converters.source import parse
 from xbench.parity.candidate import sample
 

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from xbench import models
-from xbench.converters import onnx as exporter
-from xbench.converters.optimizer import slots
-from xbench.converters.optimizer import update as formula
-from xbench.converters.training import select, train_step
+from xbench.converters.autodiff.optimizer import slots
+from xbench.converters.autodiff.optimizer import update as formula
+from xbench.converters.autodiff.train_step import select, train_step
+from xbench.converters.frontends import pytorch as exporter
 from xbench.runtimes.torch import optimizer_of, set_dropout, update
 
 STEPS = 4

@@ -23,7 +23,8 @@ from wicked import CANARY, FILES, NAMES, TENSORS
 
 from xbench import cli
 from xbench.case import Case
-from xbench.converters import Program, printable, standalone
+from xbench.converters import Program, printable
+from xbench.converters.codegen import standalone
 from xbench.errors import XBenchError
 from xbench.parity import verdict
 from xbench.proof.bisect.run import title

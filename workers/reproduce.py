@@ -2,7 +2,7 @@
 
 subgraph.onnx            the part, in ONNX's operators
 subgraph_gradient.onnx   its loss and gradients, for runtimes without autodiff
-subgraph_<framework>.py  the part for a framework that does not read ONNX, and its weights (`converters/standalone.py`)
+subgraph_<framework>.py  the part of a framework that does not read ONNX, and its weights (codegen/standalone.py)
 inputs.npz               what is fed, by name; to be trained, the parameters too
 expected.npz             what float64 gives, and under `noise/<name>` the L2 norm and the peak of one noise floor
 a.npz, b.npz             what the two runtimes gave
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from xbench.converters import standalone
 from xbench.converters.artifact import DROPOUT, LABELS, PARTS, WEIGHTS, Artifact
+from xbench.converters.codegen import standalone
 from xbench.converters.printable import docstring, python
 from xbench.parity import candidate, verdict
 from xbench.runtimes import RUNTIMES, parse

@@ -11,10 +11,10 @@ import numpy as np
 import onnx_ir as ir
 
 from xbench import models
-from xbench.converters import macs
 from xbench.converters.inputs.known import INFINITE, Fact, Known
 from xbench.converters.inputs.operators import rule_of
 from xbench.converters.inputs.trace import STEPS, Found, State, Trace, targets
+from xbench.converters.passes import macs
 
 FREE = 256  # values of an integer that may be anything: a byte
 BATCHES = (2, 3, 1009)  # batches at which bounds that depend on the batch are looked at

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from xbench.converters._tensors import plain
+from xbench.converters.frontends.tensors import plain
 from xbench.converters.inputs.known import INFINITE, Fact
 from xbench.converters.inputs.trace import Onward, State, Trace
 

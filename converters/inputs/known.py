@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from xbench.converters._printer import constant
-from xbench.converters.arrays import numpy as arrays
-from xbench.converters.generic import operators
+from xbench.converters.codegen.printer import constant
+from xbench.converters.ops.arrays import numpy as arrays
+from xbench.converters.ops.generic import operators
 
 SMALL = 4096  # elements of an array that is computed with
 LARGE = 2**20  # elements of a constant whose least and largest are looked for

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from xbench.converters.torch import TABLE
+from xbench.converters.ops.torch import TABLE
 from xbench.parity import network
 from xbench.parity.candidate import inputs_of
 from xbench.parity.explain.step import Step

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from xbench.converters.artifact import Artifact
-from xbench.converters.torch import TABLE
-from xbench.converters.torch_dropout import dropping
+from xbench.converters.ops.torch import TABLE
+from xbench.converters.ops.torch_dropout import dropping
 from xbench.parity import network
 from xbench.parity.candidate import inputs_of
 from xbench.parity.explain import Tensors, errors

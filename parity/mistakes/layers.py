@@ -145,7 +145,7 @@ def _gates(operator: str) -> Found:
 
 def _gru_inverted(x: Any, w: Any, r: Any, b: Any = None, *rest: Any, **named: Any) -> Any:
     """1 - sigmoid(a) is sigmoid(-a): the rows of the update gate, which are ONNX's first, with the other sign."""
-    from xbench.converters.torch import TABLE
+    from xbench.converters.ops.torch import TABLE
 
     sign = torch.ones(3, dtype=w.dtype).repeat_interleave(w.shape[1] // 3)
     sign[: w.shape[1] // 3] = -1
@@ -164,19 +164,19 @@ def _transposed(x: Any) -> Any:
 
 
 def _averaged(x: Any, **named: Any) -> Any:
-    from xbench.converters.torch import TABLE
+    from xbench.converters.ops.torch import TABLE
 
     return TABLE["AveragePool"](x, **{k: v for k, v in named.items() if k not in ("outputs", "storage_order")})
 
 
 def _maximum(x: Any, **named: Any) -> Any:
-    from xbench.converters.torch import TABLE
+    from xbench.converters.ops.torch import TABLE
 
     return TABLE["MaxPool"](x, **{k: v for k, v in named.items() if k != "count_include_pad"})
 
 
 def _zero_padded(x: Any, *, pads: Sequence[int] = (), **named: Any) -> Any:
-    from xbench.converters.torch import TABLE
+    from xbench.converters.ops.torch import TABLE
 
     sides = [(pads[i], pads[i + len(pads) // 2]) for i in range(len(pads) // 2)]
     flat = [n for pair in reversed(sides) for n in pair]

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from xbench.converters.optimizer import rate
+from xbench.converters.autodiff.optimizer import rate
 
 Rule = dict[str, Any]
 

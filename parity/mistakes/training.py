@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from xbench.converters.loss import CROSS_ENTROPY
+from xbench.converters.autodiff.loss import CROSS_ENTROPY
 from xbench.parity.mistakes import Change, Mistake, Operator, attribute
 from xbench.parity.mistakes.frameworks import defaults
 from xbench.parity.mistakes.layers import EPSILONS, LEAST, NORMS

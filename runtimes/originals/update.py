@@ -1,4 +1,4 @@
-"""The update rules of `converters/optimizer.py` for Python 3.6, on arrays of any framework.
+"""The update rules of `converters/autodiff/optimizer.py` for Python 3.6, on arrays of any framework.
 
 What changes from step to step is a few numbers, which are computed here in float64: a framework that compiles its step
 takes them as inputs (`NUMBERS`), others as Python's own.

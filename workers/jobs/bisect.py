@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from xbench import models
-from xbench.converters import subgraph
 from xbench.converters.artifact import Artifact
-from xbench.converters.convert import convert
+from xbench.converters.codegen.program import convert
+from xbench.converters.passes import subgraph
 from xbench.converters.write import write
 from xbench.parity import candidate, verdict
 from xbench.parity.verdict import REFERENCE

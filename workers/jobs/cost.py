@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from xbench.converters.artifact import WEIGHTS, Artifact, read_weights
-from xbench.converters.optimizer import slots
+from xbench.converters.autodiff.optimizer import slots
 from xbench.host import usage
 from xbench.parity import candidate
 from xbench.runtimes import _checked

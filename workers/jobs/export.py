@@ -31,7 +31,7 @@ def export(word: str, file: str, folder: str) -> None:
 
     source = parse(word)
     if source.kind in ("zoo", "module"):
-        importlib.import_module("xbench.converters.onnx")
+        importlib.import_module("xbench.converters.frontends.pytorch")
     start = now()
     _export(build, source, file, folder)
     taken = now() - start
@@ -53,7 +53,7 @@ def _export(build: Any, source: Source, file: str, folder: str) -> None:
 
 
 def import_tensorflow(path: str, file: str) -> None:
-    from xbench.converters.savedmodel import BadModel, to_onnx
+    from xbench.converters.frontends.savedmodel import BadModel, to_onnx
 
     try:
         to_onnx(path, file)
@@ -106,7 +106,7 @@ def layers(artifact: str) -> list[list[int]]:
     """The bytes of the gradients of each parameter and the multiply-accumulates that it takes part in, in order."""
     import onnx_ir as ir
 
-    from xbench.converters import macs
+    from xbench.converters.passes import macs
 
     model = Artifact.read(artifact)
     found = macs.by_parameter(ir.load(str(model.folder / "model.onnx")), model.parameters)

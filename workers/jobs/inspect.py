@@ -23,9 +23,9 @@ def inspect_file(word: str, file: str, batch: int | None, infer: bool = True) ->
     Raises:
         XBenchError: it cannot be read, is no valid ONNX file, or has no batch that could be `batch`.
     """
-    from xbench.converters import remarks
     from xbench.converters.build import fix_axes
-    from xbench.converters.shapes import free_batch, sized
+    from xbench.converters.passes import remarks
+    from xbench.converters.passes.shapes import free_batch, sized
     from xbench.converters.source import parse
 
     source, path = parse(word), Path(file)
@@ -44,8 +44,9 @@ def inspect_file(word: str, file: str, batch: int | None, infer: bool = True) ->
 
 def _undefined(proto: Any) -> dict[str, int]:
     """The operators that neither ONNX, the file nor we define, and how often each occurs."""
-    from xbench.converters import contrib, validity
-    from xbench.converters.reader import without_weights
+    from xbench.converters.frontends import validity
+    from xbench.converters.frontends.onnx_file import without_weights
+    from xbench.converters.ops import contrib
 
     bare, _ = without_weights(proto)
     contrib.define(bare)
@@ -54,8 +55,9 @@ def _undefined(proto: Any) -> dict[str, int]:
 
 def _counts(one: Any, many: Any) -> dict[str, Any]:
     """What is counted in the graph for one sample, and held in that for the batch."""
-    from xbench.converters import PARAMETERS, outline
+    from xbench.converters import PARAMETERS
     from xbench.converters.build import trainable
+    from xbench.converters.passes import outline
 
     given = one.meta.get(PARAMETERS)
     named = [name for name in (trainable(one) if given is None else given) if name in one.initializers]
@@ -76,7 +78,7 @@ def _counts(one: Any, many: Any) -> dict[str, Any]:
 
 
 def _read(path: Path, foreign: bool = False) -> Any:
-    from xbench.converters.reader import read
+    from xbench.converters.frontends.onnx_file import read
 
     return read(path, foreign)
 
@@ -85,7 +87,7 @@ def _clear(place: str) -> Any:
     """Turns what reading can raise into one line."""
     import contextlib
 
-    from xbench.converters.reader import InvalidModel, plain
+    from xbench.converters.frontends.onnx_file import InvalidModel, plain
 
     @contextlib.contextmanager
     def clear() -> Any:
@@ -101,7 +103,7 @@ def _clear(place: str) -> Any:
 
 def _header(proto: Any, path: Path) -> dict[str, Any]:
     """What the file says of itself."""
-    from xbench.converters.reader import plain
+    from xbench.converters.frontends.onnx_file import plain
 
     stored = {tensor.name for tensor in proto.graph.initializer}
     producer = " ".join(filter(None, (proto.producer_name, proto.producer_version)))
@@ -119,7 +121,7 @@ def _header(proto: Any, path: Path) -> dict[str, Any]:
 def _value(value: Any) -> dict[str, Any]:
     """An input or an output as the file declares it: `shape` null where it does not, an axis a number, a name or
     null."""
-    from xbench.converters.outline import type_name
+    from xbench.converters.passes.outline import type_name
 
     kind = value.type.WhichOneof("value") or "tensor_type"
     if kind != "tensor_type":
@@ -134,7 +136,7 @@ def _operators(graph: Any) -> dict[str, int]:
     """The operators of the graph and its branches and bodies, the most frequent first."""
     from collections import Counter
 
-    from xbench.converters.outline import word
+    from xbench.converters.passes.outline import word
 
     found = Counter(word(node) for node in graph.all_nodes())
     return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
@@ -152,13 +154,15 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
     Raises:
         XBenchError: ONNX's own code cannot bring it to our opset.
     """
-    from xbench.converters import TABLES, contrib, operators_of, validity
-    from xbench.converters._functions import expand
+    from xbench.converters import TABLES, operators_of
+    from xbench.converters.autodiff.train_step import without_gradient
     from xbench.converters.build import fix_axes, trainable, training_of
-    from xbench.converters.convert import count_operators
-    from xbench.converters.reader import besides, canonical, stored
+    from xbench.converters.codegen.program import count_operators
+    from xbench.converters.frontends import validity
+    from xbench.converters.frontends.functions import expand
+    from xbench.converters.frontends.onnx_file import besides, canonical, stored
+    from xbench.converters.ops import contrib
     from xbench.converters.source import parse
-    from xbench.converters.training import without_gradient
 
     source, path = parse(word), Path(file)
     with _clear(source.place):
@@ -201,8 +205,8 @@ def _folded(model: Any) -> Any:
 
     from onnx_ir.passes import common
 
-    from xbench.converters import identities
-    from xbench.converters.folding import fold
+    from xbench.converters.frontends.folding import fold
+    from xbench.converters.passes import identities
 
     if importlib.util.find_spec("onnxscript"):  # comes with PyTorch's extra
         fold(model)
@@ -216,7 +220,7 @@ def _as_it_is(proto: Any, path: Path, target: Path) -> dict[str, int]:
     """A file with operators that nobody here knows, for runtimes that may know them."""
     import onnx_ir as ir
 
-    from xbench.converters.reader import attach, without_weights
+    from xbench.converters.frontends.onnx_file import attach, without_weights
 
     bare, weights = without_weights(proto)
     model = ir.from_proto(bare)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xbench.converters.artifact import Artifact
-from xbench.converters.optimizer import slots
+from xbench.converters.autodiff.optimizer import slots
 from xbench.host import machine
 from xbench.parity import candidate, verdict
 from xbench.workers import batches

@@ -1,0 +1,1 @@
+"""Gradients, losses, update rules, and a training step as one graph."""

@@ -1,0 +1,80 @@
+"""Gradients of matrix products: two more products each."""
+
+from xbench.converters.autodiff.gradient.ops import dims, rank
+
+
+def MatMul(op, node, dy):
+    a, b = node.inputs
+    if rank(a) == 1 or rank(b) == 1:
+        return _of_vectors(op, node, dy)
+    da = op.MatMul(dy, _turned(op, b))
+    if rank(b) == 2 < rank(a):  # a linear layer on rows of any number of axes: one product adds them all up
+        rows, columns = dims(b)
+        flat = op.Transpose(op.reshape(a, [None, rows]), perm=[1, 0])
+        return [da, op.MatMul(flat, op.reshape(dy, [None, columns]))]
+    db = op.MatMul(_turned(op, a), dy)
+    return [_sum_batch(op, da, node, a), _sum_batch(op, db, node, b)]
+
+
+def _turned(op, matrix):
+    order = list(range(rank(matrix)))
+    return op.Transpose(matrix, perm=[*order[:-2], order[-1], order[-2]])
+
+
+def _sum_batch(op, g, node, x):
+    """Adds up what the leading axes of a product were broadcast over."""
+    wide, own = dims(node.outputs[0])[:-2], dims(x)[:-2]
+    lead = len(wide) - len(own)
+    axes = [a for a in range(len(wide)) if a < lead or (own[a - lead] == 1 and wide[a] != 1)]
+    if not axes:
+        return g
+    return op.reshape_like(op.ReduceSum(g, axes, keepdims=1), x)
+
+
+def _of_vectors(op, node, dy):
+    """numpy.matmul's: a vector in front is a row, one behind a column."""
+    a, b = node.inputs
+    row, column = rank(a) == 1, rank(b) == 1
+    wide = op.Unsqueeze(op.Unsqueeze(dy, [-1]), [-2]) if row and column else op.Unsqueeze(dy, [-2 if row else -1])
+    a2, b2 = op.Unsqueeze(a, [0]) if row else a, op.Unsqueeze(b, [1]) if column else b
+    order_a, order_b = (list(range(max(rank(v), 2))) for v in (a, b))
+    turned_b = op.Transpose(b2, perm=[*order_b[:-2], order_b[-1], order_b[-2]])
+    turned_a = op.Transpose(a2, perm=[*order_a[:-2], order_a[-1], order_a[-2]])
+    da, db = op.MatMul(wide, turned_b), op.MatMul(turned_a, wide)
+    return [_vector(op, da, a, rank(b)), _vector(op, db, b, rank(a))]
+
+
+def _vector(op, g, x, other):
+    """The sum of the leading axes of the gradient of a vector, which all products shared."""
+    if rank(x) == 1 and other > 2:
+        g = op.ReduceSum(g, list(range(other - 2)), keepdims=0)
+    return op.reshape_like(g, x)
+
+
+def Gemm(op, node, dy):
+    a, b, c = [*node.inputs, None][:3]
+    alpha, beta = (node.attributes.get_float(name, 1.0) for name in ("alpha", "beta"))
+    ta, tb = (node.attributes.get_int(name, 0) for name in ("transA", "transB"))
+    scale = {} if alpha == 1 else {"alpha": alpha}
+    da = op.Gemm(b, dy, transA=tb, transB=1, **scale) if ta else op.Gemm(dy, b, transB=1 - tb, **scale)
+    db = op.Gemm(dy, a, transA=1, transB=ta, **scale) if tb else op.Gemm(a, dy, transA=1 - ta, **scale)
+    if c is None:
+        return [da, db]
+    return [da, db, op.sum_to(dy if beta == 1 else op.Mul(dy, beta), node.outputs[0], c)]
+
+
+def Einsum(op, node, dy):
+    """The sum with an operand and the result in each other's place."""
+    equation = node.attributes.get_string("equation").replace(" ", "")
+    terms, arrow, result = equation.partition("->")
+    operands = terms.split(",")
+    letters = "".join(operands)
+    result = result if arrow else "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    found = []
+    for i, own in enumerate(operands):
+        others = [t for j, t in enumerate(operands) if j != i]
+        if "." in equation or len(set(own)) < len(own) or not set(own) <= set("".join([*others, result])):
+            raise NotImplementedError(f"the gradient of Einsum {equation}")
+        arrays = [x for j, x in enumerate(node.inputs) if j != i]
+        found.append(op.Einsum(dy, *arrays, equation=f"{','.join([result, *others])}->{own}"))
+    return found

@@ -1,0 +1,176 @@
+"""An ONNX file that somebody brought: read without trust, then brought to one form.
+
+The order is the defence. Sizes and locations are looked at before a byte is read, the protobuf before ONNX's C++ code
+sees it (`validity.py`), and that code sees the graph without its weights: it copies what it is given several times and
+takes no more than 2 GB. Weights outside the file are mapped into memory when somebody reads them, and not before.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import onnx
+import onnx.external_data_helper
+import onnx.version_converter
+import onnx_ir as ir
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx_ir.passes import common
+
+from xbench.converters import files
+from xbench.converters.frontends import validity
+from xbench.converters.frontends.tensors import (
+    InvalidModel,
+    check_external,
+    check_shapes,
+    data_size,
+    is_external,
+    plain,
+)
+
+OPSET = 20
+MAX_FILE = 2**31 - 1  # protobuf's own limit; larger weights lie in external data
+SMALL = 1000  # bytes; smaller tensors may be shapes, whose values ONNX's shape inference reads
+MAX_LOADED = 2**28  # bytes of external data that belong to no initializer of the main graph, and are loaded at once
+
+
+def read(path: Path, foreign: bool = False) -> onnx.ModelProto:
+    """A model that is safe to work with; its large external weights are still outside.
+
+    With `foreign` it may have operators that nobody knows: ONNX's own checker is not asked of one that has any.
+
+    Raises:
+        InvalidModel: no ONNX file, truncated, invalid, not known to this version of onnx, or hostile.
+        OSError: it cannot be read.
+        MemoryError: what is in it does not fit.
+    """
+    try:
+        model = _parsed(path)
+        validity.check(model, foreign)
+        _settle_external(model, path.parent)
+        if not foreign or not validity.unknown(model):
+            onnx.checker.check_model(without_weights(model)[0])
+    except (InvalidModel, OSError, MemoryError):
+        raise
+    except Exception as error:  # onnx and protobuf raise many kinds for what is always the same: a broken file
+        raise InvalidModel(error) from error
+    return model
+
+
+def stored(model: onnx.ModelProto) -> int:
+    """The bytes of a checked model's tensors, in the file and outside."""
+    return sum(map(data_size, (*model.graph.initializer, *validity.tensors(model))))
+
+
+def besides(model: onnx.ModelProto) -> int:
+    """The bytes of a checked model's file that are not of tensors."""
+    tensors = (*model.graph.initializer, *validity.tensors(model))
+    return max(0, model.ByteSize() - sum(data_size(each) for each in tensors if not is_external(each)))
+
+
+def _parsed(path: Path) -> onnx.ModelProto:
+    with files.opened(path) as file:
+        about = os.fstat(file.fileno())
+        if not 0 < about.st_size <= MAX_FILE:
+            raise InvalidModel(f"it has {about.st_size} bytes; 1 to {MAX_FILE}, and weights beyond in external data")
+        data = file.read(about.st_size)
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except DecodeError as error:
+        if "alloc" in str(error):  # as protobuf says that there is no more memory
+            raise MemoryError(f"{len(data)} bytes of protobuf do not fit") from error
+        raise InvalidModel(f"it is truncated, or no protobuf of ONNX's: {plain(error)}") from error
+    del model.training_info[:]  # graphs of their own, which nobody here runs
+    _free_axes(model.graph)
+    return model
+
+
+def _free_axes(graph: onnx.GraphProto) -> None:
+    """Makes axes of size -1 dynamic: PaddlePaddle's exporter writes them so, and ONNX Runtime reads them so."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for axis in value.type.tensor_type.shape.dim:
+            if axis.dim_value == -1:
+                axis.Clear()
+
+
+def _settle_external(model: onnx.ModelProto, folder: Path) -> None:
+    """Checks every external location, then loads what is small, or no initializer of the main graph."""
+    inner = [tensor for tensor in validity.tensors(model) if is_external(tensor)]
+    weights = [tensor for tensor in model.graph.initializer if is_external(tensor)]
+    for tensor in (*inner, *weights):
+        check_external(tensor, folder)
+    if sum(map(data_size, inner)) > MAX_LOADED:
+        raise InvalidModel("it keeps more than 256 MiB of constants outside that are no initializers")
+    for tensor in (*inner, *(each for each in weights if data_size(each) <= SMALL)):
+        if not data_size(tensor):  # nothing to read; a file of any length may be named
+            del tensor.external_data[:]
+            tensor.data_location = onnx.TensorProto.DEFAULT
+        else:
+            if not any(entry.key == "length" for entry in tensor.external_data):
+                tensor.external_data.add(key="length", value=str(data_size(tensor)))
+            onnx.external_data_helper.load_external_data_for_tensor(tensor, str(folder))
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            del tensor.external_data[:]
+
+
+def without_weights(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[onnx.TensorProto]]:
+    """A copy that has inputs instead of its larger initializers, and those initializers, which are not copied."""
+    weights = [t for t in model.graph.initializer if is_external(t) or data_size(t) > SMALL]
+    names = {tensor.name for tensor in weights}
+    graph = onnx.GraphProto(name=model.graph.name or "graph", doc_string=model.graph.doc_string)
+    for field in ("node", "output", "value_info", "quantization_annotation", "metadata_props"):
+        getattr(graph, field).extend(getattr(model.graph, field))
+    graph.input.extend(value for value in model.graph.input if value.name not in names)
+    graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name not in names)
+    for tensor in weights:
+        graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    copy = onnx.ModelProto(ir_version=model.ir_version, graph=graph)
+    copy.opset_import.extend(model.opset_import)
+    copy.functions.extend(model.functions)
+    copy.metadata_props.extend(model.metadata_props)
+    return copy, weights
+
+
+def canonical(proto: onnx.ModelProto, folder: Path | None = None) -> ir.Model:
+    """The model at our opset or a later one, its own functions inlined, its shapes inferred.
+
+    `folder` is where its external weights lie; they are not read.
+
+    Raises:
+        InvalidModel: it passes the checks and can still not be brought to this form.
+        MemoryError: it does not fit.
+    """
+    try:
+        bare, weights = without_weights(proto)
+        if bare.functions:  # before the version is converted, which knows no functions
+            bare = ir.to_proto(common.InlinePass()(ir.from_proto(bare)).model)
+        opset = next((each.version for each in bare.opset_import if each.domain in ("", "ai.onnx")), 0)
+        if opset < 9 and any(node.op_type == "Scan" for node in bare.graph.node):
+            raise InvalidModel("it has a Scan of opset 8, whose batch axis ONNX's version converter leaves in place")
+        if opset < OPSET:
+            bare = onnx.version_converter.convert_version(bare, OPSET)
+        bare = onnx.shape_inference.infer_shapes(bare, data_prop=True)
+        check_shapes(bare.graph)
+        model = ir.from_proto(bare)
+        attach(model, weights, [tensor.name for tensor in proto.graph.initializer], folder)
+    except (InvalidModel, MemoryError):
+        raise
+    except Exception as error:  # C++ code raises many kinds for a model that is well formed and makes no sense
+        raise InvalidModel(error) from error
+    return model
+
+
+def attach(model: ir.Model, weights: Iterable[onnx.TensorProto], order: Iterable[str], folder: Path | None) -> None:
+    """Puts the weights back in the place of their inputs, and all initializers into the order of the file."""
+    inputs = {value.name: value for value in model.graph.inputs}
+    stored = dict(model.graph.initializers)
+    for tensor in weights:
+        value = inputs[tensor.name]
+        value.const_value = ir.serde.deserialize_tensor(tensor)
+        if isinstance(value.const_value, ir.ExternalTensor):
+            value.const_value.base_dir = (folder or Path()).absolute()
+        model.graph.inputs.remove(value)
+        stored[tensor.name] = value
+    model.graph.initializers.clear()
+    for name in dict.fromkeys((*order, *stored)):  # converting the version adds some and may drop some
+        if name in stored:
+            model.graph.register_initializer(stored[name])

@@ -1,0 +1,120 @@
+"""Operators between numbers of a few bits, each with its scale and zero point."""
+
+from collections.abc import Callable, Iterable
+
+import onnx
+
+from xbench.converters.ops.contrib.call import Call, NoBody
+
+
+def _dequantised(call: Call, first: int, name: str, target: str) -> str:
+    """An input with its scale and zero point, which follow it."""
+    zero = f", {name}_zero" if call.has(first + 2) else ""
+    return f"{target} = DequantizeLinear ({name}, {name}_scale{zero})"
+
+
+def _quantised(call: Call, source: str, zero: int, target: str = "output") -> str:
+    return f"{target} = QuantizeLinear ({source}, y_scale{', y_zero' if call.has(zero) else ''})"
+
+
+def between(
+    function: str, sides: str = "a", words: Callable[[Call], str] | None = None
+) -> Callable[[Call], Iterable[str]]:
+    """An operator of float32 between numbers that are quantised."""
+
+    def body(call: Call) -> Iterable[str]:
+        if call.integer("channels_last", 0):
+            raise NoBody
+        for number, name in enumerate(sides):
+            yield _dequantised(call, 3 * number, name, f"{name}_float")
+        given = words(call) if words else ""
+        arguments = ", ".join(f"{name}_float" for name in sides)
+        yield f"result = {function} {f'<{given}> ' if given else ''}({arguments})"
+        yield _quantised(call, "result", 3 * len(sides) + 1)
+
+    return body
+
+
+def slope(call: Call) -> str:
+    return f"alpha = {call.number('alpha', 0.01)!r}"
+
+
+def window(call: Call) -> str:
+    return call.named("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
+
+
+def dynamic_quantize_matmul(call: Call) -> Iterable[str]:
+    yield "quantised, scale, zero = DynamicQuantizeLinear (a)"
+    yield f"whole = MatMulInteger (quantised, b, zero{', b_zero' if call.has(3) else ''})"
+    yield "factor = Mul (scale, b_scale)"
+    yield from _floated(call.has(4))
+
+
+def matmul_integer_to_float(call: Call) -> Iterable[str]:
+    if call.has(5) and not call.has(4):
+        raise NoBody
+    zeros = ", ".join(name for index, name in ((4, "a_zero"), (5, "b_zero")) if call.has(index))
+    yield f"whole = MatMulInteger (a, b{', ' + zeros if zeros else ''})"
+    yield "factor = Mul (a_scale, b_scale)"
+    yield from _floated(call.has(6))
+
+
+def _floated(biased: bool) -> Iterable[str]:
+    yield "product = Cast <to = 1> (whole)"
+    yield "scaled = Mul (product, factor)"
+    yield "output = Add (scaled, bias)" if biased else "output = Identity (scaled)"
+
+
+def matmul_nbits(call: Call) -> Iterable[str]:
+    """`b` is [n, blocks, bytes]: numbers of a few bits, the first in the lowest of a byte; each block has a scale."""
+    bits, size = call.integer("bits", 4), call.integer("block_size", 0)
+    columns, rows = call.integer("K", 0), call.integer("N", 0)
+    if call.version < 13 or bits not in (2, 4, 8) or call.has(4) or not (size and columns and rows):
+        raise NoBody
+    blocks = -(-columns // size)
+    yield from _unpacked("b", bits, (rows, blocks, size), "numbers", size)
+    if not call.has(3):
+        yield f"zeros = Constant <value_float = {float(2 ** (bits - 1))}> ()"
+    elif call.types[3] == onnx.TensorProto.UINT8:
+        yield from _unpacked("b_zeros", bits, (rows, blocks, 1), "zeros", blocks)
+    elif call.types[3] == onnx.TensorProto.FLOAT:
+        yield f"zeros_shape = Constant <value_ints = [{rows}, {blocks}, 1]> ()\nzeros = Reshape (b_zeros, zeros_shape)"
+    else:
+        raise NoBody
+    yield f"scales_shape = Constant <value_ints = [{rows}, {blocks}, 1]> ()"
+    yield "factors = Reshape (b_scales, scales_shape)"
+    yield "centred = Sub (numbers, zeros)"
+    yield "factors_float = Cast <to = 1> (factors)"
+    yield "weights = Mul (centred, factors_float)"
+    yield f"matrix_shape = Constant <value_ints = [{rows}, {blocks * size}]> ()"
+    yield "padded = Reshape (weights, matrix_shape)"
+    yield f"start = Constant <value_ints = [0]> ()\nend = Constant <value_ints = [{columns}]> ()"
+    yield "axis = Constant <value_ints = [1]> ()"
+    yield "matrix = Slice (padded, start, end, axis)"
+    yield "turned = Transpose <perm = [1, 0]> (matrix)"
+    yield "like = CastLike (turned, a)" if call.version >= 15 else "like = Identity (turned)"
+    yield "product = MatMul (a, like)"
+    yield "output = Add (product, bias)" if call.has(5) else "output = Identity (product)"
+
+
+def _unpacked(name: str, bits: int, shape: tuple[int, int, int], target: str, along: int) -> Iterable[str]:
+    """The numbers in the bytes of a value, as float32 of a shape; `along` so many of them a row fill whole bytes."""
+    parts, rows = 8 // bits, shape[0] * (shape[1] if along == shape[2] else 1)
+    held = -(-along // parts)
+    yield f"{name}_whole = Cast <to = 6> ({name})"
+    yield f"{name}_rows = Constant <value_ints = [{rows}, {held}, 1]> ()"
+    yield f"{name}_bytes = Reshape ({name}_whole, {name}_rows)"
+    yield f"{name}_base = Constant <value = int32 {{{2**bits}}}> ()"
+    for part in range(parts):
+        yield f"{name}_step{part} = Constant <value = int32 {{{2 ** (bits * part)}}}> ()"
+        yield f"{name}_high{part} = Div ({name}_bytes, {name}_step{part})"
+        yield f"{name}_part{part} = Mod ({name}_high{part}, {name}_base)"
+    yield f"{name}_all = Concat <axis = 2> ({', '.join(f'{name}_part{part}' for part in range(parts))})"
+    yield f"{name}_flat = Constant <value_ints = [{rows}, {held * parts}]> ()"
+    yield f"{name}_line = Reshape ({name}_all, {name}_flat)"
+    yield f"{name}_start = Constant <value_ints = [0]> ()\n{name}_end = Constant <value_ints = [{along}]> ()"
+    yield f"{name}_axis = Constant <value_ints = [1]> ()"
+    yield f"{name}_kept = Slice ({name}_line, {name}_start, {name}_end, {name}_axis)"
+    yield f"{name}_shape = Constant <value_ints = [{shape[0]}, {shape[1]}, {shape[2]}]> ()"
+    yield f"{name}_shaped = Reshape ({name}_kept, {name}_shape)"
+    yield f"{target} = Cast <to = 1> ({name}_shaped)"

@@ -1,0 +1,1 @@
+"""What is done to a graph, or read off it."""

@@ -1,0 +1,71 @@
+"""The order of an untrusted graph's nodes: every node behind those it reads, and an end to every chain."""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, MutableSequence
+
+import onnx
+
+from xbench.converters.frontends.tensors import InvalidModel
+
+Scopes = tuple[
+    set[str], ...
+]  # the names of a graph and of those around it; joined, they would be copied for each graph
+
+
+def is_in(name: str, scopes: Scopes) -> bool:
+    return any(name in names for names in scopes)
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _reads(node: onnx.NodeProto) -> set[str]:
+    """The names a node reads, those that its subgraphs take from outside included."""
+    names = set(node.input) - {""}
+    for graph in subgraphs(node):
+        own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+        inner = {value.name for value in graph.output}
+        for each in graph.node:
+            own |= set(each.output)
+            inner |= _reads(each)
+        names |= inner - own
+    return names
+
+
+def sort(nodes: MutableSequence[onnx.NodeProto], made: Mapping[str, int], known: Scopes, where: str) -> None:
+    """Brings every node behind those it reads; nodes that stand right keep their order.
+
+    Raises:
+        InvalidModel: a name that nothing gives, or a cycle.
+    """
+    waits: list[set[int]] = []
+    for node in nodes:
+        reads = _reads(node)
+        if lost := [name for name in sorted(reads) if name not in made and not is_in(name, known)]:
+            raise InvalidModel(f"{node.op_type} reads {lost[0]!r}, which nothing in {where} gives")
+        waits.append({made[name] for name in reads if name in made})
+    if all(max(before, default=-1) < index for index, before in enumerate(waits)):
+        return
+    behind = defaultdict(list)
+    for index, before in enumerate(waits):
+        for each in before:
+            behind[each].append(index)
+    ready = [index for index, before in enumerate(waits) if not before]
+    order: list[int] = []
+    while ready:
+        order.append(heapq.heappop(ready))
+        for index in behind[order[-1]]:
+            waits[index].discard(order[-1])
+            if not waits[index]:
+                heapq.heappush(ready, index)
+    if len(order) < len(nodes):
+        stuck = next(index for index, before in enumerate(waits) if before)
+        raise InvalidModel(f"{where} has a cycle: {nodes[stuck].op_type} waits for its own result")
+    copies = [onnx.NodeProto.FromString(nodes[index].SerializeToString()) for index in order]
+    del nodes[:]
+    nodes.extend(copies)
