@@ -2,7 +2,7 @@
 has written them. Each function here writes such text in one language, in which it says nothing but itself.
 
 Whoever generates a program, a page, a table, a command line or a picture calls these and escapes nothing itself
-(`tests/test_house.py`). `tests/wicked.py` has the names that all generators are tried with.
+(`tests/house/test_house.py`). `tests/support/wicked.py` has the names that all generators are tried with.
 """
 
 import hashlib

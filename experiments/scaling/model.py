@@ -10,7 +10,7 @@ The paper's own example is CNTK's AlexNet, batch 1024 a GPU, on P40s (its table 
 of 1.478 and 2.32, and measured 1.40 and 2.34. How t_io grows with the GPUs its table does not say. Each of two
 assumptions comes within half a per cent of one of the predictions, and none that we know of gives both: with all of
 t_io as often as there are GPUs the speed-ups are 1.484 and 2.045; with the 588 MB of a batch read for one GPU after the
-other at 3.5 GB/s, and decoded for all at once, they are 1.570 and 2.308 (tests/test_scaling_model.py).
+other at 3.5 GB/s, and decoded for all at once, they are 1.570 and 2.308 (tests/experiments/test_scaling_model.py).
 """
 
 from collections.abc import Sequence

@@ -1,0 +1,114 @@
+"""`xbench convert --to`: every runtime's own form is written, holds the parameters, and runs without xbench."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from fault_kit import refused
+
+from xbench import models
+from xbench.converters.artifact import Artifact
+from xbench.converters.build import export_zoo
+from xbench.parity.certificate import certify
+
+FORMS = {
+    "jax": ["lenet.py", "lenet.safetensors"],
+    "tensorflow": ["lenet.py", "lenet.safetensors", "saved_model"],
+    "torch": ["lenet.py", "lenet.safetensors"],
+    "onnxruntime": ["lenet.onnx"],
+    "openvino": ["lenet.xml", "lenet.bin"],
+    "tvm": ["lenet.so", "lenet.params"],
+}
+BATCH = 3
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    given, _ = models.sample(models.find("lenet"), BATCH)
+    return given["x"]
+
+
+@pytest.fixture(scope="module")
+def right(inputs):
+    """What the module itself computes."""
+    import torch
+
+    with torch.inference_mode():
+        return models.build(models.find("lenet")).eval()(torch.from_numpy(inputs)).numpy()
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lenet")
+    export_zoo("lenet", 0, folder)
+    return Artifact.read(folder)
+
+
+def run_onnxruntime(folder, x):
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(folder / "lenet.onnx").run(None, {"x": x})[0]
+
+
+def run_openvino(folder, x):
+    import openvino
+
+    return openvino.Core().compile_model(folder / "lenet.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([x])[0]
+
+
+def run_tensorflow(folder, x):
+    import tensorflow as tf
+
+    (output,) = (
+        tf.saved_model.load(str(folder / "saved_model")).signatures["serving_default"](x=tf.constant(x)).values()
+    )
+    return output.numpy()
+
+
+def run_tvm(folder, x):
+    import tvm
+    from tvm import relax
+
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(folder / "lenet.so")), tvm.cpu())
+    params = tvm.runtime.load_param_dict_from_file(str(folder / "lenet.params"))
+    given = [tvm.runtime.tensor(x), *(params[f"p{i}"] for i in range(len(params)))]
+    found = machine["main"](*given)
+    return (found if isinstance(found, tvm.runtime.Tensor) else found[0]).numpy()
+
+
+RUN = {"onnxruntime": run_onnxruntime, "openvino": run_openvino, "tensorflow": run_tensorflow, "tvm": run_tvm}
+
+
+@pytest.mark.parametrize("runtime", FORMS)
+def test_a_form_is_written_and_runs(shell, runtime, inputs, right):
+    pytest.importorskip(runtime)
+    answer = shell.run("convert", "lenet", "--to", runtime, "--batch", str(BATCH), "-o", "out", "--json")
+    assert answer.returncode == 0, answer.stderr
+    (row,) = json.loads(answer.stdout)
+    folder = shell.folder / "out" / "lenet" / runtime
+    assert row["files"] == [f"out/lenet/{runtime}/{name}" for name in [*FORMS[runtime], "certificate.json"]]
+    assert all((shell.folder / file).exists() for file in row["files"])
+    found = json.loads((folder / "certificate.json").read_text())
+    assert found["equal"] is True and found["parameter_count"] == 431_080 and found["macs"] == 2_293_000
+    if runtime in RUN:
+        np.testing.assert_allclose(RUN[runtime](folder, inputs), right, rtol=1e-4, atol=1e-5)
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(shell):
+    (shell.folder / "out").write_text("a file")
+    assert "cannot write to out/lenet" in refused(shell, "convert", "lenet", "--to", "jax", "-o", "out")
+
+
+def test_a_certificate_names_what_differs(artifact):
+    params = artifact.program().params
+    assert certify(artifact, params)["different"] == []
+    one = np.nextafter(params["conv1.bias"], np.float32(1))
+    for held in ({**params, "conv1.bias": one}, {n: a for n, a in params.items() if n != "conv1.bias"}):
+        found = certify(artifact, held)
+        assert (found["equal"], found["different"]) == (False, ["conv1.bias"])
+    swapped = {**params, "conv2.weight": params["conv2.weight"].swapaxes(2, 3)}
+    assert certify(artifact, swapped)["different"] == ["conv2.weight"]
+    assert certify(artifact, None)["equal"] is None
+    digest = hashlib.sha256(params["conv1.bias"].tobytes()).hexdigest()
+    assert {"name": "conv1.bias", "shape": [20], "sha256": digest} in certify(artifact, params)["parameters"]

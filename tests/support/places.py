@@ -1,0 +1,6 @@
+"""Where things are."""
+
+from pathlib import Path
+
+SUPPORT = Path(__file__).parent
+ROOT = SUPPORT.parent.parent
