@@ -4,15 +4,15 @@
 
 Without options it times the default suite on every runtime, forward, gradient and step, at a small budget. A cell that
 is neither PASS nor UNSUPPORTED is an alarm, and is printed with its message. FILE gets a line per run, so that runs add
-up; with --runs 0 it is printed.
+up; a run that was ended goes on. With --runs 0 FILE is printed.
 """
 
 import argparse
 import contextlib
 import json
+import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,13 +37,12 @@ def beside(count: int) -> Iterator[None]:
             process.wait()
 
 
-def run(options: list[str]) -> list[dict[str, Any]]:
-    """The records of one `xbench time`."""
-    with tempfile.TemporaryDirectory() as out:
-        command = [sys.executable, "-P", "-c", "from xbench.cli import main; main()", "time", *options, "--out", out]
-        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        lines = (Path(out) / "results.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
+def run(options: list[str], out: Path) -> list[dict[str, Any]]:
+    """The records of one `xbench time` into a folder, where an ended one goes on. The folder is removed."""
+    command = [sys.executable, "-P", "-c", "from xbench.cli import main; main()", "time", *options, "--out", str(out)]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    records = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    shutil.rmtree(out)
     return [{**{n: r["case"][n] for n in ("model", "runtime", "mode")}, **_said(r)} for r in records]
 
 
@@ -96,7 +95,7 @@ def main() -> int:
     options = given or ["--budget", "0.3", *MODES]
     with beside(known.busy):
         for number in range(known.runs):
-            line = summary(run(options), known.busy, options)
+            line = summary(run(options, known.file.with_suffix(".run")), known.busy, options)
             with known.file.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             words = f"{sum(cells for cells, _, _ in line['cells'].values())} cells, {len(line['alarms'])} alarms"
