@@ -52,7 +52,8 @@ def plant(copy: Path, file: str, line: str, fault: str) -> None:
 def caught(copy: Path, tier: str, near: list[str]) -> str | None:
     """The first test that fails."""
     environment = {**os.environ, "PYTHONPATH": str(copy / ".types")}
-    for files in ([f"tests/test_{name}.py" for name in near], []):
+    close = [str(path) for name in near for path in (copy / "tests").rglob(f"test_{name}.py")]
+    for files in (close, []):
         words = [sys.executable, *PYTEST, *SPREAD, *TIERS[tier], *files]
         ended = subprocess.run(words, cwd=copy, env=environment, capture_output=True, text=True)
         lines = [each for each in ended.stdout.splitlines() if each.startswith(("FAILED", "ERROR"))]
