@@ -1,6 +1,6 @@
 """The options that several commands have, each declared once; what their words mean is in `experiments/choose.py`.
 
-A command takes those that it has, and gives their defaults. An option of one command alone is declared beside it.
+A command takes those that it has, and gives their defaults. An option of one command alone is declared in its file.
 """
 
 from pathlib import Path

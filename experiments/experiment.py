@@ -109,7 +109,7 @@ class Lab:
 
 
 class Experiment:
-    """What is measured of cells. A value: a frozen dataclass, whose fields are what it is told."""
+    """What is measured of cells. A value: a frozen dataclass, whose fields are its settings."""
 
     name: ClassVar[str]  # of its command
     file: ClassVar[str]  # of its records, in the folder of results

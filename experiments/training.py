@@ -96,7 +96,7 @@ class Train(Experiment):
             file = lab.logs / f"samples-{digest(artifact.digest, case.data)}.npz"
             return planned(case.data, artifact, file, self.epochs, case.batch, self.seed, self.dropout)
 
-        return lab.once(("samples", artifact.digest, case.data, case.batch), made)
+        return lab.once((self, artifact.digest, case.data, case.batch), made)
 
     def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
         plan = self.plan(case, artifact, lab)

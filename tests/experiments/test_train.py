@@ -13,8 +13,10 @@ import pytest
 import stores
 from fault_kit import Shell, only_line
 
+from xbench.case import Case
 from xbench.cli.train import _columns as columns
-from xbench.experiments.training import planned
+from xbench.experiments.experiment import Lab
+from xbench.experiments.training import Train, planned
 from xbench.parity import verdict
 from xbench.store.schema import migrated
 
@@ -198,6 +200,15 @@ def test_dropout_is_off_but_where_it_is_asked_for(shell):
     assert len(expected[0]) == len(losses[0]) == 11  # an epoch has no more steps
     np.testing.assert_allclose(losses[0], expected[0], rtol=1e-4)
     assert (abs(losses[1] / expected[1] - 1) > 1e-5).all()
+
+
+def test_two_trainings_of_a_network_have_plans_of_their_own(lenet, tmp_path):
+    """Two tables of a study may train it for another number of epochs."""
+    case = Case("lenet", "torch", "step", 64, data="digits")
+    with Lab(tmp_path, None) as lab:
+        plans = [Train(epochs, seed).plan(case, lenet, lab) for epochs, seed in ((1, 0), (2, 0), (2, 3), (1, 0))]
+    assert [(plan.epochs, plan.seed) for plan in plans] == [(1, 0), (2, 0), (2, 3), (1, 0)]
+    assert plans[0] is plans[3] and len({plan.content for plan in plans}) == 1
 
 
 def test_what_is_final_outlives_an_interruption(shell):
