@@ -191,7 +191,7 @@ def test_dropout_is_off_but_where_it_is_asked_for(shell):
     words += ("--batch", 128, "--runtime", "jax")
     hidden = shell.python_path(shell.folder)
     plain, dropping = (shell.run(*words, *more, PYTHONPATH=hidden) for more in ((), ("--dropout",)))
-    assert "without its dropout; --dropout trains with it" in plain.stderr
+    assert "is trained without its dropout; xbench train --dropout trains with it" in plain.stderr
     assert "without its dropout" not in dropping.stderr
     assert "for the curves: pip install 'xbench[plot]'" in plain.stderr
     (off,), (on,) = json.loads(plain.stdout), json.loads(dropping.stdout)
