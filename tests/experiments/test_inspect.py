@@ -318,7 +318,7 @@ def broken(folder):
 
 def test_a_file_that_cannot_be_read_is_one_line(shell):
     for word, line in broken(shell.folder).items():
-        answer = shell.run("inspect", word, "--quick")
+        answer = shell.inside("inspect", word, "--quick")
         assert answer.returncode == 2 and answer.stdout == "", answer.stdout + answer.stderr
         assert line in only_line(answer.stderr)
 

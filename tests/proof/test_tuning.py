@@ -84,13 +84,16 @@ def test_tvm_is_tuned_by_its_own_tuner_and_still_the_same_network(shell, lenet):
 def test_a_wrong_word_is_one_line(shell, lenet):
     for words in (("--tune", "most"), ("--tune", "max", "--tune-budget", "0")):
         assert shell.inside("time", "lenet", *words).returncode == 2
-    for runtime, says in (
-        ("onnxruntime:level=most", "onnxruntime:level=most: its levels are disable, basic, extended, all"),
-        ("onnxruntime:provider=tensorrt", "onnxruntime:provider=tensorrt: on cpu its providers are cpu"),
-        ("tvm:tune=long", "tvm:tune=long: tune is a number of seconds"),
-    ):
-        (row,) = json.loads(shell.run("time", "lenet", "--runtime", runtime, *QUICK, "--json").stdout)
-        assert (row["status"], row["message"]) == ("UNSUPPORTED", says)
+    said = {
+        "onnxruntime:level=most": "its levels are disable, basic, extended, all",
+        "onnxruntime:provider=tensorrt": "on cpu its providers are cpu",
+        "tvm:tune=long": "tune is a number of seconds",
+    }
+    runtimes = [word for runtime in said for word in ("--runtime", runtime)]
+    rows = json.loads(shell.run("time", "lenet", *runtimes, *QUICK, "--json").stdout)
+    assert {row["runtime"]: (row["status"], row["message"]) for row in rows} == {
+        runtime: ("UNSUPPORTED", f"{runtime}: {words}") for runtime, words in said.items()
+    }
     assert only_line(shell.inside("time", "lenet", "--tune", "most").stderr).startswith("xbench: ")
 
 
