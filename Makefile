@@ -43,17 +43,17 @@ run: env ## the default suite on every runtime: convert, then time, then the tab
 	@echo "Results: xbench-results/results.jsonl. Print them again with: $(XBENCH) show"
 
 readme: env ## the results of the last `make run` into README.md and docs/default-suite.md
-	$(PYTHON) benchmarks/readme.py $(XBENCH)
+	$(PYTHON) tools/pages/readme.py $(XBENCH)
 
 screenshots: env ## pictures of `xbench report` of the last `make run`: docs/report-light.png and -dark.png (needs Chromium)
-	$(PYTHON) benchmarks/screenshots.py $(XBENCH)
+	$(PYTHON) tools/pages/screenshots.py $(XBENCH)
 
 node-suite: env ## ONNX's own operator tests on our tables and on the runtimes: node-suite.json, docs/node-suite.md
-	$(PYTHON) benchmarks/node_suite.py --json node-suite.json --markdown docs/node-suite.md
+	$(PYTHON) tools/pages/node_suite.py --json node-suite.json --markdown docs/node-suite.md
 
 parity: env ## every network on every runtime against the float64 oracle (some hours): docs/parity.md
 	$(XBENCH) check all --json > parity.json
-	$(PYTHON) benchmarks/parity.py parity.json > docs/parity.md
+	$(PYTHON) tools/pages/parity.py parity.json > docs/parity.md
 
 studies: env ## the five studies at --scale tiny (an hour on two cores): docs/studies
 	@for name in dlbench s-sgd minibatch rosetta bahrampour; do \
@@ -63,13 +63,13 @@ studies: env ## the five studies at --scale tiny (an hour on two cores): docs/st
 	done
 
 gpu: env ## the fault kit, parity and times of all installed runtimes on a GPU, within 8 minutes: docs/gpu.md
-	$(PYTHON) benchmarks/gpu.py > docs/gpu.md
+	$(PYTHON) tools/pages/gpu.py > docs/gpu.md
 
 tuning: env ## lenet and cifar_vgg, tuned and untuned (a quarter of an hour): docs/tuning.md
-	$(PYTHON) benchmarks/tuning.py > docs/tuning.md
+	$(PYTHON) tools/pages/tuning.py > docs/tuning.md
 
 scaling: env ## lenet, fcn5_mnist and alexnet_cifar by 1, 2 and 4 workers, in a quiet moment: docs/scaling-figures.md
-	$(PYTHON) benchmarks/scaling.py --pictures docs > docs/scaling-figures.md
+	$(PYTHON) tools/pages/scaling.py --pictures docs > docs/scaling-figures.md
 
 commands: env ## docs/commands.md, from the commands' own help
 	@$(PYTHON) -P -m typer xbench.cli._app utils docs --name xbench > docs/commands.md

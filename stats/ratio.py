@@ -26,7 +26,7 @@ from xbench.stats.statistics import (
     students_t,
 )
 
-# Standard deviations of the logarithm of a time, such as benchmarks/spread.py and told_apart.py find (their .txt).
+# Standard deviations of the logarithm of a time, such as tools/measure/spread.py and told_apart.py find (their .txt).
 PROCESS = 0.02  # of processes whose rounds ran side by side
 SESSION = 0.04  # of processes at different times, on a machine that others use too
 FREEDOM = 6  # degrees of freedom that both are worth

@@ -9,7 +9,7 @@ from xbench.converters import cache
 
 # What a step frees stays with the process. By glibc's own rule it is a matter of luck, process by process, whether it
 # is given back, and its pages faulted in again by the next step: PyTorch takes 29 or 39 ms for one of lstm_ptb, JAX 34
-# to 49 (benchmarks/allocator.txt). One arena, because those of other threads are given back whatever the thresholds.
+# to 49 (tools/measure/allocator.txt). One arena, because those of other threads are given back whatever the thresholds.
 # Before 2.35 glibc takes no larger number for the first.
 NEW = tuple(map(int, re.findall(r"\d+", platform.libc_ver()[1]))) >= (2, 35)
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30 if NEW else 2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}

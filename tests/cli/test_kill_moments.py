@@ -1,4 +1,4 @@
-"""Commands, and workers of theirs, that are killed: a few of the moments of benchmarks/kill_moments.py."""
+"""Commands, and workers of theirs, that are killed: a few of the moments of tools/measure/kill_moments.py."""
 
 import random
 import shutil

@@ -7,7 +7,7 @@ import pytest
 from fault_kit import Shell
 from places import ROOT
 
-SCRIPT = ROOT / "benchmarks" / "gpu.py"
+SCRIPT = ROOT / "tools" / "pages" / "gpu.py"
 
 
 @pytest.mark.parametrize(("seconds", "done"), [(240, True), (0, False)])

@@ -1,0 +1,66 @@
+"""The five networks as an engineer of each framework writes them by hand, for `tools/measure/conversion_tax.py`.
+
+A file is a framework, named by the word a reader knows it by. Each makes a `Network`, which steps like a runtime of
+xbench. Layers carry the module paths of the PyTorch network as their names, so one rule a kind of layer loads all
+weights. There is no dropout: none of the five needs one in evaluation, and in training its rate is 0 on both sides.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+# What becomes of the two biases PyTorch has in each LSTM gate where a framework has one: weights add up, gradients are
+# equal and either will do.
+Both = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def either(ih: np.ndarray, hh: np.ndarray) -> np.ndarray:
+    return (ih + hh) / 2
+
+
+class Network(ABC):
+    """A hand-written network that is compiled the way its framework is meant to be used."""
+
+    @abstractmethod
+    def put(self, inputs: Sequence[np.ndarray], labels: np.ndarray) -> tuple[tuple[Any, ...], Any]:
+        """Inputs in the layout the framework prefers, and labels, on the device."""
+
+    @abstractmethod
+    def forward(self, *inputs: Any) -> Any:
+        """The logits, complete."""
+
+    @abstractmethod
+    def gradients(self, inputs: Sequence[Any], labels: Any) -> Any:
+        """Loss and dense gradients of all parameters in training mode, complete."""
+
+    @abstractmethod
+    def pairs(self, result: Any, gradients: Arrays) -> list[tuple[str, np.ndarray, np.ndarray]]:
+        """Each gradient of `result` by name beside the one in PyTorch's layout that must equal it."""
+
+    @abstractmethod
+    def parameters(self) -> int:
+        """Trainable scalars."""
+
+
+def channels_last(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if array.ndim == 4 else array
+
+
+def kernel(weight: np.ndarray) -> np.ndarray:
+    """Height, width, in, out: what TensorFlow and JAX call HWIO."""
+    return weight.transpose(2, 3, 1, 0)
+
+
+def attention(source: Arrays, name: str, heads: int) -> dict[str, np.ndarray]:
+    """The fused projection taken apart, each part with an axis for the heads."""
+    weight, bias = source[f"{name}.qkv.weight"], source[f"{name}.qkv.bias"]
+    width = weight.shape[1]
+    found = {}
+    for part, w, b in zip(("query", "key", "value"), np.split(weight, 3), np.split(bias, 3), strict=True):
+        found[f"{part}.kernel"], found[f"{part}.bias"] = w.T.reshape(width, heads, -1), b.reshape(heads, -1)
+    found["output.kernel"] = source[f"{name}.out.weight"].T.reshape(heads, -1, width)
+    found["output.bias"] = source[f"{name}.out.bias"]
+    return found

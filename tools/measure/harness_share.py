@@ -1,0 +1,88 @@
+"""Whose is the time that `xbench time` takes: the runtimes', or xbench's own?
+
+    python tools/measure/harness_share.py [OPTIONS OF xbench time]     (default: --budget 1, as in `make run`)
+
+The runtimes' is what they load, compile and step, to be timed or to be proved and audited, by the records of the run.
+The rest is xbench's own: starting Python, reading references, comparing, sleeping, looking at counters. Of that the
+table says in which job of a worker it was spent. What it takes to judge the steps that were timed is counted by itself:
+looks and resets within blocks (`block`), fetching what a block has left (`state`), PyTorch's own steps (`trajectory`).
+Exit code 1 where these are more than a tenth, or the rest is.
+"""
+
+import contextlib
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from xbench.cli import main
+from xbench.workers.worker import Worker
+
+BOUND = 0.1
+PHASES = ("load_s", "compile_s", "first_s", "proof_s")
+PROOF = ("check", "check_more", "arm", "pace", "audit")
+JUDGED = ("block", "state", "trajectory")
+
+
+def counted(spent: Counter[str]) -> None:
+    """From now on every job of every worker adds its seconds, as the parent waits for them."""
+    plain = Worker.call
+
+    def call(self: Worker, job: str, timeout: float, **arguments: Any) -> Any:
+        start = time.monotonic()
+        try:
+            return plain(self, job, timeout, **arguments)
+        finally:
+            spent[job] += time.monotonic() - start
+
+    Worker.call = call  # type: ignore[method-assign]
+
+
+def of_runtimes(records: list[dict[str, Any]]) -> Counter[str]:
+    """Seconds of the runtimes' own work, by what it was."""
+    found: Counter[str] = Counter()
+    for times in (record["times"] for record in records if record["times"]):
+        for process in times["processes"]:
+            found.update({name: process[name] or 0.0 for name in PHASES})
+            found["warm-up"] += sum(process["warmup"])
+        found["steps"] += sum(sum(each["samples"]) + sum(each["lead"]) for each in times["blocks"] + times["repeated"])
+    return found
+
+
+def report() -> int:
+    spent: Counter[str] = Counter()
+    counted(spent)
+    with tempfile.TemporaryDirectory() as out:
+        sys.argv = ["xbench", "time", *(sys.argv[1:] or ["--budget", "1"]), "--out", out]
+        start = time.monotonic()
+        with contextlib.suppress(SystemExit):
+            main()
+        whole = time.monotonic() - start
+        records = [json.loads(line) for line in (Path(out) / "results.jsonl").read_text().splitlines()]
+    theirs = of_runtimes(records)
+    own = whole - sum(theirs.values())
+    print(f"{len(records)} cells in {whole:.0f} s, {own:.0f} s of it xbench's own: {own / whole:.0%}")
+    for name, seconds in theirs.most_common():
+        print(f"  the runtimes': {name:17} {seconds:7.1f} s")
+    of_jobs = {
+        "open_cell": spent["open_cell"] - sum(theirs[name] for name in PHASES if name != "proof_s"),
+        "proofs and audits": sum(spent.pop(name, 0.0) for name in PROOF) - theirs["proof_s"],
+        "warm": spent["warm"] - theirs["warm-up"],
+        "block": spent["block"] - theirs["steps"],
+    }
+    rest = own
+    found = {**spent, **of_jobs}
+    for name, seconds in sorted(found.items(), key=lambda item: -item[1]):
+        print(f"  xbench's own:  {name:17} {seconds:7.1f} s")
+        rest -= seconds
+    print(f"  xbench's own:  {'between jobs':17} {rest:7.1f} s")
+    judged = sum(found[name] for name in JUDGED if name in found)
+    print(f"of it to judge what was timed: {judged:.0f} s, {judged / whole:.0%}")
+    return int(judged > BOUND * whole or own - judged > BOUND * whole)
+
+
+if __name__ == "__main__":
+    sys.exit(report())

@@ -1,0 +1,90 @@
+"""Do the tests notice a fault? Plants one fault after the other into a copy of the repository and runs a tier there.
+
+    python tools/measure/mutants.py [FAULT ...] [--tier fast|all] --json FILE
+
+A fault is a line of the product that says something else (mutants.toml). It is caught where a test of the tier fails,
+and the first that does is printed: the tests near the fault run first, and all others where none of those fails.
+FILE is written after each fault, and what is in it is not run again. The copy is of the last commit.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+TIERS = {"fast": ["-m", "not slow"], "all": []}
+PYTEST = ["-P", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--numprocesses", "2"]
+NO_TESTS = 5  # what pytest returns where every test of these files is slow
+SPREAD = ["--dist", "loadfile", "--no-loadscope-reorder"]
+
+FAULTS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+
+
+@contextmanager
+def copied() -> Iterator[Path]:
+    """The last commit in a folder of its own, with the links through which it is imported."""
+    with tempfile.TemporaryDirectory(prefix="xbench-mutants-") as place:
+        copy = Path(place) / "xbench"
+        subprocess.run(["git", "-C", ROOT, "worktree", "add", "--quiet", "--detach", copy], check=True)
+        try:
+            subprocess.run(["make", "--silent", "types"], cwd=copy, check=True)
+            yield copy
+        finally:
+            subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", copy], check=True)
+
+
+def plant(copy: Path, file: str, line: str, fault: str) -> None:
+    path = copy / file
+    text = path.read_text()
+    if text.count(line) != 1:
+        raise SystemExit(f"{file} has {text.count(line)} of {line!r}")
+    path.write_text(text.replace(line, fault))
+
+
+def caught(copy: Path, tier: str, near: list[str]) -> str | None:
+    """The first test that fails."""
+    environment = {**os.environ, "PYTHONPATH": str(copy / ".types")}
+    close = [str(path) for name in near for path in (copy / "tests").rglob(f"test_{name}.py")]
+    for files in (close, []):
+        words = [sys.executable, *PYTEST, *SPREAD, *TIERS[tier], *files]
+        ended = subprocess.run(words, cwd=copy, env=environment, capture_output=True, text=True)
+        lines = [each for each in ended.stdout.splitlines() if each.startswith(("FAILED", "ERROR"))]
+        if lines:
+            return lines[0].partition(" - ")[0]
+        if ended.returncode not in (0, NO_TESTS):
+            raise SystemExit(ended.stdout[-2000:] + ended.stderr[-2000:])
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("faults", nargs="*", metavar="FAULT", default=[*FAULTS])
+    parser.add_argument("--tier", choices=TIERS, default="fast")
+    parser.add_argument("--json", type=Path, required=True, help="a file for the outcomes, and to go on from")
+    options = parser.parse_args()
+    known = json.loads(options.json.read_text()) if options.json.exists() else {}
+    with copied() as copy:
+        for name in options.faults:
+            key = f"{options.tier}: {name}"
+            if key not in known:
+                subprocess.run(["git", "checkout", "--quiet", "."], cwd=copy, check=True)
+                fault = FAULTS[name]
+                plant(copy, fault["file"], fault["line"], fault["fault"])
+                known[key] = caught(copy, options.tier, fault["near"])
+                options.json.write_text(json.dumps(known, indent=1))
+            print(f"{name:28} {known[key] or 'NOT CAUGHT'}", flush=True)
+    found = [known[f"{options.tier}: {name}"] is not None for name in options.faults]
+    print(f"{sum(found)} of {len(found)} faults are caught by the {options.tier} tier")
+    return int(not all(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
