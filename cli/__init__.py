@@ -1,5 +1,5 @@
-"""The command line: one file a command, `_app.py` their table. `main` turns every error a user can cause into one line
-and an exit code.
+"""The command line: one file a command, `_app.py` their table, `terminal/` what they print with. `main` turns every
+error a user can cause into one line and an exit code.
 
 Exit codes: 0 all well; 1 a cell failed (FAIL, UNVERIFIED, OOM, TIMEOUT, CRASH) or two runtimes differ; 2 a wrong
 command or wrong input, or nothing can be written to stdout; 130 interrupted, 143 ended by SIGTERM, 129 by the end of
@@ -10,8 +10,8 @@ import sys
 import warnings
 from typing import Any
 
-from xbench.cli import _output
-from xbench.cli._ending import INTERRUPTED, Ending
+from xbench.cli.terminal import output
+from xbench.cli.terminal.ending import INTERRUPTED, Ending
 from xbench.errors import XBenchError
 
 PLAIN = warnings.showwarning
@@ -37,15 +37,15 @@ def main() -> None:
     ending = Ending()
     warnings.showwarning = _warned
     try:
-        _output.prepare()
+        output.prepare()
         from xbench.cli._app import app
 
         try:
             app()
         finally:
-            _output.check()
+            output.check()
     except XBenchError as error:
-        if not isinstance(error, _output.Unread):
+        if not isinstance(error, output.Unread):
             _complain(error)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as end:  # typer turns the first into the second, with code 130

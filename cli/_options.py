@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from xbench.cli._terminal import say
+from xbench.cli.terminal.lines import say
 from xbench.experiments import choose
 
 

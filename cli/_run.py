@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xbench.case import Case
-from xbench.cli._terminal import say
-from xbench.cli._turn import turn
+from xbench.cli.terminal.lines import say
+from xbench.cli.terminal.turn import turn
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 
@@ -28,7 +28,7 @@ def measured(
     Raises:
         XBenchError: the store is in use or cannot be written; a model cannot be exported, unless `keep_going`.
     """
-    from xbench.cli._progress import Bar
+    from xbench.cli.terminal.progress import Bar
     from xbench.experiments.experiment import Lab, run
     from xbench.store.results import open_store
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
-from xbench.cli._turn import turn
+from xbench.cli.terminal.lines import say
+from xbench.cli.terminal.turn import turn
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 
@@ -82,7 +82,7 @@ def _cases(names: list[str], words: list[str], mode: str, **told: Any) -> list[A
 
 
 def _found(cases: list[Any], seed: int, timeout: float, out: Path | None) -> dict[str, Any]:
-    from xbench.cli._progress import Bar
+    from xbench.cli.terminal.progress import Bar
     from xbench.converters.printable import file_name
     from xbench.proof.bisect.run import bisect, title
 

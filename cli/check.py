@@ -7,9 +7,9 @@ import typer
 
 from xbench.case import STEPS
 from xbench.cli import _options as options
-from xbench.cli._format import GITHUB, JSON, TABLE, FormatWord, choose_format, summarise
 from xbench.cli._run import measured
-from xbench.cli._terminal import say
+from xbench.cli.terminal.form import GITHUB, JSON, TABLE, FormatWord, choose_format, summarise
+from xbench.cli.terminal.lines import say
 from xbench.experiments import choose
 from xbench.store.results import FOLDER
 
@@ -88,7 +88,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
     from xbench.experiments.checking import about_inputs, held
 
     out = console()

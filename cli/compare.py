@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from xbench.cli import _format as choose
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
+from xbench.cli.terminal import form as choose
+from xbench.cli.terminal.lines import say
 from xbench.errors import XBenchError
 from xbench.store.results import FILE, read
 
@@ -47,7 +47,7 @@ def compare(
     elif form == "github":
         choose.summarise(*github.compared(changes, limit))
     else:
-        from xbench.cli._console import console
+        from xbench.cli.terminal.console import console
 
         report.show(changes, console(200))
     failed = [change for change in changes if limit is not None and change.is_worse(limit)]

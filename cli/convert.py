@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
-from xbench.cli._turn import turn
+from xbench.cli.terminal.lines import say
+from xbench.cli.terminal.turn import turn
 from xbench.experiments import choose
 
 
@@ -66,7 +66,7 @@ def convert(
 
 def _convert(names: Sequence[str], plan: Any) -> tuple[list[dict[str, Any]], set[str]]:
     """The rows, and the models that cannot be exported or computed."""
-    from xbench.cli._progress import Bar
+    from xbench.cli.terminal.progress import Bar
     from xbench.experiments import conversion
     from xbench.experiments.experiment import Lab
 

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
+from xbench.cli.terminal.lines import say
 
 
 def doctor(as_json: options.Json = False) -> None:

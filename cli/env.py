@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
+from xbench.cli.terminal.lines import say
 
 app = typer.Typer(
     no_args_is_help=True, help="Environments of old frameworks: make one with one command, list them, remove one."
@@ -34,7 +34,7 @@ def create(
     It lies in $XBENCH_ENVIRONMENTS, or ~/.local/share/xbench/environments. A build that is cut short counts for
     nothing. No Python is downloaded: where none fits, exit code 2.
     """
-    from xbench.cli._progress import Bar
+    from xbench.cli.terminal.progress import Bar
     from xbench.workers import environment
 
     with Bar(environment.steps(name), f"env {name}") as bar:
@@ -51,7 +51,7 @@ def list_environments(as_json: options.Json = False) -> None:
     """Every recipe, whether its environment is ready, where it is and what it holds."""
     from rich.table import Table
 
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
     from xbench.runtimes._environments import RECIPES, root
     from xbench.workers import environment
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
+from xbench.cli.terminal.lines import say
 from xbench.experiments import choose
 
 Layers = Annotated[
@@ -42,7 +42,7 @@ def inspect(
 
     Examples: xbench inspect model.onnx --batch 8; xbench inspect resnet50 --layers 10 --quick
     """
-    from xbench.cli._progress import Bar
+    from xbench.cli.terminal.progress import Bar
     from xbench.converters.source import parse
     from xbench.errors import XBenchError
     from xbench.experiments import inspection
@@ -63,7 +63,7 @@ def inspect(
 
 
 def _print(facts: dict[str, Any], layers: int | None) -> None:
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
     from xbench.reports.inspection import show
 
     show(facts, console(160), layers)

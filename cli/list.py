@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
+from xbench.cli.terminal.lines import say
 
 app = typer.Typer(no_args_is_help=True, help="List the networks of the zoo or the runtimes.")
 
@@ -55,7 +55,7 @@ def list_runtimes(
 
 
 def _show_lineage(as_json: bool) -> None:
-    from xbench.runtimes._lineage import LINEAGE
+    from xbench.studies.lineage import LINEAGE
 
     rows = [ancestor._asdict() | {"runtimes": list(ancestor.runtimes)} for ancestor in LINEAGE]
     shown = [
@@ -88,7 +88,7 @@ def _show(rows: list[dict[str, Any]], shown: list[dict[str, Any]], as_json: bool
         return
     from rich.table import Table
 
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
 
     table = Table(*shown[0])
     for row in shown:

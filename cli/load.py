@@ -11,7 +11,7 @@ import typer
 
 from xbench.cli import _options as options
 from xbench.cli._run import measured
-from xbench.cli._terminal import say
+from xbench.cli.terminal.lines import say
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 from xbench.store.results import FOLDER
@@ -112,7 +112,7 @@ def _sensible(plan: Any, batch: int) -> None:
 
 
 def _report(records: list[dict[str, Any]], file: Path, as_json: bool) -> None:
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
     from xbench.reports.load import rows, show
 
     found = rows(records)

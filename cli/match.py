@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
-from xbench.cli._turn import turn
+from xbench.cli.terminal.lines import say
+from xbench.cli.terminal.turn import turn
 from xbench.experiments import choose
 
 
@@ -29,7 +29,7 @@ def match(
     The inputs of a module are those of the network, unless --input says otherwise.
     """
     from xbench import models
-    from xbench.cli._progress import Bar
+    from xbench.cli.terminal.progress import Bar
     from xbench.errors import XBenchError
     from xbench.workers.prepare import Exporter
 

@@ -7,7 +7,7 @@ import typer
 
 from xbench.cli import _options as options
 from xbench.cli._run import measured, need_records
-from xbench.cli._terminal import say
+from xbench.cli.terminal.lines import say
 from xbench.experiments import choose
 from xbench.store.results import FOLDER
 
@@ -59,7 +59,7 @@ def phases(
 
 
 def _print(records: list[dict[str, Any]]) -> None:
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
     from xbench.reports.study import grids_of
     from xbench.reports.study_page import show
     from xbench.studies import Part

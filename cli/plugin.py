@@ -7,8 +7,8 @@ from typing import Any
 import typer
 
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
-from xbench.cli._turn import turn
+from xbench.cli.terminal.lines import say
+from xbench.cli.terminal.turn import turn
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 
@@ -52,7 +52,7 @@ def test_plugin(
     answers, leaves an output out, copies through the host, runs on another device or in less precision, uses more
     threads than told, and so on. Exit code 1 when anything is found, or nothing could be tested.
     """
-    from xbench.cli._progress import Bar
+    from xbench.cli.terminal.progress import Bar
     from xbench.proof import kit, probes
     from xbench.proof.kit_cell import Bench
     from xbench.workers.prepare import Exporter
@@ -95,7 +95,7 @@ def _print(runtime: str, findings: list[dict[str, Any]], checks: dict[str, str])
     from rich.table import Column, Table
     from rich.text import Text
 
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
 
     out = console()
     modes = list(dict.fromkeys(each["mode"] for each in findings))

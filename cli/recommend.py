@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
-from xbench.cli._turn import turn
+from xbench.cli.terminal.lines import say
+from xbench.cli.terminal.turn import turn
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 from xbench.store.results import FILE, FOLDER, StoreError, open_store, salvage
@@ -255,7 +255,7 @@ def _deployed(answer: "Answer", folder: Path) -> tuple[list[str] | None, XBenchE
 
 
 def _report(answer: "Answer", deployed: str | None, as_json: bool, as_markdown: bool) -> None:
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
     from xbench.reports import recommendation as report
 
     if as_json:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
+from xbench.cli.terminal.lines import say
 from xbench.errors import XBenchError
 from xbench.store.results import FILE, FOLDER, salvage
 from xbench.store.schema import Record

@@ -8,7 +8,7 @@ import typer
 
 from xbench.cli import _options as options
 from xbench.cli._run import measured
-from xbench.cli._terminal import say
+from xbench.cli.terminal.lines import say
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 from xbench.store.results import FOLDER
@@ -80,7 +80,7 @@ def _numbers(words: str) -> tuple[int, ...]:
 
 
 def _report(records: list[dict[str, Any]], out: Path, as_json: bool) -> None:
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
     from xbench.converters.source import parse
     from xbench.experiments.scaling.run import Scale
     from xbench.reports.scaling import rows, show

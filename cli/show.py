@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xbench.cli import _format as choose
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
+from xbench.cli.terminal import form as choose
+from xbench.cli.terminal.lines import say
 from xbench.errors import XBenchError
 from xbench.host.memory import uncollected
 from xbench.store.results import FILE, FOLDER, salvage
@@ -137,7 +137,7 @@ def _on(found: "list[Row]", words: Sequence[str] | None) -> "list[Row]":
 
 def _print(found: "list[Row]", out: Path, view: "View") -> None:
     """Print the tables to the terminal, in full width where the output is a file or a pipe."""
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
     from xbench.reports.table import show_table
 
     if not found:

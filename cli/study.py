@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from xbench.cli import _options as options
-from xbench.cli._terminal import say
-from xbench.cli._turn import turn
+from xbench.cli.terminal.lines import say
+from xbench.cli.terminal.turn import turn
 from xbench.experiments import choose
 from xbench.store.results import FOLDER
 from xbench.studies import RUNTIMES, SCALES, STUDIES
@@ -145,7 +145,7 @@ def _list(as_json: bool) -> None:
     from rich.table import Table
 
     from xbench import studies
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
 
     found = [studies.find(name) for name in STUDIES]
     if as_json:
@@ -178,7 +178,7 @@ def _show_plan(tasks: Sequence[Any], omitted: Sequence[str], as_json: bool) -> N
         return
     from rich.table import Table
 
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
 
     out = console(120, err=True)
     table = Table("table", "network", "mode", "batch", "threads", "cells", "about")
@@ -201,7 +201,7 @@ def _run(
     found: Any, tasks: Sequence[Any], setting: Any, folder: Path, again: str
 ) -> tuple[list[dict[str, Any]], set[str]]:
     """The records of all tasks, each stored as soon as it is final, and the networks that could not be exported."""
-    from xbench.cli._progress import Bar
+    from xbench.cli.terminal.progress import Bar
     from xbench.experiments import study as running
     from xbench.experiments.experiment import Lab, run
 
@@ -223,7 +223,7 @@ def _stored(tasks: Sequence[Any], folder: Path) -> list[dict[str, Any]]:
 def _report(name: str, shown: Sequence[str], setting: Any, folder: Path, as_json: bool, command: str) -> None:
     """The tables that were asked for on stdout; all that are recorded of the study in `study.md`, with pictures."""
     from xbench import studies
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
     from xbench.experiments import study as running
     from xbench.reports import study_page
     from xbench.reports.study import grids_of

@@ -7,9 +7,9 @@ import typer
 
 from xbench.case import TUNE_BUDGET
 from xbench.cli import _options as options
-from xbench.cli._format import FORMATS, GITHUB, FormatWord, choose_format, give, summarise
 from xbench.cli._run import measured
-from xbench.cli._terminal import say
+from xbench.cli.terminal.form import FORMATS, GITHUB, FormatWord, choose_format, give, summarise
+from xbench.cli.terminal.lines import say
 from xbench.experiments import choose
 from xbench.store.results import FOLDER
 
@@ -95,7 +95,7 @@ def time(
 
 
 def _report(rows: list[dict[str, Any]], out: Path, form: str) -> None:
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
     from xbench.reports import formats, github
     from xbench.reports.table import show_table
     from xbench.store.results import FILE

@@ -9,7 +9,7 @@ import typer
 
 from xbench.cli import _options as options
 from xbench.cli._run import measured, need_records
-from xbench.cli._terminal import say
+from xbench.cli.terminal.lines import say
 from xbench.experiments import choose
 from xbench.store.results import FOLDER
 
@@ -100,7 +100,7 @@ def _print(records: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from xbench.cli._console import console
+    from xbench.cli.terminal.console import console
     from xbench.converters.printable import visible
     from xbench.reports.formats import label
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from xbench import converters, models, runtimes
 from xbench.converters.autodiff.gradient import RULES
-from xbench.runtimes._lineage import LINEAGE
+from xbench.studies.lineage import LINEAGE
 
 YES = {True: "yes", False: "no"}
 OWN = ("torch", "tensorflow", "jax")  # the frameworks that have an operator table of ours

@@ -6,9 +6,9 @@ import numpy as np
 
 from xbench import models
 from xbench.converters.artifact import Artifact
-from xbench.parity import element_types
+from xbench.parity import calls, element_types
 from xbench.parity.verdict import OPTIMIZER, Changed, Verdict, judge, loss_by_step, steps_of
-from xbench.runtimes import Runtime, Trainer, _checked
+from xbench.runtimes import Runtime, Trainer
 
 
 def inputs_of(reference: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -60,20 +60,20 @@ def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str,
     if mode == "forward":
         result = runtime.forward(*inputs)
         runtime.wait(result)
-        return named(artifact, _checked.outputs(runtime, result))
+        return named(artifact, calls.outputs(runtime, result))
     assert isinstance(runtime, Trainer)
     (labels,) = runtime.put([reference["labels"]])
     if mode == "gradient":
         result = runtime.gradients(inputs, labels)
         runtime.wait(result)
-        loss, grads = _checked.fetched(runtime, result)
+        loss, grads = calls.fetched(runtime, result)
         return {"loss": np.array([loss]), **{f"gradient/{name}": g for name, g in grads.items()}}
     runtime.reset()
     losses = []
     for _ in range(steps_of(reference)):
         result = runtime.step(inputs, labels)
         runtime.wait(result)
-        losses.append(_checked.loss(runtime, result))
+        losses.append(calls.loss(runtime, result))
     found = trained(runtime, losses)
     runtime.reset()
     return found
@@ -81,6 +81,6 @@ def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str,
 
 def trained(runtime: Trainer, losses: Iterable[float]) -> dict[str, np.ndarray]:
     """The loss of every step, and the weights and the optimizer's arrays of the moment."""
-    weights, kept = _checked.weights(runtime), _checked.optimizer_state(runtime) or {}
+    weights, kept = calls.weights(runtime), calls.optimizer_state(runtime) or {}
     named = {f"weight/{name}": value for name, value in weights.items()}
     return {**loss_by_step(losses), **named, **{f"{OPTIMIZER}{name}": value for name, value in kept.items()}}

@@ -1,8 +1,8 @@
 """The five comparisons that xbench succeeds, as plain data: what each measured, and what it published. Imports nothing.
 
-Every other file of the folder is one study, named by the word behind `xbench study`; `STUDIES` is the table. A study is
-its tables (`Part`); what a table needs is said for each `--scale` (`SCALES`): `full` is what the study did, as far as
-it can be done; the others leave out and shrink, and what they leave out is told (`omitted`).
+`lineage.py` says what became of their tools. Every other file is a study, named by its word; `STUDIES` is the table. A
+study is its tables (`Part`); what a table needs is said for each `--scale` (`SCALES`): `full` is what the study did, as
+far as it can be done; the others leave out and shrink, and what they leave out is told (`omitted`).
 """
 
 import importlib

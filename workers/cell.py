@@ -9,8 +9,8 @@ import numpy as np
 
 from xbench.converters.artifact import Artifact
 from xbench.host.clock import now
-from xbench.parity import candidate
-from xbench.runtimes import Runtime, Trainer, _checked
+from xbench.parity import calls, candidate
+from xbench.runtimes import Runtime, Trainer
 
 
 @dataclass
@@ -89,14 +89,14 @@ def step_of(cell: Cell, reference: Mapping[str, np.ndarray], given: Any = None) 
 
     if cell.remote:
         return lambda: _told(cell.runtime, alone)
-    return (lambda: _checked.by_events(cell.runtime, alone)) if cell.plane == "device" else alone
+    return (lambda: calls.by_events(cell.runtime, alone)) if cell.plane == "device" else alone
 
 
 def _told(runtime: Runtime, step: Callable[[], object]) -> float:
     """The seconds of a step by the clock of the process that computes it: without the way there and back."""
-    before = _checked.clock(runtime)
+    before = calls.clock(runtime)
     step()
-    return _checked.clock(runtime) - before
+    return calls.clock(runtime) - before
 
 
 def _forward_of_host(cell: Cell, arrays: list[np.ndarray]) -> Callable[[], object]:
@@ -151,8 +151,8 @@ def _trained(cell: Cell, inputs: Any, labels: np.ndarray) -> Callable[[], object
 def fetched_of(cell: Cell) -> list[np.ndarray]:
     """All that the last step has computed, on the host."""
     if cell.mode == "forward":
-        return _checked.outputs(cell.runtime, cell.last)
+        return calls.outputs(cell.runtime, cell.last)
     assert isinstance(cell.runtime, Trainer)
     trained = cell.mode == "step"
-    found = _checked.weights(cell.runtime) if trained else _checked.fetched(cell.runtime, cell.last)[1]
+    found = calls.weights(cell.runtime) if trained else calls.fetched(cell.runtime, cell.last)[1]
     return [*found.values()]

@@ -210,9 +210,9 @@ def _answer(name: str, arguments: dict[str, Any], oom_kills: int | None) -> dict
     """What a job gave, or why it gave nothing: whatever is raised in a worker is of what it does, and no more than a
     line. What ends a process on purpose ends it here, too."""
     from xbench.converters import UnsupportedOps, seals
+    from xbench.parity.calls import BadAnswer, NoAnswer
     from xbench.parity.verdict import Changed
     from xbench.runtimes import Killed, Unavailable
-    from xbench.runtimes._checked import BadAnswer, NoAnswer
 
     try:
         return {"result": _job(name)(**arguments)}

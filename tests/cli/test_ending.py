@@ -32,14 +32,15 @@ def test_a_signal_ends_a_command_in_one_line(shell, lenet, sent, code, word, mon
 
 
 def test_what_nohup_has_it_ignore_it_ignores():
-    code = "import os, signal; from xbench.cli._ending import Ending; Ending(); os.kill(os.getpid(), signal.SIGHUP)"
+    code = "import os, signal; from xbench.cli.terminal.ending import Ending; Ending(); "
+    code += "os.kill(os.getpid(), signal.SIGHUP)"
     ended = subprocess.run(["nohup", sys.executable, "-P", "-c", code], capture_output=True, check=False)
     assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_after_its_end_a_command_writes_no_traceback(sent):
-    code = "from xbench.cli import _ending; import os; ending = _ending.Ending(); ending.over(); os.kill(os.getpid(), "
+    code = "from xbench.cli.terminal import ending; import os; end = ending.Ending(); end.over(); os.kill(os.getpid(), "
     ended = subprocess.run([sys.executable, "-P", "-c", f"{code}{int(sent)})"], capture_output=True, check=False)
     assert (ended.returncode, ended.stderr) == (-sent, b"")
 

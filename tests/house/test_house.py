@@ -5,7 +5,9 @@ import importlib
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,10 +66,11 @@ SUBFOLDERS = tuple(
     )
 )
 SUBFOLDERS += ("runtimes/distributed", "runtimes/originals", "parity/explain", "parity/mistakes", "reports/html")
-SUBFOLDERS += ("workers/jobs", "proof/bisect", "experiments/scaling")
+SUBFOLDERS += ("workers/jobs", "proof/bisect", "experiments/scaling", "cli/terminal")
 
 FUNCTION_LINES = 50
 FILE_LINES = 300
+FOLDER_MODULES = 25
 TABLE_LINES = 400
 TABLES = {f"converters/ops/{place}{word}.py" for place in ("", "arrays/") for word in ("torch", "jax", "tensorflow")}
 TABLES |= {f"runtimes/originals/{word}.py" for word in ("caffe2", "chainer", "cntk", "mxnet", "theano")}
@@ -85,7 +88,11 @@ def module(path: Path) -> str:
 
 
 MODULES = {module(path): path for path in SOURCES}
-TREES = {path: ast.parse(path.read_text(), str(path)) for path in SOURCES}
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
 
 
 def modules_of(node: ast.Import | ast.ImportFrom) -> list[str]:
@@ -96,14 +103,14 @@ def modules_of(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(TREES[path]):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from ((node.lineno, imported) for imported in modules_of(node))
 
 
 def imports_at_start(path: Path) -> Iterator[str]:
     """The modules that importing this file imports: those outside functions and `if TYPE_CHECKING`."""
-    pending: list[ast.AST] = [TREES[path]]
+    pending: list[ast.AST] = [tree(path)]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -200,7 +207,7 @@ def test_functions_fit_on_a_screen():
         [
             f"{name(path)}:{node.lineno}: {node.name} has {length} lines, {FUNCTION_LINES} at most"
             for path in SOURCES
-            for node in ast.walk(TREES[path])
+            for node in ast.walk(tree(path))
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             and (length := lines_of(node, path)) > FUNCTION_LINES
         ]
@@ -216,6 +223,11 @@ def test_files_are_short():
             > (limit := TABLE_LINES if name(path) in TABLES else FILE_LINES)
         ]
     )
+
+
+def test_folders_are_short():
+    folders = Counter(path.parent for path in ROOT.glob("[a-z]*/**/*.py") if "build" not in path.parts)
+    report([f"{name(folder)}: {count} modules" for folder, count in folders.items() if count > FOLDER_MODULES])
 
 
 def test_files_are_named_by_what_is_in_them():
@@ -286,7 +298,7 @@ PRINTABLE = "converters/printable.py"
 GENERATORS = ("workers/scripts.py", "workers/reproduce.py", "recommend/script.py")
 GENERATORS += ("converters/codegen/standalone.py", "converters/codegen/printer.py")
 # What prints, and the files that hand it to a terminal.
-PRINTERS = {"print": "cli/__init__.py", "typer.echo": "cli/_terminal.py", "Console": "cli/_console.py"}
+PRINTERS = {"print": "cli/__init__.py", "typer.echo": "cli/terminal/lines.py", "Console": "cli/terminal/console.py"}
 
 
 def escapes_itself(node: ast.AST) -> str | None:
@@ -308,7 +320,7 @@ def test_foreign_text_is_escaped_in_one_file():
         [
             f"{name(path)}:{node.lineno}: {word} is for {PRINTABLE} alone"
             for path in SOURCES
-            for node in ast.walk(TREES[path])
+            for node in ast.walk(tree(path))
             if name(path) != PRINTABLE and (word := escapes_itself(node))
         ]
     )
@@ -318,7 +330,7 @@ def test_generators_of_programs_write_literals_by_one_function():
     """`{name!r}` and `repr` are right for text alone, and nobody sees where a word was forgotten."""
     offences = []
     for path in (ROOT / generator for generator in GENERATORS):
-        for node in ast.walk(TREES[path]):
+        for node in ast.walk(tree(path)):
             is_repr = isinstance(node, ast.Call) and ast.unparse(node.func) == "repr"
             converted = isinstance(node, ast.FormattedValue) and node.conversion != -1
             if (is_repr or converted) and not in_an_error(path, node):
@@ -327,15 +339,15 @@ def test_generators_of_programs_write_literals_by_one_function():
 
 
 def in_an_error(path: Path, node: ast.AST) -> bool:
-    raised = (each for each in ast.walk(TREES[path]) if isinstance(each, ast.Raise))
+    raised = (each for each in ast.walk(tree(path)) if isinstance(each, ast.Raise))
     return any(node in ast.walk(each) for each in raised)
 
 
 def test_commands_print_through_what_makes_text_visible():
-    """Rich's markup and a terminal's commands in a name are text, in `cli/_terminal.py` and `cli/_console.py`."""
+    """Rich's markup and a terminal's commands in a name are text, in `lines.py` and `console.py` of `cli/terminal/`."""
     offences = []
     for path in SOURCES:
-        for node in ast.walk(TREES[path]):
+        for node in ast.walk(tree(path)):
             called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             own = PRINTERS.get(called.removeprefix("rich.console."))
             if own and name(path).split("/")[0] in ("cli", "reports") and name(path) != own:

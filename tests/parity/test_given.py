@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from xbench.case import Case
-from xbench.parity import candidate
+from xbench.parity import calls, candidate
 from xbench.proof.record import graph_of
-from xbench.runtimes import Options, _checked, load
+from xbench.runtimes import Options, load
 from xbench.runtimes.openvino import _read
 from xbench.workers.prepare import Exporter
 
@@ -108,7 +108,7 @@ def test_the_file_itself_is_run(name, brought):
         ready.prepare([x], labels, dropout=False)
         result = ready.forward(*ready.put([x]))
         ready.wait(result)
-        (found,) = _checked.outputs(ready, result)
+        (found,) = calls.outputs(ready, result)
         assert np.array_equal(found, bare(runtime, path, x)), runtime
 
 

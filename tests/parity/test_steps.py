@@ -9,8 +9,8 @@ import torch
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from torch import nn
 
-from xbench.parity import candidate, oracle, steps, verdict
-from xbench.runtimes import Options, _checked, load
+from xbench.parity import calls, candidate, oracle, steps, verdict
+from xbench.runtimes import Options, load
 from xbench.testing import assert_same_network
 from xbench.workers.prepare import Exporter
 
@@ -100,12 +100,12 @@ def reference(artifact, batch):
 @pytest.mark.parametrize("kind", ["int8", "uint8", "dynamic"])
 def test_every_scale_and_zero_point_that_moves_an_output_by_a_hundredth_fails(quantised, kind):
     file, _, references = quantised[kind]
-    right, missed, tried = answers(onnx.load(file), references), [], 0
+    right, missed, tried = answers_of(onnx.load(file), references), [], 0
     assert [verdict.judge(each, known).status for each, (_, known) in zip(right, references, strict=True)] == [
         "PASS"
     ] * 2
     for words, model in changed(file):
-        found = answers(model, references)
+        found = answers_of(model, references)
         moved = [apart(one["output/y"], other["output/y"]) for one, other in zip(found, right, strict=True)]
         if min(moved) > 0.01:
             tried += 1
@@ -114,7 +114,7 @@ def test_every_scale_and_zero_point_that_moves_an_output_by_a_hundredth_fails(qu
     assert not missed
 
 
-def answers(model, references):
+def answers_of(model, references):
     session = onnxruntime.InferenceSession(model.SerializeToString())
     return [{"output/y": session.run(None, {"x": inputs[0]})[0]} for inputs, _ in references]
 
@@ -152,7 +152,7 @@ def test_right_runtimes_pass_on_quantised_files(quantised, name):
         for inputs, known in references:
             result = runtime.forward(*runtime.put(inputs))
             runtime.wait(result)
-            found = verdict.judge(candidate.named(artifact, _checked.outputs(runtime, result)), known)
+            found = verdict.judge(candidate.named(artifact, calls.outputs(runtime, result)), known)
             assert found.status == "PASS", found.message
 
 
@@ -164,7 +164,7 @@ def test_the_sides_that_right_kernels_take_are_right_ones(network, form, seed, t
     artifact = exporter.artifact(str(file))
     exporter.close()
     inputs, known = quantised_files.reference(artifact, seed)
-    (answer,) = answers(onnx.load(file), [(inputs, known)])
+    (answer,) = answers_of(onnx.load(file), [(inputs, known)])
     assert statuses([answer], [(inputs, known)]) == ["PASS"]
 
 

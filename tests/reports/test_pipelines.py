@@ -17,7 +17,7 @@ from test_reports import STORE, record
 from typer.testing import CliRunner
 
 from xbench.cli import app
-from xbench.cli._format import SUMMARY
+from xbench.cli.terminal.form import SUMMARY
 from xbench.reports import COLUMNS, github, rows
 from xbench.store.command import VERSION
 from xbench.store.comparison import compare

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 
 from xbench.converters.artifact import Artifact
-from xbench.parity import candidate, draws
-from xbench.runtimes import Options, _checked, load
+from xbench.parity import calls, candidate, draws
+from xbench.runtimes import Options, load
 from xbench.workers import batches
 
 
@@ -33,7 +33,7 @@ def trained(runtime, steps):
     for arrays, labels in steps:
         result = runtime.step(runtime.put(arrays), runtime.put([labels])[0])
         runtime.wait(result)
-        losses.append(_checked.loss(runtime, result))
+        losses.append(calls.loss(runtime, result))
     found = candidate.trained(runtime, losses)
     return {name: np.array(value) for name, value in found.items()}  # JAX lets no one write
 

@@ -29,8 +29,8 @@ from torch import nn
 from torch.nn import functional
 
 from xbench.converters.artifact import Artifact
-from xbench.parity import candidate, oracle, verdict
-from xbench.runtimes import Options, _checked, load
+from xbench.parity import calls, candidate, oracle, verdict
+from xbench.runtimes import Options, load
 from xbench.workers.prepare import Exporter
 
 BATCH, SHARES, MOVED = 4, (0.02, 0.05, 0.1, 0.25), 0.01
@@ -175,7 +175,7 @@ def reference(artifact: Artifact, seed: int) -> Reference:
     return batch[0], {**exact, **{f"floor/{name}": np.array(value) for name, value in floors.items()}, **more}
 
 
-def answers(model: onnx.ModelProto, references: Sequence[Reference]) -> list[np.ndarray]:
+def answers_of(model: onnx.ModelProto, references: Sequence[Reference]) -> list[np.ndarray]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -234,9 +234,9 @@ def _narrower(right: onnx.ModelProto, place: int, share: float) -> onnx.ModelPro
 def changed(file: Path, references: Sequence[Reference]) -> dict[str, Any]:
     """How many changes of a file move its outputs, and which of those are not found."""
     right_file, found = onnx.load(file), {"changes": 0, "moving": 0, "missed": [], "as ties": []}
-    right, ties = answers(right_file, references), max(tied(known) for _, known in references)
+    right, ties = answers_of(right_file, references), max(tied(known) for _, known in references)
     for words, model in changes(right_file):
-        made = answers(model, references)
+        made = answers_of(model, references)
         found["changes"] += 1
         moved = [apart(one, other) for one, other in zip(made, right, strict=True)]
         if min(moved) > MOVED:
@@ -262,7 +262,7 @@ def right(runtime: str, artifact: Artifact, references: Iterator[tuple[int, Refe
             made.prepare(inputs, np.zeros(BATCH, np.int64), dropout=False)
         result = made.forward(*made.put(inputs))
         made.wait(result)
-        judged = verdict.judge(candidate.named(artifact, _checked.outputs(made, result)), known)
+        judged = verdict.judge(candidate.named(artifact, calls.outputs(made, result)), known)
         wrong += [] if judged.status == "PASS" else [f"seed {seed}: {judged.status}, {judged.message}"]
     return wrong
 

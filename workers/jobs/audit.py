@@ -16,8 +16,8 @@ import numpy as np
 from xbench.converters.artifact import Artifact
 from xbench.host import group
 from xbench.host.clock import now
-from xbench.parity import candidate, verdict
-from xbench.runtimes import Options, _checked, load
+from xbench.parity import calls, candidate, verdict
+from xbench.runtimes import Options, load
 from xbench.workers import timing
 from xbench.workers.cell import CELL, Cell, fetched_of, proving, step_of
 
@@ -42,7 +42,7 @@ def audit(rounds: int, patience: float, seconds: float, cpus: list[int]) -> dict
     _idle(looks=1)  # what computes our own sums has threads, too
     limit = 1 + int(4 * seconds / whole)  # of what it may have begun when the time is over
     facts |= _cpu_use(cell, seconds, limit, cpus) | {"idle_cpus": _idle()}
-    facts |= {"placed": _checked.placed(cell.runtime), "gpu_open": _gpu_is_open()}
+    facts |= {"placed": calls.placed(cell.runtime), "gpu_open": _gpu_is_open()}
     return facts | {"proof_s": cell.proof}
 
 
@@ -131,7 +131,7 @@ def _outputs(cell: Cell, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     with proving(cell):
         result = cell.runtime.forward(*cell.runtime.put(arrays))
         cell.runtime.wait(result)
-        return [np.array(value) for value in _checked.outputs(cell.runtime, result)]
+        return [np.array(value) for value in calls.outputs(cell.runtime, result)]
 
 
 def _apart(some: Iterable[np.ndarray], others: Iterable[np.ndarray]) -> float:
@@ -222,7 +222,7 @@ def respond(artifact: str, runtime: str, device: str, threads: int, inputs: str,
     step()  # some compile now
     times = timing.sample([step], 1.0, 10)
     verdict.join(
-        Path(path), {str(index): np.asarray(value) for index, value in enumerate(_checked.outputs(ready, made[0]))}
+        Path(path), {str(index): np.asarray(value) for index, value in enumerate(calls.outputs(ready, made[0]))}
     )
     return {"forward_s": min(times)}
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from xbench.host import group, health, machine, usage
 from xbench.host.clock import now
-from xbench.parity import candidate, verdict
-from xbench.runtimes import Trainer, _checked
+from xbench.parity import calls, candidate, verdict
+from xbench.runtimes import Trainer
 from xbench.workers import batches, pace, timing
 from xbench.workers.cell import CELL, Cell, Training, step_of
 from xbench.workers.jobs.cell import expected_of
@@ -125,7 +125,7 @@ def _segments(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int, l
 
         def after(_: int, losses: list[float] = training.losses) -> None:
             start = now()
-            losses.append(_checked.loss(runtime, cell.last))
+            losses.append(calls.loss(runtime, cell.last))
             looks.fetch_s.append(now() - start)
             looks.aside += looks.fetch_s[-1]
 
@@ -173,9 +173,9 @@ def _content(arrays: Iterable[np.ndarray]) -> str:
 
 def _fetched(cell: Cell) -> dict[str, np.ndarray]:
     if cell.mode == "forward":
-        return candidate.named(cell.artifact, _checked.outputs(cell.runtime, cell.last))
+        return candidate.named(cell.artifact, calls.outputs(cell.runtime, cell.last))
     assert isinstance(cell.runtime, Trainer)
-    loss, grads = _checked.fetched(cell.runtime, cell.last)
+    loss, grads = calls.fetched(cell.runtime, cell.last)
     return {"loss": np.array([loss]), **{f"gradient/{name}": grad for name, grad in grads.items()}}
 
 
@@ -195,7 +195,7 @@ def verify(cell: Cell, looks: Looks | None = None, draw: random.Random | None = 
         look(cell, looks)
         cell.looked += looks.spent
     assert isinstance(cell.runtime, Trainer)
-    losses = cell.training.losses if cell.training else [_checked.loss(cell.runtime, cell.last)]
+    losses = cell.training.losses if cell.training else [calls.loss(cell.runtime, cell.last)]
     if not np.isfinite(losses).all():
         raise verdict.Changed("the loss became infinite while it was timed")
 

@@ -17,8 +17,8 @@ from xbench.errors import XBenchError
 from xbench.host import memory
 from xbench.host.clock import now
 from xbench.host.machine import versions
-from xbench.parity import candidate, certificate, verdict
-from xbench.runtimes import Options, _checked, is_ours, load, row_of
+from xbench.parity import calls, candidate, certificate, verdict
+from xbench.runtimes import Options, is_ours, load, row_of
 from xbench.workers import pace, timing
 from xbench.workers.cell import CELL, Cell, proving, steps_of
 
@@ -62,11 +62,11 @@ def open_cell(
     cell, times = made_ready(Artifact.read(artifact), runtime, options, given)
     cell.paths = references
     CELL[:] = [cell]
-    known, said = versions((*packages, "numpy")), _checked.versions(cell.runtime)
+    known, said = versions((*packages, "numpy")), calls.versions(cell.runtime)
     known = known | said if cell.remote else said | known  # what is installed here is not an adapter's to say
-    found = {"versions": known, "tuned": _checked.tuned(cell.runtime)}
-    _checked.device_memory(cell.runtime)  # which is told when it is timed: too late to find that it tells nonsense
-    return {"times": times, "recalled": _checked.recalled(cell.runtime), **found}
+    found = {"versions": known, "tuned": calls.tuned(cell.runtime)}
+    calls.device_memory(cell.runtime)  # which is told when it is timed: too late to find that it tells nonsense
+    return {"times": times, "recalled": calls.recalled(cell.runtime), **found}
 
 
 def made_ready(
@@ -78,7 +78,7 @@ def made_ready(
     start = now()
     ready = load(runtime, model, options)
     loaded = now()
-    compiled = _checked.prepared(ready, candidate.inputs_of(arrays[0]), arrays[0]["labels"], dropout=False)
+    compiled = calls.prepared(ready, candidate.inputs_of(arrays[0]), arrays[0]["labels"], dropout=False)
     prepared = now()
     remote = is_ours(runtime) and ready.remote
     cell = Cell(model, ready, options.mode, arrays, options.precision, options.device, remote=remote)
@@ -94,7 +94,7 @@ def made_ready(
 def certify(given: bool = False) -> dict[str, Any]:
     """What the runtime holds of the model; `given`: of the file that was brought."""
     (cell,) = CELL
-    return certificate.certify(cell.artifact, _checked.held(cell.runtime), given)
+    return certificate.certify(cell.artifact, calls.held(cell.runtime), given)
 
 
 def save(artifact: str, runtime: str, device: str, layout: str, batch: int, folder: str, name: str) -> dict[str, Any]:
@@ -103,10 +103,10 @@ def save(artifact: str, runtime: str, device: str, layout: str, batch: int, fold
     ready = load(runtime, model, Options("forward", device, 1, layout=layout))
     inputs, labels = candidate.sample(model, batch, 0)
     ready.prepare(inputs, labels, dropout=False)
-    files = _checked.saved(ready, Path(folder), name)
+    files = calls.saved(ready, Path(folder), name)
     if files:
         (Path(folder) / "certificate.json").write_text(
-            json.dumps(certificate.certify(model, _checked.held(ready), _as_given(model, runtime)), indent=1)
+            json.dumps(certificate.certify(model, calls.held(ready), _as_given(model, runtime)), indent=1)
         )
     return {
         "files": [*files, "certificate.json"] if files else [],

@@ -8,8 +8,7 @@ import numpy as np
 from xbench.converters.artifact import WEIGHTS, Artifact, read_weights
 from xbench.converters.autodiff.optimizer import slots
 from xbench.host import usage
-from xbench.parity import candidate
-from xbench.runtimes import _checked
+from xbench.parity import calls, candidate
 from xbench.stats import roofline
 from xbench.workers import timing
 from xbench.workers.cell import CELL, Cell
@@ -32,7 +31,7 @@ def cost(batch: int) -> dict[str, Any]:
     return found | {
         "peak_memory_bytes": peak if peak > 0 else None,
         "references_bytes": held,
-        "device_memory_bytes": _checked.device_memory(cell.runtime),
+        "device_memory_bytes": calls.device_memory(cell.runtime),
         "artifact_bytes": _inference_bytes(cell.artifact, sum(sizes.values())),
         "parameter_bytes": sum(sizes.values()),
         "convert_s": info.get("convert_s"),

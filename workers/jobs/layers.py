@@ -4,8 +4,7 @@ import statistics
 from typing import Any
 
 from xbench.host.clock import now
-from xbench.parity import candidate
-from xbench.runtimes import _checked
+from xbench.parity import calls, candidate
 from xbench.workers.cell import CELL
 
 LEAD = 3  # passes that do not count
@@ -23,7 +22,7 @@ def timed_layers(count: int) -> dict[str, Any]:
         whole.append(now() - begun)
     told = [
         {"name": layer.name, "operator": layer.operator, "median_s": statistics.median(layer.seconds)}
-        for layer in _checked.layers(cell.runtime, inputs, count)
+        for layer in calls.layers(cell.runtime, inputs, count)
     ]
     return {"layers": told, "whole_s": statistics.median(whole[LEAD:]), "passes": count}
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from xbench.data import DataSet
 from xbench.host.clock import now
-from xbench.runtimes import Trainer, _checked
+from xbench.parity import calls
+from xbench.runtimes import Trainer
 from xbench.workers.cell import CELL, Cell
 
 
@@ -36,7 +37,7 @@ def iterate(folder: str, batch: int, seconds: float, limit: int) -> dict[str, li
         before = after
         if after - begun > seconds and step:
             break
-    loss = _checked.loss(runtime, result)
+    loss = calls.loss(runtime, result)
     if not np.isfinite(loss):
         raise ValueError(f"the loss became {loss} behind {step + 1} iterations")
     return {name: values[1:] for name, values in found.items()}
@@ -56,10 +57,10 @@ def _step(runtime: Trainer, given: Any, target: Any) -> Any:
 
 def _timed(cell: Cell, call: Callable[[], Any]) -> tuple[Any, float, float]:
     """What a call gives, its seconds by the clock of the process that computes, and those that passed here."""
-    clock, start = _checked.clock(cell.runtime) if cell.remote else 0.0, now()
+    clock, start = calls.clock(cell.runtime) if cell.remote else 0.0, now()
     result = call()
     wall = now() - start
-    return result, _checked.clock(cell.runtime) - clock if cell.remote else wall, wall
+    return result, calls.clock(cell.runtime) - clock if cell.remote else wall, wall
 
 
 def read(folder: Path) -> DataSet:

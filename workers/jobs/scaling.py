@@ -11,8 +11,8 @@ import numpy as np
 from xbench.converters.artifact import Artifact
 from xbench.host.clock import now
 from xbench.host.machine import versions
-from xbench.parity import candidate, element_types, verdict
-from xbench.runtimes import Options, _checked, distributed, row_of
+from xbench.parity import calls, candidate, element_types, verdict
+from xbench.runtimes import Options, distributed, row_of
 
 GIVEN = ("input/", "labels")  # of a reference: what steps read
 POOL = 4  # batches that iterations take theirs from
@@ -108,8 +108,8 @@ def _acts(own: Member) -> dict[str, Callable[[], object]]:
 
     def whole(apart: bool) -> Callable[[], None]:
         def iteration() -> None:
-            arrays, answers = _taken(own)
-            result = engine.step(engine.put(arrays), engine.put([answers])[0])
+            arrays, labels = _taken(own)
+            result = engine.step(engine.put(arrays), engine.put([labels])[0])
             engine.wait(result)
             own.loss = result[0]
 
@@ -154,13 +154,13 @@ def time_act(kind: str, count: int) -> dict[str, Any]:
         begins.append(now())
         act()
         ends.append(now())
-    if kind in ("apart", "together") and not np.isfinite(_checked.loss(own.engine, [own.loss])):
+    if kind in ("apart", "together") and not np.isfinite(calls.loss(own.engine, [own.loss])):
         raise verdict.Changed("the loss became infinite while it was timed")
     return {"begins": begins, "ends": ends, "digest": _digest(own) if kind == "together" else None}
 
 
 def _digest(own: Member) -> str:
-    weights, total = _checked.weights(own.engine), hashlib.sha256()
+    weights, total = calls.weights(own.engine), hashlib.sha256()
     for name in own.artifact.parameters:
         total.update(np.ascontiguousarray(weights[name]).tobytes())
     return total.hexdigest()[:16]

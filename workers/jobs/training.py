@@ -15,8 +15,8 @@ from xbench.data import DataSet
 from xbench.host import usage
 from xbench.host.clock import now
 from xbench.host.machine import versions
-from xbench.parity import candidate, verdict
-from xbench.runtimes import Options, Trainer, _checked, load, row_of
+from xbench.parity import calls, candidate, verdict
+from xbench.runtimes import Options, Trainer, load, row_of
 from xbench.workers import samples
 
 
@@ -56,7 +56,7 @@ def train(last: int, seconds: float) -> dict[str, Any]:
         inputs, labels = own.data.training_batch(own.batch, own.seed, len(own.losses))
         result = runtime.step(runtime.put(inputs), runtime.put([labels])[0])
         runtime.wait(result)
-        own.losses.append(_checked.loss(runtime, result))
+        own.losses.append(calls.loss(runtime, result))
         if not np.isfinite(own.losses[-1]):
             break
     seconds = now() - start
@@ -89,7 +89,7 @@ def count_right(part: str, first: int, seconds: float) -> dict[str, int]:
         inputs, labels = own.data.batch(part, np.resize(places, own.batch))  # a shape that is compiled already
         result = runtime.forward(*runtime.put(inputs))
         runtime.wait(result)
-        found = np.asarray(_checked.outputs(runtime, result)[0]).argmax(-1) == labels
+        found = np.asarray(calls.outputs(runtime, result)[0]).argmax(-1) == labels
         right, seen = right + int(found[: len(places)].sum()), seen + found[: len(places)].size
         first += len(places)
     return {"right": right, "seen": seen, "next": first % len(chosen)}

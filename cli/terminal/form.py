@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from xbench.cli._terminal import say
+from xbench.cli.terminal.lines import say
 from xbench.errors import XBenchError
 
 TABLE, JSON, CSV, MARKDOWN, GITHUB, PARQUET = FORMATS = ("table", "json", "csv", "markdown", "github", "parquet")

@@ -6,8 +6,8 @@ from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from xbench.cli._console import console
-from xbench.cli._terminal import say
+from xbench.cli.terminal.console import console
+from xbench.cli.terminal.lines import say
 from xbench.converters.printable import visible
 
 

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from xbench.cli._terminal import say
+from xbench.cli.terminal.lines import say
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
 """What a runtime says of itself and of what it computed, checked where it leaves the adapter, in the worker.
 
-The contract (`__init__.py`) says what each method gives. An adapter that gives something else has a fault of its own,
-which is named; nothing of it goes any further. Arrays are not looked at here: they are judged as what they are.
+The contract (`runtimes/__init__.py`) says what each method gives. An adapter that gives something else has a fault of
+its own, which is named; nothing of it goes any further. Arrays are not looked at here: they are judged as what they
+are.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What a command says, in plain lines. Foreign text reaches a terminal through here, or through `_console.py`."""
+"""What a command says, in plain lines. Foreign text reaches a terminal through here, or through `console.py`."""
 
 import typer
 
