@@ -21,7 +21,7 @@ import numpy as np
 $imports
 
 HERE, DATA, ALLOWED = Path(__file__).parent, np.load(Path(__file__).parent / "expected.npz"), $allowed
-inputs, expected = ([DATA[name] for name in DATA.files if name.startswith(kind)] for kind in ("input/", "output/"))
+inputs, expected = ([DATA[f"{n}.npy"] for n in DATA.files if n.startswith(kind)] for kind in ("input/", "output/"))
 $lines
 pairs = [(np.asarray(y), w) for y, w in zip(outputs, expected, strict=True)]
 off = [np.linalg.norm(np.float64(y) - w) / np.linalg.norm(w) if y.shape == w.shape else np.inf for y, w in pairs]

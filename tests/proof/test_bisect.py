@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from places import SUPPORT
 
 from xbench.parity import search, verdict
+from xbench.workers.jobs import bisect as jobs
 
 TRANSFORMER = "small_nets:transformer@x:float32:batch,6,16"
 RECURRENT = "small_nets:recurrent@words:int64:batch,7"
@@ -63,6 +64,21 @@ def test_the_smallest_part_is_found_by_cutting_down_the_whole(seed):
     assert search.first(count, shows) == max(needed)
     assert search.first(count, lambda nodes: False) is None
     assert len(asked) < 20 + 40 * len(needed)
+
+
+def test_a_part_is_given_the_tensor_of_its_name(exporter, tmp_path):
+    """`np.load(file)["h.npy"]` is the array `h` where there is one."""
+    nodes = [helper.make_node("Neg", ["x"], ["h"]), helper.make_node("Exp", ["x"], ["h.npy"])]
+    nodes.append(helper.make_node("Sub", ["h", "h.npy"], ["y"]))
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "xy")
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [x], [y])), tmp_path / "m.onnx")
+    artifact = exporter.artifact(str(tmp_path / "m.onnx"))
+    reference = exporter.reference(artifact, "forward", 2, 0, "synthetic")
+    jobs.tensors(str(artifact.folder), str(reference), False, str(tmp_path / "values.npz"))
+    (tmp_path / "part").mkdir()
+    assert jobs.part(str(artifact.folder), str(tmp_path / "values.npz"), [2], "forward", str(tmp_path / "part"))
+    given = verdict.read(tmp_path / "part" / verdict.REFERENCE, "input/")
+    assert np.allclose(given["input/1"], np.exp(-given["input/0"]), rtol=1e-6)
 
 
 def test_two_answers_differ_where_one_is_wrong_or_both_are_by_different_errors():

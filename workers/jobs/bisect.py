@@ -1,7 +1,7 @@
 """What the exporter's worker can be asked to do for a bisection: parts of a converted model, with their references."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,23 @@ from xbench.converters.write import write
 from xbench.parity import candidate, verdict
 from xbench.parity.verdict import REFERENCE
 from xbench.workers import reproduce
+
+
+class Stored(Mapping[str, np.ndarray]):
+    """The arrays of an `.npz` file by their own names, each read when it is asked for. NumPy's mapping gives `x` for
+    `x.npy` where there are both."""
+
+    def __init__(self, file: np.lib.npyio.NpzFile) -> None:
+        self.file = file
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return np.asarray(self.file[f"{name}.npy"])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.file.files)
+
+    def __len__(self) -> int:
+        return len(self.file.files)
 
 
 @functools.lru_cache(maxsize=1)
@@ -47,8 +64,8 @@ def mark(artifact: str, reference: str, folder: str) -> None:
 def mark_gradients(artifact: str, reference: str, values: str, folder: str) -> dict[str, tuple[str, int]]:
     """Writes a model with the gradient of every tensor among those of its parameters; which they are is returned."""
     given = verdict.read(Path(reference))
-    with np.load(values) as known:
-        model, places = subgraph.mark_gradients(_graph(artifact), known)
+    with np.load(values) as file:
+        model, places = subgraph.mark_gradients(_graph(artifact), Stored(file))
     _written(artifact, Path(folder), model, "gradient", given, _fixed(artifact, given))
     return places
 
@@ -65,13 +82,14 @@ def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: st
 
     To be trained, what the part gives is the logits; labels are drawn.
     """
-    with np.load(values) as known:
+    with np.load(values) as file:
+        known = Stored(file)
         model = subgraph.cut(_graph(artifact), nodes, known, trains=mode != "forward")
         if not model.graph.outputs or (mode != "forward" and not subgraph.trainable(model)):
             return False
         inputs = [subgraph.typed(value, known[str(value.name)]) for value in model.graph.inputs]
         last = model.graph.outputs[0]
-        logits = known[str(last.name)] if last.name in known.files else np.zeros(last.shape.numpy())  # type: ignore[union-attr]
+        logits = known[str(last.name)] if last.name in known else np.zeros(last.shape.numpy())  # type: ignore[union-attr]
     labels = _labels(logits) if mode != "forward" else np.zeros(1, np.int64)
     given = {f"input/{index}": array for index, array in enumerate(inputs)} | {"labels": labels}
     told = [
