@@ -44,7 +44,13 @@ class Plan:
 
 
 def each(models: Sequence[str], plan: Plan, lab: Lab) -> Iterator[dict[str, Any]]:
-    """One row a model and runtime; none of a model that cannot be exported."""
+    """One row a model and runtime; none of a model that cannot be exported.
+
+    Raises:
+        XBenchError: two models would be written to one folder; nothing is converted.
+    """
+    if plan.forms:
+        _need_folders(models, plan.output)
     for model in models:
         lab.progress.say(f"{model}: export to ONNX")
         artifact = lab.artifact(model)
@@ -66,6 +72,20 @@ def each(models: Sequence[str], plan: Plan, lab: Lab) -> Iterator[dict[str, Any]
                 row["message"] = "; ".join(filter(None, (row["message"], words)))
             lab.progress.finish(line(row))
             yield row
+
+
+def _folder(model: str, output: Path) -> Path:
+    return output / file_name(Path(model).stem)
+
+
+def _need_folders(models: Sequence[str], output: Path) -> None:
+    owners: dict[Path, str] = {}
+    for model in models:
+        folder = _folder(model, output)
+        if (owner := owners.setdefault(folder, model)) != model:
+            raise XBenchError(
+                f"{owner} and {model} would both be written to {folder}: convert one of them with --output"
+            )
 
 
 def _made(artifact: Artifact, model: str, runtime: str, exporter: Exporter, plan: Plan, logs: Path) -> dict[str, Any]:
@@ -175,8 +195,7 @@ def save(
     if reason := no_layout(runtime, layout):
         return {"status": "UNSUPPORTED", "message": reason, "files": []}
     exporter.renewed(artifact)  # as what is written is given away, and nobody judges it
-    name = file_name(Path(model).stem)
-    target = output / name / file_name(runtime)
+    target = _folder(model, output) / file_name(runtime)
     with contextlib.ExitStack() as stack:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -191,7 +210,7 @@ def save(
             paths = [str(exporter.reference(artifact, "forward", batch, 0, "synthetic"))] if layout == AUTO else []
             told, _ = settled(case, artifact, paths, logs / "layouts.log", 600)
             where = {"artifact": str(artifact.folder), "runtime": runtime, "device": device, "layout": told.layout}
-            found = worker.call("save", 1800, batch=batch, folder=str(made), name=name, **where)
+            found = worker.call("save", 1800, batch=batch, folder=str(made), name=target.parent.name, **where)
         except WorkerFailure as failure:
             return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
         if not found["files"]:

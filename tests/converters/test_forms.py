@@ -100,6 +100,16 @@ def test_a_folder_that_cannot_be_written_is_one_line(shell):
     assert "cannot write to out/lenet" in refused(shell, "convert", "lenet", "--to", "jax", "-o", "out")
 
 
+@pytest.mark.parametrize(("one", "other"), [("1/net.onnx", "2/net.onnx"), ("a-b.onnx", "a_b.onnx")])
+def test_two_models_are_not_written_to_one_folder(shell, one, other):
+    for path in (shell.folder / one, shell.folder / other):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()  # refused before it is read
+    line = refused(shell, "convert", one, other, "--to", "onnxruntime", "-o", "out")
+    assert line.startswith(f"xbench: {one} and {other} would both be written to out/")
+    assert not (shell.folder / "out").exists()
+
+
 def test_a_certificate_names_what_differs(artifact):
     params = artifact.program().params
     assert certify(artifact, params)["different"] == []
