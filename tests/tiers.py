@@ -66,6 +66,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_a_body_computes_what_the_kernel_of_onnx_runtime_does": but("18"),
     },
     "modules": {
+        "test_one_refusal_does_not_keep_others_from_being_checked": every,
         "test_modules_are_checked_as_they_are": every,
         "test_more_modules_are_checked_as_they_are": every,
         "test_modules_are_trained_as_they_are": every,
@@ -191,7 +192,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
     "kill": {"test_kill_at_20_random_moments_loses_no_finished_cell": every},
     "scaling": {
         "test_with_batch_normalization_the_reference_is_the_mean_of_shards": every,
-        "test_a_worker_that_ends_or_hangs_is_one_line_and_ends_all": but("dies"),
+        "test_a_worker_that_ends_or_hangs_is_one_line_and_ends_all": every,
         "test_an_end_at_any_moment_leaves_no_process": every,
     },
     "load": {
@@ -256,6 +257,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_the_site_is_made_without_a_warning": every,
     },
     "layout": {
+        "test_channels_last_computes_what_onnx_says": but("torch"),
         "test_channels_last_has_the_gradients_of_pytorch": every,
         "test_kernels_are_kept_in_the_order_of_the_framework_and_given_back_in_onnx_order": every,
         "test_auto_chooses_the_layout_that_was_faster_and_says_so": every,
@@ -325,7 +327,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_off_is_told_and_who_has_nothing_says_so": every,
     },
     "planted_faults": {
-        "test_a_fault_is_unranked_and_its_first_wrong_tensor_is_named": but("momentum"),
+        "test_a_fault_is_unranked_and_its_first_wrong_tensor_is_named": every,
         "test_the_exit_code_is_one_and_the_honest_runtime_is_ranked": every,
     },
     "report_browser": {

@@ -5,7 +5,8 @@
 Inputs and labels change with the seed; weights do not. A verdict of `xbench check` is the worst of two seeds, and where
 they disagree in training a third decides: rounding may carry the input of a ReLU across its kink. So two counts are
 printed: seeds that fail by themselves and, in training, verdicts of three seeds in a row that fail. The second are
-false alarms. FILE is written after every network and mode, and what is in it is not run again.
+false alarms. FILE is written after every network and mode, and what is in it is not run again. `false_alarms.json`
+holds what was run of `--seeds 30` since training and steps are judged as they are now; it goes on from there.
 """
 
 import argparse
