@@ -83,9 +83,7 @@ def _need_folders(models: Sequence[str], output: Path) -> None:
     for model in models:
         folder = _folder(model, output)
         if (owner := owners.setdefault(folder, model)) != model:
-            raise XBenchError(
-                f"{owner} and {model} would both be written to {folder}: convert one of them with --output"
-            )
+            raise XBenchError(f"{owner} and {model} would both be written to {folder}; give one another --output")
 
 
 def _made(artifact: Artifact, model: str, runtime: str, exporter: Exporter, plan: Plan, logs: Path) -> dict[str, Any]:
