@@ -27,6 +27,7 @@ from xbench.converters.source import parse
 from xbench.errors import XBenchError
 from xbench.runtimes import Options, load
 from xbench.workers import prepare
+from xbench.workers.worker import Worker
 
 MUTATIONS = 2000
 PROCESSES = 2
@@ -355,8 +356,18 @@ def test_weights_too_large_for_protobuf_lie_beside_both_graphs(folder, tmp_path,
     assert np.allclose(found, x @ np.arange(1024, dtype=np.float32).reshape(256, 4), rtol=1e-4, atol=1e-2)
 
 
+class Asleep(Worker):
+    """A worker that never answers."""
+
+    def __init__(self, log, **settings):
+        super().__init__(log, **settings)
+        self.pause()
+
+
 def test_a_file_that_takes_for_ever_is_one_line(folder, exporter, monkeypatch):
     monkeypatch.setattr(prepare, "FILE_TIMEOUT", 0.0)
+    monkeypatch.setattr(prepare, "Worker", Asleep)
+    exporter.close()  # the next one is asleep
     (folder / "model.onnx").write_bytes(outside("good", dims=(128, 8)).SerializeToString())
     with pytest.raises(XBenchError, match=r"^cannot read .*model.onnx: no answer to export within 0 s$"):
         exporter.artifact(str(folder / "model.onnx"))
