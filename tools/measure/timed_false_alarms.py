@@ -1,20 +1,23 @@
 """Is a right runtime blamed for how it works while it is timed? Runs `xbench time` repeatedly beside busy processes.
 
-    python tools/measure/timed_false_alarms.py [--runs 30] [--busy 1] [--file FILE] [OPTIONS OF xbench time]
+    python tools/measure/timed_false_alarms.py [--runs 30] [--busy 1] [--at-once 1] [--file FILE] [OPTIONS OF time]
 
 Without options it times the default suite on every runtime, forward, gradient and step, at a small budget. A cell that
 is neither PASS nor UNSUPPORTED is an alarm, and is printed with its message. FILE gets a line per run, so that runs add
-up; a run that was ended goes on. With --runs 0 FILE is printed.
+up; a run that was ended goes on. `--busy 0 --at-once 2` makes two runs at once, each the busy process of the other.
+With --runs 0 FILE is printed.
 """
 
 import argparse
 import contextlib
+import functools
 import json
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +56,8 @@ def _said(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def summary(cells: list[dict[str, Any]], busy: int, options: list[str]) -> dict[str, Any]:
-    """The line of a run: by mode and runtime the number of cells, of those judged while timed, and of blocks."""
+    """The line of a run beside so many busy processes: by mode and runtime the number of cells, of those judged while
+    timed, and of blocks."""
     cells = [each for each in cells if each["status"] != "UNSUPPORTED"]
     counts: dict[str, list[int]] = {}
     for each in cells:
@@ -91,15 +95,18 @@ def main() -> int:
     parser.add_argument("--file", type=Path, default=Path(__file__).with_suffix(".jsonl"))
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--busy", type=int, default=1)
+    parser.add_argument("--at-once", type=int, default=1)
     known, given = parser.parse_known_args()
     options = given or ["--budget", "0.3", *MODES]
-    with beside(known.busy):
-        for number in range(known.runs):
-            line = summary(run(options, known.file.with_suffix(".run")), known.busy, options)
-            with known.file.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-            words = f"{sum(cells for cells, _, _ in line['cells'].values())} cells, {len(line['alarms'])} alarms"
-            print(f"run {number + 1} of {known.runs}: {words}", file=sys.stderr, flush=True)
+    folders = [known.file.with_suffix(f".run{number}") for number in range(known.at_once)]
+    with beside(known.busy), ThreadPoolExecutor(known.at_once) as pool:
+        for number in range(0, known.runs, known.at_once):
+            for cells in pool.map(functools.partial(run, options), folders[: known.runs - number]):
+                line = summary(cells, known.busy + known.at_once - 1, options)
+                with known.file.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+                words = f"{sum(cells for cells, _, _ in line['cells'].values())} cells, {len(line['alarms'])} alarms"
+                print(f"after {number + known.at_once} of {known.runs}: {words}", file=sys.stderr, flush=True)
     return int(report([json.loads(line) for line in known.file.read_text().splitlines()]) > 0)
 
 
