@@ -31,46 +31,6 @@ UNBIASED = "xbench.unbiased_variance"  # metadata_props: set where BatchNormaliz
 FROZEN = "xbench.frozen"  # metadata_props of a BatchNormalization that normalises by its statistics in training, too
 PADDING = "xbench.padding_idx"  # metadata_props of a Gather: a row that is not trained, as PyTorch's Embedding has one
 DETACHED = "xbench.detached"  # metadata_props of an Identity that hands no gradient on, as Tensor.detach does not
-# Inputs, by position, whose values decide shapes or the form of the computation. Frameworks want them at compile time.
-STATIC_INPUTS: dict[str, tuple[int, ...]] = {
-    "AffineGrid": (1,),
-    "BlackmanWindow": (0,),
-    "CenterCropPad": (1,),
-    "Col2Im": (1, 2),
-    "Compress": (1,),
-    "ConstantOfShape": (0,),
-    "CumSum": (1,),
-    "DFT": (1, 2),
-    "Dropout": (1, 2),
-    "Expand": (1,),
-    "HammingWindow": (0,),
-    "HannWindow": (0,),
-    "MaxUnpool": (2,),
-    "MelWeightMatrix": (0, 1, 2, 3, 4),
-    "NonMaxSuppression": (2, 3, 4),
-    "OneHot": (1,),
-    "Pad": (1, 3),
-    "Range": (0, 1, 2),
-    "Reshape": (1,),
-    "Resize": (1, 2, 3),
-    "STFT": (1, 3),
-    "SequenceAt": (1,),
-    "SequenceErase": (1,),
-    "SequenceInsert": (2,),
-    "Slice": (1, 2, 3, 4),
-    "Split": (1,),
-    "SplitToSequence": (1,),
-    "Squeeze": (1,),
-    "Tile": (1,),
-    "TopK": (1,),
-    "Trilu": (1,),
-    "Unsqueeze": (1,),
-    "Upsample": (1,),
-    **{
-        f"Reduce{kind}": (1,)
-        for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
-    },
-}
 
 
 class UnsupportedOps(Exception):

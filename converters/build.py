@@ -12,11 +12,12 @@ import onnx
 import onnx_ir as ir
 
 from xbench import models
-from xbench.converters import PARAMETERS, STATIC_INPUTS, cache
+from xbench.converters import PARAMETERS, cache
 from xbench.converters.artifact import GIVEN
 from xbench.converters.frontends.onnx_file import InvalidModel, besides, canonical, is_external, plain, read, stored
 from xbench.converters.frontends.validity import all_nodes
 from xbench.converters.inputs import settled
+from xbench.converters.ops.info import info
 from xbench.converters.source import BATCH, Source
 from xbench.converters.write import weight_bytes, write
 from xbench.errors import XBenchError
@@ -237,7 +238,7 @@ def trainable(graph: ir.Graph) -> list[str]:
 
 def _static(node: ir.Node) -> list[ir.Value]:
     """The inputs of a node that must be known when it is compiled."""
-    given = (node.inputs[i] for i in STATIC_INPUTS.get(node.op_type, ()) if i < len(node.inputs))
+    given = (node.inputs[i] for i in info(node.op_type).static if i < len(node.inputs))
     return [value for value in given if value is not None]
 
 

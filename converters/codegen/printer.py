@@ -9,15 +9,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from xbench.converters import DETACHED, FROZEN, PADDING, STATIC_INPUTS
+from xbench.converters import DETACHED, FROZEN, PADDING
+from xbench.converters.ops.info import info
 from xbench.converters.printable import python
 
-# Operators that return a tuple of this length whoever reads it; all others as many as the node has outputs.
-OUTPUTS = {"BatchNormalization": 3, "DynamicQuantizeLinear": 3, "GRU": 2, "LSTM": 3, "RNN": 2, "TopK": 2, "Unique": 4}
-# Operators whose further outputs cost something: they are told how many are read, by the keyword `outputs`.
-OPTIONAL_OUTPUTS = {"Dropout", "LayerNormalization", "MaxPool", "SoftmaxCrossEntropyLoss"}
-# Operators that return a tuple even of one.
-SEQUENCES = {"If", "Loop", "Scan", "SequenceMap", "Split"}
 # Words that the text uses itself, so that no tensor is called so; `_` is where a result goes that nobody reads.
 OWN_WORDS = ("params", "state", "training", "rng", "apply", "float", "_")
 # The types that Python's numbers stand for.
@@ -142,18 +137,18 @@ class Printer:
 
     def inputs(self, node: ir.Node) -> list[str]:
         """How a node's inputs are written: plain numbers where an array of their type stands beside them."""
-        static = STATIC_INPUTS.get(node.op_type, ())
-        arrays = [value for index, value in enumerate(node.inputs) if value is not None and index not in static]
+        about = info(node.op_type)
+        arrays = [value for index, value in enumerate(node.inputs) if value is not None and index not in about.static]
         types = {v.dtype for v in arrays if self.is_trained(v) or not _is_number(constant(v))}
-        types = set() if node.op_type in SEQUENCES else types
+        types = set() if about.sequence else types
         return [
-            self.value(value, index in static, value is not None and bool({value.dtype, None} & types))
+            self.value(value, index in about.static, value is not None and bool({value.dtype, None} & types))
             for index, value in enumerate(node.inputs)
         ]
 
     def statement(self, node: ir.Node, functions: Mapping[str, str]) -> str:
         """A node as a call; `functions` names the functions of its subgraphs by attribute."""
-        inputs = self.inputs(node)
+        inputs, about = self.inputs(node), info(node.op_type)
         attributes = [f"{name}={functions.get(name) or _attribute(value)}" for name, value in _stated(node)]
         attributes += [f"dtype={python(str(t.dtype))}" for t in _tensors(node) if str(t.dtype) not in NUMBERS]
         attributes += [f"padding_idx={row}"] if (row := padding(node)) is not None else []
@@ -165,12 +160,12 @@ class Printer:
             self.dropouts += 1
             inputs = [inputs[0], *(inputs[1:2] or ["0.5"]), "training"]
             attributes = [f"seed={self.dropouts}", "rng=rng"]
-        if node.op_type in OPTIONAL_OUTPUTS:
+        if about.counts_outputs:
             outputs = outputs[: 1 + max((i for i, name in enumerate(outputs) if name != "_"), default=0)]
             attributes += [f"outputs={len(outputs)}"] * (len(outputs) > 1)
-        outputs += ["_"] * (OUTPUTS.get(node.op_type, 1) - len(outputs))
+        outputs += ["_"] * (about.outputs - len(outputs))
         call = f"{node.op_type}({', '.join([*inputs, *attributes])})"
-        if len(outputs) == 1 and node.op_type in SEQUENCES:
+        if len(outputs) == 1 and about.sequence:
             return f"({outputs[0]},) = {call}"
         return f"{', '.join(outputs)} = {call}"
 

@@ -16,10 +16,10 @@ from safetensors.numpy import save_file
 from xbench.converters import Program
 from xbench.converters.autodiff.loss import written
 from xbench.converters.codegen.copier import HERE, Copier, Symbol, read
+from xbench.converters.ops.info import info
 from xbench.converters.passes.kernels import inverse, kernel_orders
 from xbench.converters.printable import docstring, python
 
-KNOWN = {"Constant", "ConstantOfShape", "Range", "Shape", "Size"}  # operators whose results are known while tracing
 IMPORT = {  # what the loading needs, whatever the operators do
     "jax": "import jax.numpy as jnp",
     "tensorflow": "import tensorflow as tf",
@@ -60,7 +60,7 @@ def _shape_calls(tree: ast.AST) -> Iterator[ast.Call]:
 
     def is_known(node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
-            return isinstance(node.func, ast.Name) and (node.func.id in KNOWN or all(map(is_known, node.args)))
+            return isinstance(node.func, ast.Name) and (info(node.func.id).shape_only or all(map(is_known, node.args)))
         if isinstance(node, ast.Name):
             return node.id in known
         return isinstance(node, ast.Constant | ast.Tuple)
@@ -68,7 +68,7 @@ def _shape_calls(tree: ast.AST) -> Iterator[ast.Call]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and is_known(node.value):
             known |= {n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
-            if isinstance(node.value.func, ast.Name) and node.value.func.id not in KNOWN:
+            if isinstance(node.value.func, ast.Name) and not info(node.value.func.id).shape_only:
                 yield node.value
 
 

@@ -10,18 +10,9 @@ import math
 import onnx_ir as ir
 
 from xbench.converters.frontends.tensors import InvalidModel
+from xbench.converters.ops.info import info
 
 MAX_FOLDED = 512 * 512  # elements; onnxscript keeps no larger result, unless it replaces larger constants
-
-_WORDS = """
-    Abs Add And Cast CastLike Ceil Clip Concat ConstantOfShape Cos CumSum Div Dropout Equal Erf Exp Expand EyeLike
-    Flatten Floor Gather GatherElements GatherND Greater GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Log Max
-    Mean Min Mod Mul Neg NonZero Not OneHot Or Pad Pow Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
-    ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Reshape Round ScatterElements ScatterND Shape
-    Sigmoid Sign Sin Size Slice Softmax Split Sqrt Squeeze Sub Sum Tan Tanh Tile TopK Transpose Trilu Unsqueeze Where
-    Xor
-"""
-CHEAP = frozenset(_WORDS.split())
 
 
 def fold(model: ir.Model) -> None:
@@ -44,7 +35,7 @@ def fold(model: ir.Model) -> None:
 
 def _is_cheap(node: ir.Node) -> bool | None:
     """`should_fold` for `fold_constants`: False keeps the node, None leaves it to onnxscript's own rules."""
-    if node.domain not in ("", "ai.onnx") or node.op_type not in CHEAP:
+    if node.domain not in ("", "ai.onnx") or not info(node.op_type).folded:
         return False
     stored = sum(value.const_value.size for value in node.inputs if value is not None and value.const_value is not None)
     limit = max(MAX_FOLDED, stored)

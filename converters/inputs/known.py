@@ -11,22 +11,11 @@ import onnx_ir as ir
 from xbench.converters.codegen.printer import constant
 from xbench.converters.ops.arrays import numpy as arrays
 from xbench.converters.ops.generic import operators
+from xbench.converters.ops.info import info
 
 SMALL = 4096  # elements of an array that is computed with
 LARGE = 2**20  # elements of a constant whose least and largest are looked for
 INFINITE = math.inf
-# Operators of shape arithmetic: they are computed where all that they read is known and small.
-COMPUTED = {
-    "Add", "Concat", "ConstantOfShape", "Div", "Expand", "Gather", "Identity", "Max", "Min", "Mod", "Mul", "Neg",
-    "Range", "Reshape", "Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze",
-}  # fmt: skip
-# Operators that give values of their first input.
-HANDED_ON = {
-    "Cast", "CastLike", "Ceil", "Compress", "Dropout", "Expand", "Flatten", "Floor", "Gather", "GatherElements",
-    "GatherND", "Identity", "ReduceMax", "ReduceMean", "ReduceMin", "Reshape", "ReverseSequence", "Round", "Slice",
-    "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
-}  # fmt: skip
-TRUTH = {"And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"}
 SHARES = {"Sigmoid", "Softmax"}
 JOINED = {"Concat": 0, "Max": 0, "Min": 0, "Where": 1}  # the first of the inputs that are joined
 
@@ -117,7 +106,7 @@ class Known:
         if node.op_type == "Cast":
             kind = ir.DataType(node.attributes.get_int("to", 1))
             return None if held[0] is None else held[0].astype(kind.numpy())
-        if node.domain or node.op_type not in COMPUTED or not _stays_small(node.op_type, held):
+        if node.domain or not info(node.op_type).shape_arithmetic or not _stays_small(node.op_type, held):
             return None
         told = {n: a.as_tensor().numpy() if a.type == ir.AttributeType.TENSOR else a.value for n, a in _stated(node)}
         try:
@@ -127,12 +116,12 @@ class Known:
 
     def _bounds(self, node: ir.Node, value: ir.Value, facts: Sequence[Fact]) -> tuple[float, float]:
         kind, first = node.op_type, facts[0] if facts else ANYTHING
-        if kind in HANDED_ON:
+        if info(kind).hands_on:
             return first.low, first.high
         if kind in JOINED:
             joined = facts[JOINED[kind] :]
             return min(fact.low for fact in joined), max(fact.high for fact in joined)
-        if kind in TRUTH or kind in SHARES or (value.dtype == ir.DataType.BOOL):
+        if info(kind).boolean or kind in SHARES or (value.dtype == ir.DataType.BOOL):
             return 0.0, 1.0
         if kind in ARITHMETIC and len(facts) == 2:
             return ARITHMETIC[kind](*facts)

@@ -16,32 +16,12 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from xbench.converters.codegen.printer import constant
+from xbench.converters.ops.info import OPERATORS, info, where
 
 OURS = "xbench.layout"  # metadata_props: a Transpose that was put in here
 
-# Operators that are given channels last wherever they stand; the others take it where it comes.
-WANT = {"AveragePool", "Conv", "ConvTranspose", "MaxPool"}
 # Reductions over all spatial axes, and what they are where the axes are named.
 GLOBAL = {"GlobalAveragePool": "ReduceMean", "GlobalMaxPool": "ReduceMax"}
-# Elementwise operators; of several inputs, these are broadcast.
-# fmt: off
-ELEMENTWISE = {
-    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd",
-    "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div", "Dropout",
-    "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish",
-    "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish",
-    "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink",
-    "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Tan", "Tanh",
-    "ThresholdedRelu", "Where", "Xor",
-}
-# fmt: on
-# Operators that name one axis by the attribute `axis`, and its default.
-AXIS = {"ArgMax": 0, "ArgMin": 0, "Concat": 0, "Hardmax": -1, "LogSoftmax": -1, "Softmax": -1, "Split": 0}
-REDUCTIONS = {
-    f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
-}
-# Operators that name their axes by the input of this position.
-AXES = {"Pad": 3, "Slice": 3, **dict.fromkeys(REDUCTIONS, 1)}
 
 
 def last(rank: int) -> list[int]:
@@ -64,7 +44,7 @@ def channels_last(model: ir.Model) -> ir.Model:
             _compose(node)
         elif node.op_type in ("Flatten", "Reshape"):
             _take_points(node)
-        elif node.op_type in FORMS and (node.op_type in WANT or any(map(_is_ours, node.inputs))):
+        elif node.op_type in FORMS and (info(node.op_type).image or any(map(_is_ours, node.inputs))):
             form, rank = FORMS[node.op_type], max(_rank(value) or 0 for value in node.inputs)
             if (arguments := form(node, rank)) is not None:
                 _replace(node, rank, **arguments)
@@ -168,7 +148,8 @@ def _replace(
     for index in images:
         inputs[index] = _as_last(inputs[index], rank, node)  # type: ignore[arg-type]
     if axes is not None:
-        place, value = AXES[kind], _axes(node, axes)
+        place, value = info(kind).axes, _axes(node, axes)
+        assert place is not None
         inputs = [*[*inputs, None, None][:place], value, *inputs[place + 1 :]]
     own, props = {**node.attributes, **(attributes or {})}, {**node.metadata_props}
     new = ir.node(kind, inputs, own, num_outputs=len(node.outputs), version=node.version, metadata_props=props)
@@ -208,7 +189,9 @@ def _is_single(value: ir.Value) -> bool:
 
 
 def _one_axis(node: ir.Node, rank: int) -> dict[str, Any] | None:
-    axis = node.attributes.get_int("axis", AXIS[node.op_type]) % rank
+    default = info(node.op_type).axis
+    assert default is not None
+    axis = node.attributes.get_int("axis", default) % rank
     images = range(len(node.inputs) if node.op_type == "Concat" else 1)
     lost = [axis] if node.op_type in ("ArgMax", "ArgMin") else []
     turned = _turned(node, rank, lost)
@@ -227,7 +210,9 @@ def _turned(node: ir.Node, rank: int, lost: Collection[int]) -> bool | None:
 
 
 def _axes_input(node: ir.Node, rank: int) -> dict[str, Any] | None:
-    place, given = AXES[node.op_type], None
+    about, given = info(node.op_type), None
+    place = about.axes
+    assert place is not None
     if len(node.inputs) > place and node.inputs[place] is not None:
         given = constant(node.inputs[place])
     elif node.op_type == "Slice":
@@ -238,7 +223,7 @@ def _axes_input(node: ir.Node, rank: int) -> dict[str, Any] | None:
     if given is None:
         return None
     axes = [int(axis) % rank for axis in given]
-    turned = _turned(node, rank, axes if node.op_type in REDUCTIONS else [])
+    turned = _turned(node, rank, axes if about.reduction else [])
     moved = [first(rank)[axis] for axis in axes]
     return None if turned is None else {"images": [0], "axes": moved, "turned": turned}
 
@@ -253,10 +238,10 @@ def _resize(node: ir.Node, rank: int) -> dict[str, Any]:
 
 
 FORMS: dict[str, Callable[[ir.Node, int], dict[str, Any] | None]] = {
-    **dict.fromkeys([*WANT, "BatchNormalization"], _kernel),
-    **dict.fromkeys(ELEMENTWISE, _elementwise),
-    **dict.fromkeys(AXIS, _one_axis),
-    **dict.fromkeys(AXES, _axes_input),
+    **dict.fromkeys([*where("image"), "BatchNormalization"], _kernel),
+    **dict.fromkeys(where("elementwise"), _elementwise),
+    **{name: _one_axis for name, each in OPERATORS.items() if each.axis is not None},
+    **{name: _axes_input for name, each in OPERATORS.items() if each.axes is not None},
     **dict.fromkeys(GLOBAL, _over_space),
     "Resize": _resize,
 }

@@ -11,10 +11,8 @@ from typing import Any
 
 import onnx_ir as ir
 
+from xbench.converters.ops.info import info
 from xbench.converters.passes import macs
-
-# Operators whose output is their input's own memory, read in another shape; Dropout does nothing in evaluation.
-VIEWS = {"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 
 
 def word(node: ir.Node) -> str:
@@ -75,7 +73,7 @@ def live(graph: ir.Graph) -> tuple[int | None, str | None]:
     """
     roots: dict[ir.Value, ir.Value] = {}
     for node in graph:
-        if node.op_type in VIEWS and not node.domain and node.inputs[0] is not None:
+        if info(node.op_type).view and not node.domain and node.inputs[0] is not None:
             roots[node.outputs[0]] = roots.get(node.inputs[0], node.inputs[0])
     last: dict[ir.Value, int] = {}
     nodes = list(graph)

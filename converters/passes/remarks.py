@@ -1,24 +1,17 @@
 """What is worth a remark about an ONNX file before anything is done with it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import onnx
 
 from xbench.converters.frontends import validity
 from xbench.converters.frontends.tensors import is_external, plain
+from xbench.converters.ops.info import where
 from xbench.converters.passes import macs
 from xbench.converters.passes.order import subgraphs
 
-CONTROL = ("If", "Loop", "Scan", "SequenceMap")
-RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-QUANTISED = (
-    *("ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"),
-    "QuantizeLinear",
-)
-# Products of matrices that `macs` has no rule for.
-UNCOUNTED = ("Attention", "ConvInteger", "DeformConv", "DFT", "Einsum", "MatMulInteger", "QLinearConv", "QLinearMatMul")
 SAME_EVERYWHERE = ("", "ai.onnx")
 NAMED = 3  # of many, so many are named
 
@@ -37,13 +30,13 @@ def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
         yield from validity.all_nodes(body)
 
 
-def _counted(nodes: list[onnx.NodeProto], words: tuple[str, ...]) -> str:
+def _counted(nodes: list[onnx.NodeProto], words: Collection[str]) -> str:
     found = Counter[str](node.op_type for node in nodes if node.domain in SAME_EVERYWHERE and node.op_type in words)
     return ", ".join(f"{name} ({n})" for name, n in sorted(found.items()))
 
 
 def _control(nodes: list[onnx.NodeProto]) -> str | None:
-    if not (found := _counted(nodes, CONTROL)):
+    if not (found := _counted(nodes, where("control"))):
         return None
     inside = [inner for node in nodes for graph in subgraphs(node) for inner in graph.node]
     work = sum(node.op_type in macs.RULES for node in inside)
@@ -52,12 +45,12 @@ def _control(nodes: list[onnx.NodeProto]) -> str | None:
 
 
 def _random(nodes: list[onnx.NodeProto]) -> str | None:
-    found = _counted(nodes, RANDOM)
+    found = _counted(nodes, where("random"))
     return f"not deterministic: {found}: no two runs agree, and no parity can be proved" if found else None
 
 
 def _quantised(nodes: list[onnx.NodeProto]) -> str | None:
-    found = _counted(nodes, QUANTISED)
+    found = _counted(nodes, where("quantised"))
     return f"quantised: {found}: they round, and gradients do not pass them" if found else None
 
 
@@ -80,7 +73,7 @@ def _dropout(nodes: list[onnx.NodeProto]) -> str | None:
 
 
 def _uncounted(nodes: list[onnx.NodeProto]) -> str | None:
-    found = _counted(nodes, UNCOUNTED)
+    found = _counted(nodes, where("uncounted"))
     return f"not among the multiply-accumulates: {found}" if found else None
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from xbench.converters import PARAMETERS, STATIC_INPUTS
-from xbench.converters.autodiff.gradient import CONSTANT
+from xbench.converters import PARAMETERS
+from xbench.converters.ops.info import info
 from xbench.converters.passes.outline import bodies
 
 Arrays = Mapping[str, np.ndarray]
@@ -136,9 +136,9 @@ def mark_gradients(model: ir.Model, given: Arrays) -> tuple[ir.Model, dict[str, 
     # An operator that the model does not have, for what is wrong with it must not be wrong with the marks.
     add = next((op for op in ("Sum", "Sub") if all(n.op_type != op for n in graph)), "Add")
     for number, node in enumerate(list(graph)):
-        if number not in alive or node.op_type in CONSTANT:
+        if number not in alive or not info(node.op_type).differentiable:
             continue
-        static = STATIC_INPUTS.get(node.op_type, ())
+        static = info(node.op_type).static
         moved: dict[ir.Value, ir.Value] = {}
         for index, value in enumerate(node.inputs):
             if value is None or index in static or value.name not in active or value.name in graph.initializers:
@@ -162,7 +162,7 @@ def learned_tensors(model: ir.Model) -> set[str]:
     """The floating tensors that depend on a trainable parameter in a way that has a gradient."""
     active = set(trainable(model))
     for node in model.graph:
-        if node.op_type not in CONSTANT and any(value.name in active for value in _read(node)):
+        if info(node.op_type).differentiable and any(value.name in active for value in _read(node)):
             active |= {str(value.name) for value in node.outputs if value.dtype in FLOATING}
     return active
 

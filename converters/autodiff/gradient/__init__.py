@@ -23,14 +23,10 @@ from xbench.converters.autodiff.gradient import (
     shape,
 )
 from xbench.converters.autodiff.gradient.ops import Ops
+from xbench.converters.ops.info import OPERATORS, info
 
 FAMILIES = (elementwise, shape, reduce, matrix, convolution, pool, normalize, recurrent, resize, sample)
-# Operators through which no gradient passes: steps, comparisons, integers.
-CONSTANT = {
-    "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Ceil", "Equal",
-    "EyeLike", "Floor", "Greater", "GreaterOrEqual", "Hardmax", "IsInf", "IsNaN", "Less", "LessOrEqual", "NonZero",
-    "Not", "Or", "RandomUniformLike", "Range", "Round", "Shape", "Sign", "Size", "Xor",
-}  # fmt: skip
+CONSTANT = {name for name, each in OPERATORS.items() if not each.differentiable}  # no gradient passes through these
 RULES: dict[str, Callable[..., Sequence[ir.Value | None]]] = {
     name: rule
     for family in FAMILIES
@@ -88,7 +84,7 @@ def differentiable(nodes: Sequence[ir.Node], wrt: Collection[ir.Value]) -> set[i
     """
     active, missing = set(wrt), dict[str, int]()
     for node in nodes:
-        if node.op_type in CONSTANT or not any(value in active for value in _read(node)):
+        if not info(node.op_type).differentiable or not any(value in active for value in _read(node)):
             continue
         if node.op_type not in RULES or node.domain:
             missing[node.op_type] = missing.get(node.op_type, 0) + 1

@@ -2,7 +2,7 @@
 
 Each is a function of the vocabulary `xp`, arrays by position and ONNX's attributes by keyword. `operators` binds them
 to a framework: arithmetic on what is known while the framework traces (shapes, constants) is done in NumPy at once, and
-inputs that decide shapes (`STATIC_INPUTS`) arrive as NumPy arrays or None. A framework's own table
+inputs that decide shapes (`static` in `ops/info.py`) arrive as NumPy arrays or None. A framework's own table
 (`converters/<framework>.py`) overrides what it has a better kernel for.
 """
 
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from xbench.converters import STATIC_INPUTS
 from xbench.converters.ops.arrays import numpy as known
 from xbench.converters.ops.generic import (
     control,
@@ -37,6 +36,7 @@ from xbench.converters.ops.generic import (
     text,
 )
 from xbench.converters.ops.generic.types import typed
+from xbench.converters.ops.info import info
 
 FAMILIES = (
     elementwise,
@@ -94,7 +94,7 @@ def _native(operator: Callable[..., Any], xp: ModuleType) -> Callable[..., Any]:
 def bind(operator: Callable[..., Any], xp: ModuleType, name: str) -> Callable[..., Any]:
     """The operator in the arrays of `xp`, or in NumPy where nothing given is an array of `xp`; but what an `rng` draws
     anew at every step is no constant."""
-    static = STATIC_INPUTS.get(name, ())
+    static = info(name).static
 
     def call(*inputs: Any, **attributes: Any) -> Any:
         given = [_static(xp, v, name, i) if i in static else v for i, v in enumerate(inputs)]

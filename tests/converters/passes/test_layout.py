@@ -17,8 +17,9 @@ from fault_kit import records
 
 from xbench.converters import Program
 from xbench.converters.codegen.program import convert
+from xbench.converters.ops.info import info, where
 from xbench.converters.passes.kernels import inverse, kernel_orders, linear_orders, reordered
-from xbench.converters.passes.layout import ELEMENTWISE, FORMS, REDUCTIONS, WANT, channels_last
+from xbench.converters.passes.layout import FORMS, channels_last
 
 FRAMEWORKS = ("jax", "tensorflow")
 QUICK = ("--budget", "0.1", "--timeout", "60")
@@ -34,7 +35,7 @@ def pooled(op: str, index: int) -> ir.Model:
     """The graph of a row; an image that goes in passes a pooling that changes nothing."""
     model = ir.from_proto(CASES[op][index].model(op))
     node, image = model.graph[0], model.graph[0].inputs[0]
-    if op not in WANT:
+    if not info(op).image:
         same = ir.node("AveragePool", [image], {"kernel_shape": [1] * (rank(op, index) - 2)}, version=20)
         same.outputs[0].name, same.outputs[0].shape, same.outputs[0].dtype = "same", image.shape, image.dtype
         model.graph.insert_before(node, same)
@@ -57,11 +58,11 @@ ROWS = [
 ]
 # Rows that stay in ONNX's order: what the tables have no kernel for (more than one output, integers, dilations), and
 # reductions whose remaining axes would be in another order.
-KEPT = {"AveragePool", "MaxPool", *REDUCTIONS}
+KEPT = {"AveragePool", "MaxPool", *where("reduction")}
 
 
 def test_every_operator_that_names_axes_has_a_row():
-    assert sorted(set(FORMS) - ELEMENTWISE - {p.values[0] for p in ROWS}) == []
+    assert sorted(set(FORMS) - where("elementwise") - {p.values[0] for p in ROWS}) == []
 
 
 def test_what_can_be_turned_is():
@@ -85,7 +86,7 @@ def test_channels_last_computes_what_onnx_says(framework, op, index, monkeypatch
             operators.assert_close(y, right, 3e-6)
 
 
-@pytest.mark.parametrize(("op", "index"), [p for p in ROWS if p in operators.DIFFERENTIABLE or p.values[0] in WANT])
+@pytest.mark.parametrize(("op", "index"), [p for p in ROWS if p in operators.DIFFERENTIABLE or info(p.values[0]).image])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_channels_last_has_the_gradients_of_pytorch(framework, op, index, float64, monkeypatch):
     truth = operators.torch_gradients(op, index)

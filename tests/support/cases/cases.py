@@ -1,7 +1,7 @@
 """One row an operator: inputs, attributes and opset of every way the tables must know it. Data for test_operators.py.
 
-Inputs that an operator needs when it is compiled (`STATIC_INPUTS`) become constants of the one-node graph, all
-others its inputs. Spatial sizes differ from each other, so that a swapped height and width shows.
+Inputs that an operator needs when it is compiled (`static` in `converters/ops/info.py`) become constants of the
+one-node graph, all others its inputs. Spatial sizes differ from each other, so that a swapped height and width shows.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.converters import STATIC_INPUTS
+from xbench.converters.ops.info import info
 
 INT64, FLOAT = TensorProto.INT64, TensorProto.FLOAT
 
@@ -30,7 +30,7 @@ class Row:
     training: bool = False
 
     def static(self, op: str) -> tuple[int, ...]:
-        return STATIC_INPUTS.get(op, ()) if self.constants is None else self.constants
+        return info(op).static if self.constants is None else self.constants
 
     def given(self, op: str) -> list[np.ndarray]:
         """The arrays that are inputs of the graph."""
