@@ -320,6 +320,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_evaluation_neither_fades_nor_blows_up": BIG,
         "test_no_two_tensors_start_equal_and_none_is_constant": BIG,
         "test_macs_are_what_pytorch_counts": BIG,
+        "test_activations_and_poolings_are_the_published_ones": BIG,
         "test_outputs_are_what_the_loss_compares_with_the_labels": BIG,
     },
     "tuning": {

@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from xbench.models import DEFAULT_SUITE, MODELS, Input, ModelSpec, UnknownModel, build, draw, find, resolve, sample
@@ -59,6 +61,63 @@ PUBLISHED = {
     "sae_large": (3_451_010, None),
     "imdb_lstm": (1_412_354, 13.1),  # study 5, two biases a gate; 1,411,842 with one
 }
+# What stands between the layers with weights, as often as a sample passes it: parameters and MACs do not show it.
+NONLINEAR = {
+    "lenet": "2 max, 1 relu, 2 tanh",
+    "fcn5_mnist": "3 sigmoid",
+    "alexnet_cifar": "2 max, 1 mean, 3 relu",
+    "resnet56_cifar": "1 mean, 55 relu",
+    "lstm_ptb": "192 sigmoid, 128 tanh",
+    "cifar_vgg": "3 dropout, 2 max, 5 relu",
+    "imdb_gru": "300 sigmoid, 150 tanh",
+    "resnet50": "1 max, 1 mean, 49 relu",
+    "mobilenet_v2": "1 dropout, 1 mean, 35 relu6",
+    "vit_s16": "12 gelu, 12 softmax",
+    "gpt2": "12 gelu, 12 softmax",
+    "fcn_s": "3 sigmoid",
+    "fcn8_s": "6 sigmoid",
+    "alexnet_s": "3 max, 7 relu",
+    "alexnet_bvlc": "2 dropout, 3 max, 7 relu, 2 response",
+    "alexnet_owt": "3 max, 7 relu",
+    "overfeat_fast": "3 max, 7 relu",
+    "vgg11": "5 max, 10 relu",
+    "vgg16": "5 max, 15 relu",
+    "vgg19": "5 max, 18 relu",
+    "googlenet": "13 max, 1 mean, 57 relu",
+    "googlenet_aux": "3 dropout, 13 max, 3 mean, 61 relu",
+    "resnet18": "1 max, 1 mean, 17 relu",
+    "resnet34": "1 max, 1 mean, 33 relu",
+    "resnet50_v1": "1 max, 1 mean, 49 relu",
+    "resnet50_features": "1 max, 1 mean, 49 relu",
+    "resnet101": "1 max, 1 mean, 100 relu",
+    "resnet152": "1 max, 1 mean, 151 relu",
+    "densenet121": "1 max, 4 mean, 121 relu",
+    "densenet121_cxr": "1 max, 4 mean, 121 relu",
+    "sae_small_1": "2 sigmoid",
+    "sae_small_2": "2 sigmoid",
+    "sae_small_3": "2 sigmoid",
+    "sae_small": "3 sigmoid",
+    "sae_large_1": "2 sigmoid",
+    "sae_large_2": "2 sigmoid",
+    "sae_large_3": "2 sigmoid",
+    "sae_large": "3 sigmoid",
+    "imdb_lstm": "1 dropout, 300 sigmoid, 200 tanh",
+}
+NAMES = {
+    "relu": "relu",
+    "hardtanh": "relu6",
+    "sigmoid": "sigmoid",
+    "sigmoid_": "sigmoid",
+    "tanh": "tanh",
+    "tanh_": "tanh",
+    "gelu": "gelu",
+    "_safe_softmax": "softmax",
+    "max_pool2d_with_indices": "max",
+    "avg_pool2d": "mean",
+    "mean": "mean",
+    "avg_pool3d": "response",
+    "bernoulli_": "dropout",
+}
 LENET_CRC = 2422114639
 SAMPLE_CRC = 2567811049
 MARGIN = 1.0  # nats that the first loss may be away from ln(classes)
@@ -88,6 +147,28 @@ def on_meta(spec: ModelSpec) -> tuple[nn.Module, list[torch.Tensor]]:
     return network, inputs
 
 
+class Operators(TorchDispatchMode):
+    """Counts the operators of PyTorch's that run, those of `NAMES` by the usual name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if name := NAMES.get(function.overloadpacket.__name__):
+            self.counts[name] += 1
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.fixture(scope="module")
+def passed(spec: ModelSpec) -> tuple[int, Counter[str]]:
+    """What one sample takes: operations in floating point, and the operators between the layers."""
+    network, inputs = on_meta(spec)
+    with FlopCounterMode(display=False) as counter, Operators() as operators:
+        network(*inputs)
+    return counter.get_total_flops(), operators.counts
+
+
 def crc(network: nn.Module) -> int:
     total = 0
     for _, tensor in sorted(network.state_dict().items()):
@@ -105,11 +186,12 @@ def test_parameters_are_the_published_number(spec: ModelSpec, network: nn.Module
     assert counted == spec.parameters == PUBLISHED[spec.name][0]
 
 
-def test_macs_are_what_pytorch_counts(spec: ModelSpec) -> None:
-    network, inputs = on_meta(spec)
-    with FlopCounterMode(display=False) as counter:
-        network(*inputs)
-    assert counter.get_total_flops() == 2 * spec.macs
+def test_macs_are_what_pytorch_counts(spec: ModelSpec, passed: tuple[int, Counter[str]]) -> None:
+    assert passed[0] == 2 * spec.macs
+
+
+def test_activations_and_poolings_are_the_published_ones(spec: ModelSpec, passed: tuple[int, Counter[str]]) -> None:
+    assert ", ".join(f"{number} {name}" for name, number in sorted(passed[1].items())) == NONLINEAR[spec.name]
 
 
 @pytest.mark.parametrize("name", [name for name, (_, millions) in PUBLISHED.items() if millions])

@@ -1,10 +1,11 @@
 """Do the tests notice a fault? Plants one fault after the other into a copy of the repository and runs a tier there.
 
-    python tools/measure/mutants.py [FAULT ...] [--tier fast|all] --json FILE
+    python tools/measure/mutants.py [FAULT ...] [--tier fast|all] [--near] --json FILE
 
 A fault is a line of the product that says something else (mutants.toml). It is caught where a test of the tier fails,
-and the first that does is printed: the tests near the fault run first, and all others where none of those fails.
-FILE is written after each fault, and what is in it is not run again. The copy is of the last commit.
+and the first that does is printed. The tests near each fault run first; then, unless `--near`, the whole tier on each
+fault that those have not caught. FILE is written after each fault, and what is in it is not run again. The copy is of
+the last commit.
 """
 
 import argparse
@@ -50,38 +51,38 @@ def plant(copy: Path, file: str, line: str, fault: str) -> None:
 
 
 def caught(copy: Path, tier: str, near: list[str]) -> str | None:
-    """The first test that fails."""
+    """The first test that fails: of the files that are near, or of the whole tier where none is given."""
     environment = {**os.environ, "PYTHONPATH": str(copy / ".types")}
-    close = [str(path) for name in near for path in (copy / "tests").rglob(f"test_{name}.py")]
-    for files in (close, []):
-        words = [sys.executable, *PYTEST, *SPREAD, *TIERS[tier], *files]
-        ended = subprocess.run(words, cwd=copy, env=environment, capture_output=True, text=True)
-        lines = [each for each in ended.stdout.splitlines() if each.startswith(("FAILED", "ERROR"))]
-        if lines:
-            return lines[0].partition(" - ")[0]
-        if ended.returncode not in (0, NO_TESTS):
-            raise SystemExit(ended.stdout[-2000:] + ended.stderr[-2000:])
-    return None
+    files = [str(path) for name in near for path in (copy / "tests").rglob(f"test_{name}.py")]
+    words = [sys.executable, *PYTEST, *SPREAD, *TIERS[tier], *files]
+    ended = subprocess.run(words, cwd=copy, env=environment, capture_output=True, text=True)
+    lines = [each for each in ended.stdout.splitlines() if each.startswith(("FAILED", "ERROR"))]
+    if not lines and ended.returncode not in (0, NO_TESTS):
+        raise SystemExit(ended.stdout[-2000:] + ended.stderr[-2000:])
+    return lines[0].partition(" - ")[0] if lines else None
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("faults", nargs="*", metavar="FAULT", default=[*FAULTS])
     parser.add_argument("--tier", choices=TIERS, default="fast")
+    parser.add_argument("--near", action="store_true", help="only the tests near each fault")
     parser.add_argument("--json", type=Path, required=True, help="a file for the outcomes, and to go on from")
     options = parser.parse_args()
     known = json.loads(options.json.read_text()) if options.json.exists() else {}
+    keys = {name: f"{options.tier}: {name}" for name in options.faults}
     with copied() as copy:
-        for name in options.faults:
-            key = f"{options.tier}: {name}"
-            if key not in known:
+        for whole in (False,) if options.near else (False, True):
+            for name in (name for name, key in keys.items() if key not in known):
                 subprocess.run(["git", "checkout", "--quiet", "."], cwd=copy, check=True)
                 fault = FAULTS[name]
                 plant(copy, fault["file"], fault["line"], fault["fault"])
-                known[key] = caught(copy, options.tier, fault["near"])
-                options.json.write_text(json.dumps(known, indent=1))
-            print(f"{name:28} {known[key] or 'NOT CAUGHT'}", flush=True)
-    found = [known[f"{options.tier}: {name}"] is not None for name in options.faults]
+                found = caught(copy, options.tier, [] if whole else fault["near"])
+                if found or whole:
+                    known[keys[name]] = found
+                    options.json.write_text(json.dumps(known, indent=1))
+                print(f"{name:36} {found or 'NOT CAUGHT' + (' near it' if not whole else '')}", flush=True)
+    found = [known.get(key) is not None for key in keys.values()]
     print(f"{sum(found)} of {len(found)} faults are caught by the {options.tier} tier")
     return int(not all(found))
 
