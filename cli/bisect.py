@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.cli import _options as options
+from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.turn import turn
 from xbench.errors import XBenchError

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from xbench.cli import _options as options
 from xbench.cli.terminal import form as choose
+from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.errors import XBenchError
 from xbench.store.results import FILE, read

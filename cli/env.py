@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from xbench.cli import _options as options
+from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 
 app = typer.Typer(

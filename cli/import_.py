@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xbench.cli import _options as options
+from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.errors import XBenchError
 from xbench.store.results import FOLDER

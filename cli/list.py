@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.cli import _options as options
+from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 
 app = typer.Typer(no_args_is_help=True, help="List the networks of the zoo or the runtimes.")

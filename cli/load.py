@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.cli import _options as options
-from xbench.cli._run import measured
+from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
+from xbench.cli.terminal.run import measured
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 from xbench.store.results import FOLDER

@@ -5,9 +5,9 @@ from typing import Any
 
 import typer
 
-from xbench.cli import _options as options
-from xbench.cli._run import measured, need_records
+from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
+from xbench.cli.terminal.run import measured, need_records
 from xbench.experiments import choose
 from xbench.store.results import FOLDER
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from xbench.cli import _options as options
+from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.turn import turn
 from xbench.errors import XBenchError
@@ -224,7 +224,7 @@ def _known(question: "Question", records: "list[Record]") -> None:
 
 def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:
     """Measures what an answer lacks, or of the second pass what was sampled too little; says whether there was any."""
-    from xbench.cli._run import measured
+    from xbench.cli.terminal.run import measured
     from xbench.recommend.missing import Plan, cases, experiment, seconds
 
     chosen = cases(answer, again)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xbench.cli import _options as options
 from xbench.cli.terminal import form as choose
+from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.errors import XBenchError
 from xbench.host.memory import uncollected

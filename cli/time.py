@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from xbench.case import TUNE_BUDGET
-from xbench.cli import _options as options
-from xbench.cli._run import measured
+from xbench.cli.terminal import options
 from xbench.cli.terminal.form import FORMATS, GITHUB, FormatWord, choose_format, give, summarise
 from xbench.cli.terminal.lines import say
+from xbench.cli.terminal.run import measured
 from xbench.experiments import choose
 from xbench.store.results import FOLDER
 

@@ -3,7 +3,7 @@ runs there is `originals/caffe2.py`."""
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime
-from xbench.runtimes._remote import Remote
+from xbench.runtimes.support.remote import Remote
 
 
 def make(artifact: Artifact, options: Options) -> Runtime:

@@ -2,7 +2,7 @@
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime
-from xbench.runtimes._remote import RemoteTrainer
+from xbench.runtimes.support.remote import RemoteTrainer
 
 
 def make(artifact: Artifact, options: Options) -> Runtime:

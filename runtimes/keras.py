@@ -41,7 +41,7 @@ class _Layers:
     _seed: Callable[[Any], Any]  # a state of dropout's generator, new in every step
 
     def _bound(self) -> tuple[Callable[..., Any], dict[str, tuple[int, ...]]]:
-        from xbench.runtimes._keras_layers import built
+        from xbench.runtimes.support.keras_layers import built
 
         self.program = self.artifact.program("nhwc")
         inputs = [(item["shape"], item["dtype"]) for item in self.artifact.info["inputs"]]

@@ -19,7 +19,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotI
 from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Layer, Options, Runtime, Unavailable
-from xbench.runtimes._graph import Arrays, Call, GraphTrainer
+from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer
 
 LEVELS = {
     "disable": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -122,7 +122,9 @@ class Inference(Runtime):
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         if self.options.precision in NARROW:
-            from xbench.runtimes._onnxruntime_narrow import narrowed  # whose import takes as long as ONNX Runtime's
+            from xbench.runtimes.support.onnxruntime_narrow import (
+                narrowed,  # whose import takes as long as ONNX Runtime's
+            )
 
             with tempfile.TemporaryDirectory(prefix="xbench-narrow-") as folder:
                 arrays = dict(zip(self.names, inputs, strict=True))

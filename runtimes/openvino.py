@@ -12,7 +12,7 @@ import openvino
 from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Layer, Options, Runtime, Unavailable
-from xbench.runtimes._graph import Arrays, Call, GraphTrainer
+from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer
 
 TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 # By default it quantises the activations of a product with int8 weights, and the cache of attention: errors of a

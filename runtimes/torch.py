@@ -21,7 +21,7 @@ from xbench.converters.frontends.torch_call import flat
 from xbench.converters.ops import torch as ops
 from xbench.converters.ops.torch_dropout import switch
 from xbench.runtimes import Layer, Options, Trainer, Unavailable
-from xbench.runtimes._torch_layers import layers_of
+from xbench.runtimes.support.torch_layers import layers_of
 
 MODULES = ("zoo", "module")  # origins of artifacts that were exported from a module
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}

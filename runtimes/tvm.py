@@ -27,7 +27,7 @@ from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import NEW, Artifact
 from xbench.converters.codegen.program import count_operators
 from xbench.runtimes import Options, Runtime, Unavailable
-from xbench.runtimes._graph import Arrays, Call, GraphTrainer, fixed
+from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer, fixed
 
 FOLDED = ("Expand", "Transpose")  # what may be computed of a parameter: the importer knows no Expand of one
 
@@ -62,7 +62,7 @@ def _compiled(
         seconds = float(options.extra["tune"])
     except ValueError as error:
         raise Unavailable(f"tvm:tune={options.extra['tune']}: tune is a number of seconds") from error
-    from xbench.runtimes._tvm_tuner import target_of, tuned
+    from xbench.runtimes.support.tvm_tuner import target_of, tuned
 
     target = target_of(device, options.threads)
     told = (options.mode, dict(options.extra), {name: list(shape) for name, shape in shapes.items()}, str(target))

@@ -319,7 +319,7 @@ def test_completion_for_a_shell_can_be_printed(shell, name):
 
 
 def test_completion_offers_models_and_runtimes_but_no_hidden_ones():
-    from xbench.cli._options import complete_model, complete_runtime
+    from xbench.cli.terminal.options import complete_model, complete_runtime
 
     assert complete_model("resnet50") == ["resnet50", "resnet50_v1", "resnet50_features"]
     assert complete_runtime("torch") == ["torch", "torch_compile"]

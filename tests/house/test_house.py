@@ -65,7 +65,14 @@ SUBFOLDERS = tuple(
         *("ops", "ops/arrays", "ops/contrib", "ops/generic", "passes"),
     )
 )
-SUBFOLDERS += ("runtimes/distributed", "runtimes/originals", "parity/explain", "parity/mistakes", "reports/html")
+SUBFOLDERS += (
+    "runtimes/distributed",
+    "runtimes/originals",
+    "runtimes/support",
+    "parity/explain",
+    "parity/mistakes",
+    "reports/html",
+)
 SUBFOLDERS += ("workers/jobs", "proof/bisect", "experiments/scaling", "cli/terminal")
 
 FUNCTION_LINES = 50
@@ -125,7 +132,7 @@ def imports_at_start(path: Path) -> Iterator[str]:
 
 def frameworks_of(path: Path) -> set[str]:
     allowed = {framework for pattern, framework in BRIDGES.items() if path.match(pattern)}
-    if path.parent.name in {"ops", "runtimes", "originals", "arrays", "distributed"}:
+    if path.parent.name in {"ops", "runtimes", "originals", "arrays", "distributed", "support"}:
         allowed |= {framework for framework in FRAMEWORKS if path.stem.lstrip("_").split("_")[0] == framework}
     return allowed.union(*(BESIDE.get(framework, set()) for framework in allowed))
 

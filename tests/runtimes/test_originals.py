@@ -18,8 +18,9 @@ from xbench.errors import XBenchError
 from xbench.models import Optimizer
 from xbench.proof import contracts
 from xbench.proof.proof import verify
-from xbench.runtimes import RUNTIMES, _environments, _remote
+from xbench.runtimes import RUNTIMES, _environments
 from xbench.runtimes.originals import update as old
+from xbench.runtimes.support import remote
 from xbench.workers import environment
 from xbench.workers.cell import Cell, step_of
 from xbench.workers.prepare import Exporter
@@ -27,7 +28,7 @@ from xbench.workers.worker import Worker, worker_of
 
 ORIGINALS = [name for name, row in RUNTIMES.items() if row.environment]
 TRAINERS = [name for name in ORIGINALS if RUNTIMES[name].autodiff]
-FOLDER = Path(_remote.__file__).with_name("originals")
+FOLDER = Path(remote.__file__).parents[1] / "originals"
 NORMAL = "small_nets:dropping@x:float32:batch,3,32,32"
 RECURRENT = "small_nets:recurrent@words:int64:batch,7"
 

@@ -97,7 +97,7 @@ def test_no_sum_of_two_products_in_int8_overflows_16_bits(lenet, tmp_path):
     """A CPU without VNNI saturates there (`vpmaddubsw`), and blamed ONNX Runtime for 0.64 of LeNet's output."""
     import onnx
 
-    from xbench.runtimes._onnxruntime_narrow import narrowed
+    from xbench.runtimes.support.onnxruntime_narrow import narrowed
 
     images = rng.random((2, 1, 28, 28)).astype(np.float32)
     (name,) = (value.name for value in onnx.load(lenet.folder / "model.onnx").graph.input)

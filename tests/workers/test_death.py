@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from xbench.runtimes import Killed
-from xbench.runtimes._remote import Host
+from xbench.runtimes.support.remote import Host
 from xbench.workers import death
 from xbench.workers import worker as worker_file
 from xbench.workers.worker import Worker, WorkerFailure

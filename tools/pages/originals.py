@@ -40,9 +40,9 @@ python = "old/bin/python"        # from the file's folder
 ```
 
 ## How an original is run
-xbench needs Python 3.11, CNTK 2.7 has wheels up to 3.6. So the worker holds a `Trainer` (`runtimes/_remote.py`) whose
-work is done by a process of the old Python (`runtimes/originals/host.py`), which has NumPy and the framework, and of
-xbench the files of that folder. They speak lines of JSON and the bytes of arrays over two pipes.
+xbench needs Python 3.11, CNTK 2.7 has wheels up to 3.6. So the worker holds a `Trainer` (`runtimes/support/remote.py`)
+whose work is done by a process of the old Python (`runtimes/originals/host.py`), which has NumPy and the framework, and
+of xbench the files of that folder. They speak lines of JSON and the bytes of arrays over two pipes.
 
 - **What is run** is the printed text of the network, the same as everywhere. The table of operators in which it runs is
   the framework's file: `runtimes/originals/mxnet.py` says what `Conv` is in MXNet.

@@ -24,7 +24,7 @@ from xbench.runtimes import Killed, Options, Runtime, Trainer, Unavailable
 from xbench.runtimes._configuration import interpreter
 from xbench.runtimes._environments import find
 
-HOST = Path(__file__).with_name("originals") / "host.py"
+HOST = Path(__file__).parents[1] / "originals" / "host.py"
 
 
 class Held:
