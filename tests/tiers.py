@@ -252,6 +252,11 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_a_wrong_word_is_one_line": every,
     },
     "node_suite": {"test_a_table_passes_the_core_row": every},
+    "contributing": {
+        "test_the_runtime_is_proved_and_timed": every,
+        "test_the_command_and_the_operator_are_there": every,
+        "test_the_rules_of_the_house_hold": every,
+    },
     "docs": {
         "test_a_guide_prints_what_it_says": but("reproduce"),
         "test_the_site_is_made_without_a_warning": every,
