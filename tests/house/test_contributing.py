@@ -58,7 +58,7 @@ def test_the_command_and_the_operator_are_there(copy):
     assert "Softsign" in before and "Mish" not in before
     apply(copy, OPERATOR)
     assert sorted({*run(copy, *MAIN, "operators", "jax").split()} - {*before}) == ["Mish"]
-    files = [f"tests/converters/{name}.py" for name in ("ops/test_operators", "ops/test_info", "autodiff/test_gradient")]
+    files = [f"tests/converters/{n}.py" for n in ("ops/test_operators", "ops/test_info", "autodiff/test_gradient")]
     assert "8 passed" in run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "Mish", *files)
 
 
