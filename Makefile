@@ -85,7 +85,7 @@ docs: commands ## the site: every command that a page shows is run and must prin
 compiled: env
 	@$(PYTHON) -m compileall -q -j 0 api $(PACKAGES)
 
-test: compiled ## the fast tier: every runtime, mode and command, the first row of each operator (minutes)
+test: compiled ## the fast tier: every runtime, mode and command, one row of each operator (minutes)
 	$(PYTHON) -m pytest --durations=10 -m "not slow" $(PYTEST_ARGS)
 
 test-all: compiled ## every test (about an hour on two cores)

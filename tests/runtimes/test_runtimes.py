@@ -85,6 +85,29 @@ def test_what_our_adapter_needs_is_not_in_the_load_of_a_runtime(exporter, runtim
     assert not [name for name in found if name.startswith(ours)]
 
 
+THREADS = """
+import sys
+import numpy, tensorflow, torch
+from xbench.converters.artifact import Artifact
+from xbench.runtimes import Options, load
+
+image = [numpy.zeros((2, 1, 28, 28), numpy.float32)]
+made = {}
+for name in ("torch", "onnxruntime", "openvino", "tensorflow"):
+    made[name] = load(name, Artifact.read(sys.argv[1]), Options(threads=1))
+    made[name].prepare(image, None, False)
+print(torch.get_num_threads(), tensorflow.config.threading.get_intra_op_parallelism_threads())
+print(made["onnxruntime"].session.get_session_options().intra_op_num_threads)
+print(made["openvino"].compiled.get_property("INFERENCE_NUM_THREADS"))
+"""
+
+
+def test_a_runtime_is_given_the_number_of_its_threads(exporter):
+    words = [sys.executable, "-P", "-c", THREADS, str(exporter.artifact("lenet").folder)]
+    answer = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["1"] * 4
+
+
 TURNED = [  # x, w, the axes that w is turned by, and whether that is a sum over the rows of w
     ((3, 4), (5, 4), (1, 0), True),
     ((2, 3, 4), (5, 4), (1, 0), True),
