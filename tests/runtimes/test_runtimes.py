@@ -91,11 +91,11 @@ import numpy, tensorflow, torch
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, load
 
-image = [numpy.zeros((2, 1, 28, 28), numpy.float32)]
+image, labels = [numpy.zeros((2, 1, 28, 28), numpy.float32)], numpy.zeros(2, numpy.int64)
 made = {}
 for name in ("torch", "onnxruntime", "openvino", "tensorflow"):
     made[name] = load(name, Artifact.read(sys.argv[1]), Options(threads=1))
-    made[name].prepare(image, None, False)
+    made[name].prepare(image, labels, False)
 print(torch.get_num_threads(), tensorflow.config.threading.get_intra_op_parallelism_threads())
 print(made["onnxruntime"].session.get_session_options().intra_op_num_threads)
 print(made["openvino"].compiled.get_property("INFERENCE_NUM_THREADS"))
