@@ -16,7 +16,7 @@ from xbench.case import Case
 from xbench.converters.artifact import Artifact
 from xbench.converters.cache import CacheError
 from xbench.errors import XBenchError
-from xbench.proof.blame import sound
+from xbench.experiments.blame import sound
 from xbench.proof.record import Record, expected
 from xbench.store.results import Store, latest
 from xbench.store.schema import FAILED
@@ -195,7 +195,7 @@ def _can_be_shown(record: Record, experiment: Experiment) -> bool:
 
 
 def _measured(experiment: Experiment, missing: dict[Case, list[str]], artifact: Artifact, lab: Lab) -> Iterator[Record]:
-    """The records that are missing. No runtime is blamed for a damaged cache (`proof/blame.py`)."""
+    """The records that are missing. No runtime is blamed for a damaged cache (`experiments/blame.py`)."""
 
     def once(done: Collection[str]) -> Iterable[Record]:
         left = {case: [key for key in own if key not in done] for case, own in missing.items()}

@@ -253,6 +253,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_a_wrong_word_is_one_line": every,
     },
     "node_suite": {"test_a_table_passes_the_core_row": every},
+    "walk": {"test_a_reader_crosses_few_modules": every},
     "contributing": {
         "test_the_runtime_is_proved_and_timed": every,
         "test_the_command_and_the_operator_are_there": every,

@@ -210,7 +210,7 @@ def test_what_is_kept_is_not_believed_when_it_is_damaged(kind, tmp_path):
 
 
 def test_a_model_that_is_damaged_again_and_again_is_not_measured_for_ever(exporter, damaged):
-    from xbench.proof import blame
+    from xbench.experiments import blame
 
     word, folder = damaged("a bit of the weights")["a bit of the weights"]
     artifact, turns = exporter.artifact(word), []
@@ -228,7 +228,7 @@ def test_a_model_that_is_damaged_again_and_again_is_not_measured_for_ever(export
 
 
 def test_a_model_that_cannot_be_made_again_is_unverified(damaged, exporter):
-    from xbench.proof import blame
+    from xbench.experiments import blame
     from xbench.workers.prepare import Exporter
 
     word, _ = damaged("a bit of the weights")["a bit of the weights"]
