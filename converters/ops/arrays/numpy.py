@@ -60,7 +60,6 @@ from numpy import (  # noqa: F401
     squeeze,
     stack,
     subtract,
-    take,
     take_along_axis,
     tan,
     tanh,
@@ -73,6 +72,10 @@ COMPILES = False
 quotient, shape = np.divide, np.shape
 det = np.linalg.det
 _error_function = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def take(x, indices, axis=0):
+    return np.take(x, indices, axis)
 
 
 def is_array(x):
