@@ -13,11 +13,13 @@ from xbench.case import GIVEN, Case
 from xbench.converters.artifact import Artifact
 from xbench.converters.source import with_options
 from xbench.errors import XBenchError
-from xbench.experiments import checking, choose, conversion
+from xbench.experiments import choose
+from xbench.experiments.check import Check, row_of
+from xbench.experiments.convert import Plan, each
 from xbench.experiments.experiment import Lab, run
 from xbench.experiments.session import Time
 from xbench.experiments.settings import Protocol
-from xbench.proof import lineup
+from xbench.proof import file_parity
 from xbench.store import results, turn
 from xbench.workers import live
 from xbench.workers.prepare import EXPORT_TIMEOUT
@@ -159,9 +161,9 @@ def check(
 
 def _checked(given: Networks, cases: Sequence[Case], strict: bool, explain: bool = False) -> Rows:
     """The rows of a check that is kept nowhere."""
-    given.lines.total, experiment = len(cases), checking.Check(explain)
+    given.lines.total, experiment = len(cases), Check(explain)
     store = results.open_store(given.lab.logs, experiment.file)
-    return [checking.row_of(record) for record in run(experiment, cases, given.lab, store, strict=strict).records]
+    return [row_of(record) for record in run(experiment, cases, given.lab, store, strict=strict).records]
 
 
 def _batch(given: Networks, batch: int | None) -> int | None:
@@ -236,10 +238,10 @@ def convert(
     if live.is_module(models):
         raise XBenchError("convert takes words: a factory of the module, as module:factory")
     told = {**where, "output": Path(where["output"])}
-    plan = conversion.Plan(runtimes=targets, forms=forms, oracle=oracle, kernels=kernels, **told)
+    plan = Plan(runtimes=targets, forms=forms, oracle=oracle, kernels=kernels, **told)
     with networks(models, inputs, zoo.DEFAULT_SUITE, options, optimizer, progress) as given:
         given.lines.total = len(given.names) * len(targets)
-        return list(conversion.each(given.names, plan, given.lab))
+        return list(each(given.names, plan, given.lab))
 
 
 def compared(
@@ -252,7 +254,7 @@ def compared(
     optimizer: str | None,
     timeout: float,
     told: Mapping[str, Any],
-) -> tuple[Rows, lineup.Parting | None, str]:
+) -> tuple[Rows, file_parity.Parting | None, str]:
     """The rows of `assert_same_network`, where a file parts from the module, and what the module is called."""
     if not live.is_module(module):
         raise XBenchError(f"the module must be a torch.nn.Module, not {type(module).__name__}")
@@ -270,7 +272,7 @@ def compared(
         parting = None
         if converted and any(row["status"] == "FAIL" for row in rows):
             with contextlib.suppress(WorkerFailure):  # too much for the oracle
-                parting = lineup.parting(given.lab.exporter, network, artifact, given.batch or 1)
+                parting = file_parity.parting(given.lab.exporter, network, artifact, given.batch or 1)
         if parting:
             for row in (row for row in rows if row["status"] == "FAIL"):
                 row["first_wrong"] = parting.tensor
@@ -281,5 +283,5 @@ def _file(given: Networks, network: Artifact, converted: Path, shapes: Sequence[
     """A file as an artifact of its own, which is judged on what the network gives."""
     word = with_options(str(converted), listed(shapes, "shapes") or [], [])
     artifact = given.lab.exporter.exported(word, live.made(network.folder.with_name("file")))
-    lineup.prepare(given.lab.exporter, network, artifact, given.values or {}, given.batch or 1)
+    file_parity.prepare(given.lab.exporter, network, artifact, given.values or {}, given.batch or 1)
     return artifact

@@ -72,7 +72,7 @@ def checked(rows: Iterable[Mapping[str, Any]]) -> Records:
 
 
 def _checked(row: Row) -> Sequence[object]:
-    from xbench.experiments.checking import held
+    from xbench.experiments.check import held
 
     mode = f"{row['steps']} steps" if row["steps"] else row["mode"]
     ratio = None if row["ratio"] is None else f"{row['ratio']:.1f}"

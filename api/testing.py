@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from xbench.proof.lineup import Parting
+    from xbench.proof.file_parity import Parting
     from xbench.records import Records
 
 __all__ = ["assert_same_network"]

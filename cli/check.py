@@ -49,7 +49,7 @@ def check(
     UNSUPPORTED, which is no failure. What passed is recorded, and is not checked again; what failed is.
     """
     from xbench import models
-    from xbench.experiments.checking import Check, row_of
+    from xbench.experiments.check import Check, row_of
 
     form = choose_format(format_, {"json": as_json}, (TABLE, JSON, GITHUB))
     names = choose.choose_models(model, tuple(models.MODELS), shape, inputs, optimizer, ranges)
@@ -89,7 +89,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.text import Text
 
     from xbench.cli.terminal.console import console
-    from xbench.experiments.checking import about_inputs, held
+    from xbench.experiments.check import about_inputs, held
 
     out = console()
     for model in dict.fromkeys(row["model"] for row in rows):

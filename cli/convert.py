@@ -49,7 +49,7 @@ def convert(
     Exit code 1 when a conversion crashed; operators that a runtime lacks are no failure of the command.
     """
     from xbench import models
-    from xbench.experiments import conversion
+    from xbench.experiments import convert
 
     names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer, ranges)
     forms = choose.choose_runtimes(to) if to else []
@@ -57,19 +57,19 @@ def convert(
     choose.choose_device(device)
     choose.choose_layout(layout)
     choose.need_torch()
-    plan = conversion.Plan(targets, forms, output, batch, device, layout, oracle, compiled)
+    plan = convert.Plan(targets, forms, output, batch, device, layout, oracle, compiled)
     rows, broken = _convert(names, plan)
     if as_json:
         say(json.dumps(rows, indent=1))
-    raise typer.Exit(2 if broken else int(any(row["status"] in conversion.BROKEN for row in rows)))
+    raise typer.Exit(2 if broken else int(any(row["status"] in convert.BROKEN for row in rows)))
 
 
 def _convert(names: Sequence[str], plan: Any) -> tuple[list[dict[str, Any]], set[str]]:
     """The rows, and the models that cannot be exported or computed."""
     from xbench.cli.terminal.progress import Bar
-    from xbench.experiments import conversion
+    from xbench.experiments import convert
     from xbench.experiments.experiment import Lab
 
     total = len(names) * len(plan.runtimes)
     with turn() as logs, Bar(total, "convert") as bar, Lab(logs, bar, keep_going=True) as lab:
-        return list(conversion.each(names, plan, lab)), lab.broken
+        return list(convert.each(names, plan, lab)), lab.broken

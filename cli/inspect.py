@@ -45,17 +45,17 @@ def inspect(
     from xbench.cli.terminal.progress import Bar
     from xbench.converters.source import parse
     from xbench.errors import XBenchError
-    from xbench.experiments import inspection
+    from xbench.experiments import inspect
 
     words = choose.choose_models([model], (), shape, inputs, None, ranges)
     if len(words) > 1:
         raise XBenchError("inspect takes one model at a time")
-    targets = choose.choose_runtimes(runtime) if runtime else inspection.default_runtimes()
+    targets = choose.choose_runtimes(runtime) if runtime else inspect.default_runtimes()
     choose.choose_device(device)
     if parse(words[0]).kind in ("zoo", "module"):
         choose.need_torch()
     with Bar(1, "inspect") as bar:
-        facts = inspection.inspect(words[0], targets, batch, device, not quick, bar.say)
+        facts = inspect.inspect(words[0], targets, batch, device, not quick, bar.say)
     if as_json:
         say(json.dumps(facts, indent=1, allow_nan=False))
     else:

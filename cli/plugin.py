@@ -53,8 +53,8 @@ def test_plugin(
     threads than told, and so on. Exit code 1 when anything is found, or nothing could be tested.
     """
     from xbench.cli.terminal.progress import Bar
-    from xbench.proof import kit, probes
-    from xbench.proof.kit_cell import Bench
+    from xbench.proof import conformance, probes
+    from xbench.proof.conformance_cell import Bench
     from xbench.workers.prepare import Exporter
 
     words = choose.choose_runtimes([runtime])
@@ -65,10 +65,10 @@ def test_plugin(
     with turn() as folder:
         exporter = Exporter(folder, timeout)
         bench = Bench(words[0], device, threads, exporter, probes.write(folder), folder, timeout)
-        audited = len(kit.CHECKS) - len(kit.PROBES)
+        audited = len(conformance.CHECKS) - len(conformance.PROBES)
         try:
-            with Bar(audited * len(kit.modes(words[0])) + len(kit.PROBES), f"test {words[0]}") as bar:
-                for finding in kit.examine(bench, bar.say):
+            with Bar(audited * len(conformance.modes(words[0])) + len(conformance.PROBES), f"test {words[0]}") as bar:
+                for finding in conformance.examine(bench, bar.say):
                     findings.append(asdict(finding))
                     bar.finish(_line(findings[-1]))
         finally:
@@ -76,7 +76,7 @@ def test_plugin(
     if as_json:
         say(json.dumps(findings, indent=1))
     else:
-        _print(words[0], findings, kit.CHECKS)
+        _print(words[0], findings, conformance.CHECKS)
     tested = any(each["check"] == "result" and each["held"] for each in findings)
     raise typer.Exit(int(not tested or any(each["held"] is False for each in findings)))
 

@@ -37,7 +37,7 @@ def profile(
     failed.
     """
     from xbench.errors import XBenchError
-    from xbench.experiments.profile import Layers
+    from xbench.experiments.layers import Layers
     from xbench.runtimes import row_of
     from xbench.store.results import encode
 

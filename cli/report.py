@@ -32,7 +32,7 @@ def report(
     shown where their files lie in the folder. Lines that cannot be read are skipped, counted and shown.
     """
     from xbench.reports.html import page
-    from xbench.reports.html.others import FILES
+    from xbench.reports.html.other_experiments import FILES
 
     def is_to_be(folder: Path, name: str) -> bool:
         """Whether a file that is missing has to be there: results, where there is nothing else."""

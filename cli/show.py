@@ -101,7 +101,7 @@ def _draw(found: "list[Row]", path: Path) -> None:
     Raises:
         XBenchError: no row has a place in it, matplotlib is missing, or the file cannot be written.
     """
-    from xbench.reports.roofs import draw, points
+    from xbench.reports.roofline_plot import draw, points
 
     if not points(found):
         raise XBenchError("nothing to plot: no result here has its cost; measure again with `xbench time --rerun`")

@@ -52,7 +52,7 @@ def train(
     """
     from xbench.data import SETS
     from xbench.errors import XBenchError
-    from xbench.experiments.training import Train
+    from xbench.experiments.train import Train
     from xbench.workers import samples
 
     names = choose.choose_models([model], (), None, inputs, optimizer)
@@ -76,7 +76,7 @@ def train(
 def _report(records: list[dict[str, Any]], out: Path, data: str, as_json: bool) -> None:
     """The table or the records on stdout; the curves beside the store."""
     from xbench.converters.source import parse
-    from xbench.experiments.training import Train
+    from xbench.experiments.train import Train
     from xbench.reports.curves import draw
     from xbench.store.results import encode
 

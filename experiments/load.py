@@ -20,8 +20,8 @@ from xbench.converters.printable import shell
 from xbench.errors import XBenchError
 from xbench.experiments.experiment import Experiment, Lab
 from xbench.host import machine
-from xbench.proof.opening import opened
-from xbench.proof.proof import outcome
+from xbench.proof.open_cell import opened
+from xbench.proof.prove import outcome
 from xbench.proof.record import Record, base, key
 from xbench.stats.quantities import number
 from xbench.stats.quantities import seconds as duration

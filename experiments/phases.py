@@ -24,7 +24,7 @@ from xbench.experiments.experiment import Experiment, Lab
 from xbench.experiments.rounds import Open, block, judged
 from xbench.experiments.session import warmed
 from xbench.experiments.settings import Protocol
-from xbench.proof.proof import outcome
+from xbench.proof.prove import outcome
 from xbench.proof.record import Record, base, key
 from xbench.proof.timed import Judge
 from xbench.workers import samples

@@ -11,7 +11,7 @@ from xbench.case import Case
 from xbench.experiments.settings import Protocol
 from xbench.host import health
 from xbench.proof import contracts
-from xbench.proof.proof import outcome
+from xbench.proof.prove import outcome
 from xbench.proof.record import Record
 from xbench.proof.timed import Judge, Looks, State, contracts_of
 from xbench.proof.watch import Watch

@@ -26,7 +26,7 @@ from xbench.experiments.rounds import Open, rounds
 from xbench.experiments.settings import Protocol
 from xbench.host import machine
 from xbench.proof import contracts, physics
-from xbench.proof.opening import failed, opened
+from xbench.proof.open_cell import failed, opened
 from xbench.proof.record import Record, base, key
 from xbench.proof.timed import Judge
 from xbench.stats.ratio import median_over_processes

@@ -8,13 +8,13 @@ from typing import Any
 
 from xbench.case import MODES, SYNTHETIC, Case
 from xbench.experiments.experiment import Experiment
+from xbench.experiments.layers import Layers
 from xbench.experiments.phases import Phases
-from xbench.experiments.profile import Layers
 from xbench.experiments.scaling.record import Plan as Workers
 from xbench.experiments.scaling.run import Scale
 from xbench.experiments.session import Time
 from xbench.experiments.settings import Protocol
-from xbench.experiments.training import Train
+from xbench.experiments.train import Train
 from xbench.models import MODELS
 from xbench.proof.record import Record
 from xbench.runtimes import distributed

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbench.host import gpu, group
+from xbench.host import gpu, process_tree
 from xbench.host.clock import now
 
 ROOT = Path("/")
@@ -100,7 +100,7 @@ def _waited(root: Path) -> float | None:
 
 
 def _processes(root: Path) -> list[str]:
-    return ["self", *(str(process) for process in group.members()[1:])] if root == ROOT else ["self"]
+    return ["self", *(str(process) for process in process_tree.members()[1:])] if root == ROOT else ["self"]
 
 
 def _throttled(cpus: Collection[int], root: Path) -> int | None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from xbench.host.group import members
+from xbench.host.process_tree import members
 
 HEADROOM = 2 << 30  # bytes, whatever the file holds
 COPIES = 8  # of the arrays on disk: as read, as parsed, as arrays, as text, and each once more while it is written

@@ -17,7 +17,7 @@ import torch
 from xbench.converters import Program
 from xbench.converters.artifact import Artifact
 from xbench.converters.ops.torch import TABLE
-from xbench.models._readings import reading
+from xbench.models._published import reading
 from xbench.parity import network, oracle
 from xbench.parity.candidate import sample
 from xbench.parity.mistakes import Mistake

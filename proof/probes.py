@@ -1,4 +1,4 @@
-"""Small networks as ONNX files, each made to show one thing of a runtime (`kit.py`).
+"""Small networks as ONNX files, each made to show one thing of a runtime (`conformance.py`).
 
 `work` is what its times are of: two convolutions, dropout, two outputs, enough to do for a step to be longer than what
 surrounds it. `norm` has no dropout, so that every step of its training can be known, and running statistics. `numeric`

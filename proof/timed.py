@@ -17,7 +17,7 @@ from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
 from xbench.proof import contracts
 from xbench.proof.contracts import CLEAR, COPY, Contract, Facts
-from xbench.proof.proof import SEEDS, references
+from xbench.proof.prove import SEEDS, references
 from xbench.workers import batches
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import Worker, WorkerFailure

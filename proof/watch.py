@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xbench.case import Case
-from xbench.host import group, machine
+from xbench.host import machine, process_tree
 from xbench.proof.contracts import Contract, clock, limited
 from xbench.workers.worker import Worker
 
@@ -28,7 +28,7 @@ class Watch:
         found = {**paced, **passed} | {"cpu_s": result["cpu_s"], "wall_s": result["wall_s"]}
         self.sums = {name: self.sums.get(name, 0.0) + value for name, value in found.items()}
         told = machine.allowed()[: case.threads]
-        elsewhere = group.elsewhere(worker.process.pid, {*told})
+        elsewhere = process_tree.elsewhere(worker.process.pid, {*told})
         pace = {**self.sums, "shortest_s": self.shortest_s, "blocks": self.blocks}
         used = limited(len(told), self.sums["cpu_s"], self.sums["wall_s"], self.blocks, elsewhere)
         found = {"clock": clock(pace), **({"threads": used} if used.held is False else {})}

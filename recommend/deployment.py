@@ -19,7 +19,7 @@ from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import command, markdown, markdown_table, requirement, visible
 from xbench.errors import XBenchError
-from xbench.experiments.conversion import save
+from xbench.experiments.convert import save
 from xbench.host import machine
 from xbench.parity.verdict import LIMITS, noise, read, size_of
 from xbench.proof.tuning import as_opened

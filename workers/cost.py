@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xbench.case import Case
-from xbench.workers import peak
+from xbench.workers import machine_peaks
 from xbench.workers.worker import Worker, WorkerFailure
 
 
@@ -17,5 +17,5 @@ def whole(case: Case, worker: Worker, timeout: float, say: Callable[[str], None]
     except WorkerFailure:
         return None
     worker.stop()
-    best = peak.measured(case.device, case.threads, worker.log.parent, say) or {}
+    best = machine_peaks.measured(case.device, case.threads, worker.log.parent, say) or {}
     return {**found, "peak_flops": best.get("flops"), "bandwidth": best.get("bandwidth")}

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xbench.host import group
+from xbench.host import process_tree
 from xbench.workers import marks
 from xbench.workers.cell import Cell
 
@@ -48,10 +48,10 @@ def told(cell: Cell, found: dict[str, float], times: Sequence[float]) -> dict[st
 
 def _marked() -> float:
     """Seconds that this thread waited for a CPU while it made a mark."""
-    before = group.kept_waiting()
+    before = process_tree.kept_waiting()
     marks.mark()
-    return group.kept_waiting() - before
+    return process_tree.kept_waiting() - before
 
 
 def waited() -> float:
-    return sum(waited for _, waited in group.scheduled().values())
+    return sum(waited for _, waited in process_tree.scheduled().values())

@@ -24,7 +24,7 @@ from typing import Any
 from xbench.case import Case
 from xbench.converters.printable import one_line
 from xbench.errors import XBenchError
-from xbench.host import group
+from xbench.host import process_tree
 from xbench.workers import death, marks, protocol, starter
 from xbench.workers.protocol import WorkerFailure
 from xbench.workers.variables import environment
@@ -63,7 +63,7 @@ class Worker:
         self._mark, self.marks, self.late_s = uuid.uuid4().hex, list[float](), 0.0
         numbers = map(str, (requests, answers, threads, os.getpid()))
         command = [python, "-P", "-m", "xbench.workers.worker", *numbers]
-        variables = environment(device, threads, log.parent) | {group.VARIABLE: self._mark}
+        variables = environment(device, threads, log.parent) | {process_tree.VARIABLE: self._mark}
         variables |= {"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}
         with log.open("wb") as chatter:
             self.process = starter.started(
@@ -87,11 +87,11 @@ class Worker:
         Raises:
             WorkerFailure: the job raised, or the worker died, or `timeout` seconds passed.
         """
-        reply, waited = protocol.Reply(job, arguments), group.kept_waiting()
+        reply, waited = protocol.Reply(job, arguments), process_tree.kept_waiting()
         try:
             _write_all(self._requests, reply.request)
             self._read(reply, timeout)
-            self.marks, self.late_s = reply.marks, group.kept_waiting() - waited
+            self.marks, self.late_s = reply.marks, process_tree.kept_waiting() - waited
             self._oom_kills = death.oom_kills()
             return reply.result()
         except (BrokenPipeError, EOFError):
@@ -155,7 +155,7 @@ class Worker:
 
     def _signal(self, number: int) -> None:
         """Reaches the worker and everything it started, in whatever session that is."""
-        group.send(self.process.pid, number, self._mark, self.process.poll() is not None)
+        process_tree.send(self.process.pid, number, self._mark, self.process.poll() is not None)
 
 
 def _end_of(process: int) -> tuple[int, ...]:
@@ -183,7 +183,7 @@ def _write_all(file: int, data: bytes) -> None:
 
 def main(requests: int, answers: int, threads: int, parent: int) -> None:
     die_with(parent)
-    group.adopt()
+    process_tree.adopt()
     _limit(threads)
     own = os.getpid()
     with os.fdopen(requests, "rb") as lines:

@@ -17,9 +17,9 @@ import numpy as np
 from xbench.case import STEPS, SYNTHETIC, digest
 from xbench.converters.artifact import Artifact
 from xbench.parity import verdict
-from xbench.proof.proof import SEEDS
+from xbench.proof.prove import SEEDS
 from xbench.workers.prepare import Exporter
-from xbench.workers.ranks import Group
+from xbench.workers.worker_group import Group
 
 Arrays = Mapping[str, np.ndarray]
 WHOLE, SHARDS = "whole batch", "mean of shards"

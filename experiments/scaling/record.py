@@ -16,7 +16,7 @@ from xbench.proof import record as records
 from xbench.proof.record import Record
 from xbench.runtimes import distributed
 from xbench.stats.statistics import Interval, median_interval
-from xbench.workers.ranks import Group
+from xbench.workers.worker_group import Group
 
 PARTS = ("io", "h2d", "forward", "gradient", "step")
 HIDDEN = 0.5  # of the communication, at most so much of it is seen where it is called hidden

@@ -25,14 +25,14 @@ from xbench.experiments.experiment import Experiment, Lab
 from xbench.experiments.scaling.proof import prove, reference
 from xbench.experiments.scaling.record import PARTS, Plan, Team, filed, final, interval, key
 from xbench.proof import record as records
-from xbench.proof.proof import outcome
+from xbench.proof.prove import outcome
 from xbench.proof.record import Record
 from xbench.runtimes import distributed
 from xbench.stats import quantities
 from xbench.stats.statistics import Interval
 from xbench.workers.prepare import Exporter
-from xbench.workers.ranks import Group
 from xbench.workers.worker import WorkerFailure
+from xbench.workers.worker_group import Group
 
 KINDS = ("weak", "strong")
 LEAST, MOST = 2, 200  # iterations of a block

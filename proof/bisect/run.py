@@ -9,8 +9,8 @@ from typing import Any
 from xbench.case import Case
 from xbench.errors import XBenchError
 from xbench.proof.bisect.search import Bisection, Found
+from xbench.proof.pair_run import LETTERS, Pair
 from xbench.proof.record import impossible
-from xbench.proof.rivals import LETTERS, Rivals
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import WorkerFailure
 
@@ -25,13 +25,13 @@ def bisect(
     Raises:
         XBenchError: the model cannot be read, was damaged in the cache or has no such mode; `out` cannot be written.
     """
-    exporter, rivals = Exporter(place, timeout), Rivals(cases, timeout, place)
+    exporter, pair = Exporter(place, timeout), Pair(cases, timeout, place)
     try:
         artifact = exporter.artifact(cases[0].model)
         for case in cases:
             if reason := impossible(case, artifact):
                 raise XBenchError(reason)
-        found = Bisection(exporter, artifact, rivals, cases[0].batch, seed, place, say).find(cases[0].mode)
+        found = Bisection(exporter, artifact, pair, cases[0].batch, seed, place, say).find(cases[0].mode)
         report = _report(cases, found)
         if found and (said := exporter.renewed(artifact)):
             raise XBenchError(f"the model in the cache was damaged ({said}) and was made again: start again")
@@ -41,7 +41,7 @@ def bisect(
     except WorkerFailure as failure:
         raise XBenchError(failure.message) from failure
     finally:
-        rivals.close()
+        pair.close()
         exporter.close()
 
 

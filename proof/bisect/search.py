@@ -24,7 +24,7 @@ from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
 from xbench.parity import search
 from xbench.parity.verdict import REFERENCE
-from xbench.proof.rivals import Rivals, Trial
+from xbench.proof.pair_run import Pair, Trial
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import WorkerFailure
 
@@ -52,7 +52,7 @@ class Bisection:
 
     exporter: Exporter
     artifact: Artifact
-    rivals: Rivals
+    pair: Pair
     batch: int
     seed: int
     place: Path
@@ -98,14 +98,14 @@ class Bisection:
         return self.exporter.reference(self.artifact, mode, self.batch, self.seed, self.data)
 
     def whole(self, mode: str) -> Trial:
-        return self.rivals.run(self.artifact.folder, mode, self.reference(mode), self._folder())
+        return self.pair.run(self.artifact.folder, mode, self.reference(mode), self._folder())
 
     def marked(self) -> Trial:
         """Every floating tensor an output."""
         self.say("forward: every tensor an output")
         folder = self._folder()
         self._ask("mark", reference=str(self.reference("forward")), folder=str(folder))
-        return self.rivals.run(folder, "forward", folder / REFERENCE, folder)
+        return self.pair.run(folder, "forward", folder / REFERENCE, folder)
 
     def marked_gradients(self) -> tuple[Trial, dict[str, tuple[str, int]]]:
         """Every gradient a parameter's, and which node's of which tensor each is."""
@@ -113,7 +113,7 @@ class Bisection:
         folder, where = self._folder(), {"values": str(self._values_of("gradient"))}
         where |= {"reference": str(self.reference("gradient"))}
         places = self._ask("mark_gradients", folder=str(folder), **where)
-        return self.rivals.run(folder, "gradient", folder / REFERENCE, folder), places
+        return self.pair.run(folder, "gradient", folder / REFERENCE, folder), places
 
     def part(self, nodes: Sequence[int], mode: str) -> Trial | None:
         """Some nodes by themselves, given what they read; None where they cannot be a model."""
@@ -124,7 +124,7 @@ class Bisection:
             try:
                 told = {"values": str(self._values_of(mode)), "nodes": list(nodes), "mode": mode}
                 if self._ask("part", folder=str(folder), **told):
-                    trial = self.rivals.run(folder, mode, folder / REFERENCE, folder)
+                    trial = self.pair.run(folder, mode, folder / REFERENCE, folder)
             except WorkerFailure:  # the oracle has no use for it
                 pass
             if trial is None or not trial.differs:
@@ -247,8 +247,8 @@ def _count(nodes: Sequence[int]) -> str:
 def first_wrong(exporter: Exporter, artifact: Artifact, case: Case, timeout: float) -> str | None:
     """The first tensor, in the order of the graph, that a runtime computes wrongly forward; or the node that fails."""
     with temporary.folder() as place:
-        rivals = Rivals([case], timeout, place)
+        pair = Pair([case], timeout, place)
         try:
-            return Bisection(exporter, artifact, rivals, case.batch, 0, place, data=case.data).first_wrong()
+            return Bisection(exporter, artifact, pair, case.batch, 0, place, data=case.data).first_wrong()
         finally:
-            rivals.close()
+            pair.close()

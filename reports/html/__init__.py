@@ -17,10 +17,10 @@ from xbench.converters.printable import command, lines, script_json, visible
 from xbench.errors import XBenchError
 from xbench.reports import pairs
 from xbench.reports.html import content as limits
+from xbench.reports.html.chart_data import Index, values
 from xbench.reports.html.commands import NONE
 from xbench.reports.html.content import Content, where
-from xbench.reports.html.others import FILES, KINDS, readable, tables
-from xbench.reports.html.values import Index, values
+from xbench.reports.html.other_experiments import FILES, KINDS, readable, tables
 from xbench.stats.quantities import seconds
 from xbench.store.schema import Record
 

@@ -13,10 +13,10 @@ from xbench.reports.cost import joules, percent, size
 from xbench.reports.distribution import distribution
 from xbench.reports.formats import HEADER, cells, conditions, has_machines, label, remark
 from xbench.reports.formats import title as whole_title
-from xbench.reports.heat import Matrix, Place, matrix, proof
 from xbench.reports.html import commands
+from xbench.reports.parity_matrix import Matrix, Place, matrix, proof
 from xbench.reports.sweeps import Sweep, sweeps
-from xbench.reports.verdict_words import Verdict, verdict
+from xbench.reports.winner_sentence import Verdict, verdict
 from xbench.stats.quantities import number, seconds
 from xbench.store.schema import Record
 

@@ -1,10 +1,10 @@
 """A framework in an environment of its own: its process is started on `originals/host.py`, and this side of it is a
 runtime like all others.
 
-The process is one of the worker's (`host/group.py`): it is stopped and ended with it, has its CPUs and its settings of
-threads, and is counted with it (`workers/jobs/audit.py`, `host/memory.py`). It tells the seconds of its own clock, so
-that the way through the pipe is in no time: `clock`. What that way takes is told, too, so that the clock can be
-checked: `round_trip`.
+The process is one of the worker's (`host/process_tree.py`): it is stopped and ended with it, has its CPUs and its
+settings of threads, and is counted with it (`workers/jobs/audit.py`, `host/memory.py`). It tells the seconds of its own
+clock, so that the way through the pipe is in no time: `clock`. What that way takes is told, too, so that the clock can
+be checked: `round_trip`.
 """
 
 import contextlib

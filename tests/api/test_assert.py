@@ -18,7 +18,7 @@ from torch import nn
 
 from xbench.converters import cache
 from xbench.errors import XBenchError
-from xbench.proof import lineup
+from xbench.proof import file_parity
 from xbench.testing import assert_same_network
 
 PROJECT = ROOT / "examples" / "project"
@@ -291,7 +291,7 @@ X = np.arange(1.0, 7).reshape(2, 3)
 
 def parted(nodes, **found):
     network = known(hidden=X + 1, right=np.tanh(X + 1))
-    return lineup._parting(nodes, {"x": X, **found}, network, {"y": "right"})
+    return file_parity._parting(nodes, {"x": X, **found}, network, {"y": "right"})
 
 
 def test_a_step_that_the_network_has_under_another_name_is_right():

@@ -15,7 +15,7 @@ from xbench import models
 from xbench.converters.frontends import validity
 from xbench.converters.passes import remarks
 from xbench.errors import XBenchError
-from xbench.experiments import inspection
+from xbench.experiments import inspect
 from xbench.reports import inspection as report
 from xbench.workers.jobs import inspect as inspect_jobs
 
@@ -49,7 +49,7 @@ def inspected(tmp_path):
         if isinstance(given, onnx.ModelProto):
             onnx.save(given, tmp_path / "m.onnx")
             given = str(tmp_path / "m.onnx")
-        return inspection.inspect(given + options, runtimes, batch, "cpu", ask, lambda words: None)
+        return inspect.inspect(given + options, runtimes, batch, "cpu", ask, lambda words: None)
 
     return facts
 
@@ -139,7 +139,7 @@ def test_networks_of_the_zoo_have_the_published_counts(inspected, name):
 
 
 def test_what_it_says_of_runtimes_is_what_convert_says(inspected, exporter, lenet, tmp_path):
-    from xbench.experiments.conversion import convert
+    from xbench.experiments.convert import convert
 
     path = tmp_path / "det.onnx"
     onnx.save(model([node("Det", "x", "y")], [value("x", ("n", 3, 3))], [value("y", ("n",))]), path)

@@ -23,8 +23,8 @@ from xbench.reports.study_page import to_markdown as page_markdown
 from xbench.runtimes import distributed
 from xbench.studies import COMMUNICATION, Part, Quote
 from xbench.workers.prepare import Exporter
-from xbench.workers.ranks import Group, cpus_of
 from xbench.workers.worker import WorkerFailure
+from xbench.workers.worker_group import Group, cpus_of
 
 TESTS = SUPPORT
 QUICK = ("--workers", "1,2", "--batch", 8, "--budget", 0.4)

@@ -16,7 +16,7 @@ from fault_kit import Shell, only_line
 from xbench.case import Case
 from xbench.cli.train import _columns as columns
 from xbench.experiments.experiment import Lab
-from xbench.experiments.training import Train, planned
+from xbench.experiments.train import Train, planned
 from xbench.parity import verdict
 from xbench.store.schema import migrated
 

@@ -22,7 +22,7 @@ def test_a_reader_crosses_few_modules(runtime, tmp_path):
 
 def test_a_call_upwards_or_a_module_that_is_crossed_twice_is_named():
     assert walk.problems(["cli/time.py", "experiments/session.py", "workers/worker.py"]) == []
-    assert walk.problems(["cli/time.py", "workers/worker.py", "proof/proof.py"]) == [
-        "workers/worker.py calls proof/proof.py, which is above it"
+    assert walk.problems(["cli/time.py", "workers/worker.py", "proof/prove.py"]) == [
+        "workers/worker.py calls proof/prove.py, which is above it"
     ]
     assert walk.problems(["cli/a.py", "cli/b.py", "cli/a.py"]) == ["cli/a.py is crossed twice"]

@@ -8,7 +8,7 @@ import ports
 import pytest
 
 from xbench import models
-from xbench.models._readings import READINGS, reading
+from xbench.models._published import READINGS, reading
 from xbench.workers.prepare import Exporter
 
 HERE = Path(ports.__file__).parent

@@ -16,7 +16,7 @@ from xbench.converters.source import parse
 from xbench.parity import network, oracle, verdict
 from xbench.parity.candidate import sample
 from xbench.parity.verdict import LIMITS, classify, distance, judge, relative_error
-from xbench.proof.proof import cut_short
+from xbench.proof.prove import cut_short
 from xbench.runtimes.torch import module_of
 
 NAN, INF = math.nan, math.inf

@@ -13,14 +13,14 @@ import pytest
 from fault_kit import only_line
 from places import ROOT
 
-from xbench.proof import contracts, kit, kit_cell, probes
+from xbench.proof import conformance, conformance_cell, contracts, probes
 from xbench.runtimes import RUNTIMES, version
 from xbench.workers.prepare import Exporter
 
 METHOD = ROOT / "docs" / "method.md"
 REWRITE = "XBENCH_REWRITE_GOLDEN"  # set to 1: the table of docs/method.md is written anew
 TABLE = ("<!-- cheats -->\n", "<!-- end -->")
-SEEN: dict[str, kit_cell.Finding] = {}
+SEEN: dict[str, conformance_cell.Finding] = {}
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +28,12 @@ def bench(tmp_path_factory):
     """Makes what the kit needs to test a runtime; the probes are exported once."""
     folder = tmp_path_factory.mktemp("kit")
     models, exporter = probes.write(folder), Exporter(folder)
-    yield lambda word, device="cpu": kit_cell.Bench(word, device, 1, exporter, models, folder, 120)
+    yield lambda word, device="cpu": conformance_cell.Bench(word, device, 1, exporter, models, folder, 120)
     exporter.close()
 
 
 def examined(bench):
-    return list(kit.examine(bench, lambda words: None))
+    return list(conformance.examine(bench, lambda words: None))
 
 
 @pytest.mark.parametrize("kind", cheats.EXPECTED, ids=lambda kind: kind.__name__)
@@ -70,7 +70,7 @@ def names(row: str) -> list[str]:
 
 def test_an_honest_adapter_passes(bench, faults):
     found = examined(bench("cheat_honest"))
-    assert {each.check for each in found} == set(kit.CHECKS)
+    assert {each.check for each in found} == set(conformance.CHECKS)
     assert not [each for each in found if not each.held and each.check != "random"]  # it has no dropout in evaluation
 
 
@@ -80,7 +80,7 @@ def test_our_adapters_pass_in_every_mode(runtime, bench):
         pytest.skip(f"{runtime} is not installed")
     found = examined(bench(runtime))
     assert not [each for each in found if each.held is False]
-    assert {each.mode for each in found} == set(kit.modes(runtime))
+    assert {each.mode for each in found} == set(conformance.modes(runtime))
     assert not silent(found) or not silent(examined(bench(runtime))), "its networks are too small to be judged"
 
 
@@ -103,7 +103,7 @@ def test_a_strangers_package_is_listed_and_passes(shell, tmp_path):
     answer = shell.run("plugin", "test", "onnx_reference", "--json", **environment)
     found = json.loads(answer.stdout)
     assert answer.returncode == 0, [each for each in found if each["held"] is False]
-    assert {each["check"] for each in found} == set(kit.CHECKS)
+    assert {each["check"] for each in found} == set(conformance.CHECKS)
     timed = shell.run(
         "time", "lenet", "--runtime", "onnx_reference", "--mode", "forward", "--budget", "0.2", **environment
     )

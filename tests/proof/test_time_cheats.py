@@ -11,8 +11,8 @@ from fault_kit import is_alive
 from xbench.case import Case
 from xbench.experiments.session import run
 from xbench.experiments.settings import Protocol
-from xbench.host import clock, group
-from xbench.proof import contracts, kit_cell, physics, probes
+from xbench.host import clock, process_tree
+from xbench.proof import conformance_cell, contracts, physics, probes
 from xbench.runtimes import RUNTIMES
 from xbench.workers.worker import Worker
 
@@ -58,8 +58,8 @@ def test_an_adapter_whose_time_cannot_be_is_caught_and_gets_none(kind, ours, len
 @pytest.mark.parametrize("kind", [k for k, (promise, _, _) in time_cheats.EXPECTED.items() if promise == "physical"])
 def test_what_is_faster_than_the_machine_is_called_so(kind, faults, exporter, tmp_path):
     _, mode, _ = time_cheats.EXPECTED[kind]
-    bench = kit_cell.Bench(time_cheats.name(kind), "cpu", 1, exporter, probes.write(tmp_path), tmp_path, 120)
-    found = {each.check: each for each in kit_cell.cell(bench, mode, lambda words: None, "work")}
+    bench = conformance_cell.Bench(time_cheats.name(kind), "cpu", 1, exporter, probes.write(tmp_path), tmp_path, 120)
+    found = {each.check: each for each in conformance_cell.cell(bench, mode, lambda words: None, "work")}
     assert found["physical"].held is False, found
 
 
@@ -205,7 +205,7 @@ def test_a_process_that_left_the_group_is_stopped_resumed_and_ended_with_its_wor
     worker = opened(time_cheats.Daemon, lenet, exporter, tmp_path)
     try:
         worker.call("check", 60, index=0)
-        found = [each for each in group.members(worker.process.pid) if is_alive(each)]
+        found = [each for each in process_tree.members(worker.process.pid) if is_alive(each)]
         assert any(os.getsid(each) != worker.process.pid for each in found)
         worker.pause()
         assert until(lambda: {state(process) for process in found} <= {"T", "Z"})  # each when it has a CPU again
@@ -218,7 +218,7 @@ def test_a_process_that_left_the_group_is_stopped_resumed_and_ended_with_its_wor
 
 def test_what_a_worker_left_behind_that_ended_by_itself_is_ended_too(faults, lenet, exporter, tmp_path):
     worker = opened(time_cheats.Daemon, lenet, exporter, tmp_path)
-    found = group.members(worker.process.pid)
+    found = process_tree.members(worker.process.pid)
     worker.process.kill()
     worker.process.wait()
     worker.stop()

@@ -16,7 +16,7 @@ from xbench.converters.artifact import Artifact
 from xbench.converters.source import with_options
 from xbench.parity import candidate, draws, trajectory
 from xbench.parity.trajectory import Training
-from xbench.proof import kit_cell, probes, timed
+from xbench.proof import conformance_cell, probes, timed
 from xbench.proof.contracts import Contract
 from xbench.workers import batches
 from xbench.workers.prepare import Exporter
@@ -52,14 +52,14 @@ WORDS = ("--input", "x:float32:batch,3,16,16", "--optimizer", "sgd,lr=0.01,momen
 def bench(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kit")
     models, exporter = probes.write(folder), Exporter(folder)
-    yield lambda word: kit_cell.Bench(word, "cpu", 1, exporter, models, folder, 120)
+    yield lambda word: conformance_cell.Bench(word, "cpu", 1, exporter, models, folder, 120)
     exporter.close()
 
 
 @pytest.mark.parametrize("kind", cheats_training.EXPECTED, ids=lambda kind: kind.__name__)
 def test_an_adapter_that_trains_less_while_it_is_timed_is_caught_and_named(kind, bench, faults):
     mode, model, check = cheats_training.EXPECTED[kind]
-    found = list(kit_cell.cell(bench(f"trains_{kind.__name__.lower()}"), mode, lambda _: None, model))
+    found = list(conformance_cell.cell(bench(f"trains_{kind.__name__.lower()}"), mode, lambda _: None, model))
     (named,) = [each for each in found if each.check == check]
     assert (named.held, named.fault) == (False, check), found
     assert next(each for each in found if each.check == "result").held, "it is right while it is verified"
@@ -69,7 +69,7 @@ def test_an_adapter_that_trains_less_while_it_is_timed_is_caught_and_named(kind,
     ("mode", "model"), [("step", "norm"), ("step", "work"), ("gradient", "norm"), ("gradient", "work")]
 )
 def test_an_honest_trainer_passes(mode, model, bench, faults):
-    found = list(kit_cell.cell(bench("trains_honest"), mode, lambda _: None, model))
+    found = list(conformance_cell.cell(bench("trains_honest"), mode, lambda _: None, model))
     assert [each for each in found if each.held is False] == []
     assert next(each for each in found if each.check == "timed").held
 
@@ -101,7 +101,7 @@ def test_a_cheat_gets_no_time_and_the_others_get_theirs(factory, mode, kinds, sh
 def network(exporter, tmp_path_factory):
     """The kit's network with statistics and without dropout, and the batches of seven steps."""
     place = str(probes.write(tmp_path_factory.mktemp("norm"))["norm"])
-    artifact = exporter.artifact(with_options(place, [], [], kit_cell.OPTIMIZER))
+    artifact = exporter.artifact(with_options(place, [], [], conformance_cell.OPTIMIZER))
     inputs = [candidate.sample(artifact, 8, seed) for seed in (0, 1)]
     made = batches.training(artifact.info, [labels for _, labels in inputs], 5)
     steps = [(inputs[made[place][0]][0], made[place][1]) for place in batches.order(5, 0, 7)]

@@ -15,10 +15,10 @@ from xbench.converters.printable import script_json
 from xbench.errors import XBenchError
 from xbench.reports import break_even, formats, grouped, pairs, rows, sweeps
 from xbench.reports.distribution import distribution
-from xbench.reports.heat import matrix
 from xbench.reports.html import commands, content, page
-from xbench.reports.html.others import FILES
-from xbench.reports.verdict_words import verdict, verdicts
+from xbench.reports.html.other_experiments import FILES
+from xbench.reports.parity_matrix import matrix
+from xbench.reports.winner_sentence import verdict, verdicts
 from xbench.store.results import VERSION, StoreError, encode
 from xbench.store.schema import problem
 

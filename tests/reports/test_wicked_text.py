@@ -453,7 +453,7 @@ def test_the_page_of_a_wicked_store_has_its_own_tags_alone(store, monkeypatch, c
 def test_pictures_show_dollar_signs(guarded):
     pytest.importorskip("matplotlib")
     from xbench.reports import rows
-    from xbench.reports.roofs import draw, points
+    from xbench.reports.roofline_plot import draw, points
 
     made = [each for each in hostile() if each["status"] == "PASS"]
     made += [stores.record("$\\frac{$", "torch:$\\nothing$")]

@@ -17,7 +17,7 @@ from xbench.converters.autodiff import optimizer
 from xbench.errors import XBenchError
 from xbench.models import Optimizer
 from xbench.proof import contracts
-from xbench.proof.proof import verify
+from xbench.proof.prove import verify
 from xbench.runtimes import RUNTIMES, _environments
 from xbench.runtimes.originals import update as old
 from xbench.runtimes.support import remote

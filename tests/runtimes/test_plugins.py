@@ -10,7 +10,7 @@ import pytest
 from fault_kit import Shell, records
 
 from xbench import runtimes
-from xbench.proof import kit
+from xbench.proof import conformance
 from xbench.runtimes import RUNTIMES, UNCLOCKED, Row, _plugins
 
 ODD = """
@@ -244,9 +244,9 @@ def test_the_one_licence_is_a_name_of_ours_that_nobody_lists():
 
 def test_the_kit_asks_a_stranger_for_every_mode(monkeypatch):
     row = Row("a:b", ("onnx",), "odd", "native", on_request=("gradient", "step"))
-    monkeypatch.setattr(kit, "row_of", lambda word: (RUNTIMES | {"odd": row})[word])
-    assert kit.modes("odd") == ["forward", "gradient", "step"]
-    assert kit.modes("tvm") == ["forward"]
+    monkeypatch.setattr(conformance, "row_of", lambda word: (RUNTIMES | {"odd": row})[word])
+    assert conformance.modes("odd") == ["forward", "gradient", "step"]
+    assert conformance.modes("tvm") == ["forward"]
 
 
 def test_a_runtime_of_one_plug_in_imports_no_other(faults):

@@ -15,7 +15,7 @@ from xbench.case import Case
 from xbench.converters import cache
 from xbench.data import draw
 from xbench.models import classes, plain
-from xbench.proof.proof import verify
+from xbench.proof.prove import verify
 from xbench.runtimes import RUNTIMES, version
 from xbench.workers.prepare import Exporter
 

@@ -16,10 +16,10 @@ from rich.console import Console
 from xbench.converters import seals
 from xbench.converters.write import _looked_up
 from xbench.host import energy, machine, memory, usage
-from xbench.reports import COLUMNS, cost, formats, roofs, rows
+from xbench.reports import COLUMNS, cost, formats, roofline_plot, rows
 from xbench.reports.table import show_table
 from xbench.stats import roofline
-from xbench.workers import peak
+from xbench.workers import machine_peaks
 from xbench.workers.variables import environment
 
 FOUND = {
@@ -233,7 +233,7 @@ def probed(words):
 
 
 def kept_peaks(folder, found):
-    name = peak.digest(peak._facts("cpu", 1))
+    name = machine_peaks.digest(machine_peaks._facts("cpu", 1))
     place = folder / "peaks" / f"{name}.json"
     place.parent.mkdir()
     seals.keep(place, name, found)
@@ -243,8 +243,8 @@ def kept_peaks(folder, found):
 def test_peaks_are_probed_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XBENCH_CACHE", str(tmp_path))
     kept_peaks(tmp_path, {"flops": 1e9, "bandwidth": 2e9})
-    assert peak.measured("cpu", 1, tmp_path, pytest.fail) == {"flops": 1e9, "bandwidth": 2e9}
-    assert peak._facts("cpu", 1) != peak._facts("cpu", 2)
+    assert machine_peaks.measured("cpu", 1, tmp_path, pytest.fail) == {"flops": 1e9, "bandwidth": 2e9}
+    assert machine_peaks._facts("cpu", 1) != machine_peaks._facts("cpu", 2)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_peaks_that_are_none_are_probed_again(tmp_path, monkeypatch, found):
     monkeypatch.setenv("XBENCH_CACHE", str(tmp_path))
     kept_peaks(tmp_path, found)
     with pytest.raises(Probed):
-        peak.measured("cpu", 1, tmp_path, probed)
+        machine_peaks.measured("cpu", 1, tmp_path, probed)
 
 
 def test_peaks_that_were_changed_are_probed_again(tmp_path, monkeypatch):
@@ -263,7 +263,7 @@ def test_peaks_that_were_changed_are_probed_again(tmp_path, monkeypatch):
     place = kept_peaks(tmp_path, {"flops": 1e9, "bandwidth": 2e9})
     place.write_text(place.read_text().replace("1000000000.0", "1.0"))
     with pytest.raises(Probed), pytest.warns(seals.Damaged):
-        peak.measured("cpu", 1, tmp_path, probed)
+        machine_peaks.measured("cpu", 1, tmp_path, probed)
 
 
 @pytest.mark.parametrize(("last", "size"), [("32768K", 128 << 20), ("1024K", 64 << 20), ("491520K", 256 << 20)])
@@ -271,8 +271,8 @@ def test_what_is_copied_fits_into_no_cache_as_far_as_time_allows(tmp_path, last,
     for index, words in enumerate(("48K", last)):
         (tmp_path / f"index{index}").mkdir()
         (tmp_path / f"index{index}/size").write_text(words + "\n")
-    assert peak._copied(8 << 30, tmp_path) == size
-    assert peak._copied(80 << 20, tmp_path) == 10 << 20, "a machine that is full"
+    assert machine_peaks._copied(8 << 30, tmp_path) == size
+    assert machine_peaks._copied(80 << 20, tmp_path) == 10 << 20, "a machine that is full"
 
 
 # ***** rows and tables *****
@@ -384,7 +384,7 @@ def test_the_picture_has_the_cells_that_have_a_place(shell):
     store = shell.folder / "xbench-results"
     store.mkdir()
     (store / "results.jsonl").write_text("".join(json.dumps(each) + "\n" for each in found))
-    assert [row["runtime"] for row in roofs.points(rows(found))] == ["a", "b"]
+    assert [row["runtime"] for row in roofline_plot.points(rows(found))] == ["a", "b"]
     answer = shell.run("show", "--plot", "roofs.png")
     assert answer.returncode == 0 and "drawn in roofs.png" in answer.stderr, answer.stderr
     assert (shell.folder / "roofs.png").read_bytes().startswith(b"\x89PNG") and "old" in answer.stdout

@@ -49,8 +49,8 @@ of xbench the files of that folder. They speak lines of JSON and the bytes of ar
 - **What is timed** is told by the clock of that process: from the call to the complete result, so that neither the pipe
   nor the other process is in a time. Loading and the first call are timed outside, with the start of that process.
 - **What is audited** is both processes: threads, CPU time and memory are those of the worker's process group
-  (`host/group.py`). The host has the worker's CPUs and its settings of threads, is stopped by signal with it, and dies
-  with it.
+  (`host/process_tree.py`). The host has the worker's CPUs and its settings of threads, is stopped by signal with it,
+  and dies with it.
 - **The update** is the formula of `converters/autodiff/optimizer.py` for an old Python (`originals/update.py`), on the
   framework's arrays; a test holds the two together, and the gate of parity judges both.
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xbench.converters.artifact import Artifact
-from xbench.host import group
+from xbench.host import process_tree
 from xbench.host.clock import now
 from xbench.parity import calls, candidate, verdict
 from xbench.runtimes import Options, load
@@ -150,12 +150,12 @@ def _cpu_use(cell: Cell, seconds: float, limit: int, cpus: list[int]) -> dict[st
     for a while; its threads that are at work for a tenth of the time or more, and how many are at work at once:
     running, or waiting for a CPU that others have."""
     with _opened(cpus):
-        threads, readings, left = group.scheduled(), [(group.cpu_seconds(), now())], limit
+        threads, readings, left = process_tree.scheduled(), [(process_tree.cpu_seconds(), now())], limit
         with proving(cell):
             while left > 0 and readings[-1][1] < readings[0][1] + seconds:
                 left -= len(timing.sample(cell.steps, WINDOW, left))
-                readings.append((group.cpu_seconds(), now()))
-        after = group.scheduled()
+                readings.append((process_tree.cpu_seconds(), now()))
+        after = process_tree.scheduled()
     used, wall = (b - a for a, b in zip(readings[0], readings[-1], strict=True))
     shares = sorted((cpu - before) / (end - start) for (before, start), (cpu, end) in itertools.pairwise(readings))
     spent = [[b - a for a, b in zip(threads.get(n, (0, 0)), late, strict=True)] for n, late in after.items()]
@@ -173,14 +173,14 @@ def _opened(cpus: list[int]) -> Iterator[None]:
         yield
         return
     own, before = os.sched_getaffinity(0), {}
-    for thread in group.threads():
+    for thread in process_tree.threads():
         with contextlib.suppress(OSError):  # it has ended
             before[thread] = os.sched_getaffinity(thread)
             os.sched_setaffinity(thread, cpus)
     try:
         yield
     finally:
-        for thread in group.threads():
+        for thread in process_tree.threads():
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(thread, before.get(thread, own))
 
@@ -190,15 +190,15 @@ def _idle(looks: int = QUIET) -> float:
     many looks in a row."""
     end, used = now() + SETTLE, [1.0] * looks
     while max(used[-looks:]) > 0.1 and now() < end:
-        cpu, start = group.cpu_seconds(), now()
+        cpu, start = process_tree.cpu_seconds(), now()
         time.sleep(WINDOW)
-        used.append((group.cpu_seconds() - cpu) / (now() - start))
+        used.append((process_tree.cpu_seconds() - cpu) / (now() - start))
     return sum(used[-looks:]) / looks
 
 
 def _gpu_is_open() -> bool:
     """Whether the worker, or a process that it has started, has a driver of a GPU open."""
-    for link in (link for process in group.members() for link in Path(f"/proc/{process}/fd").glob("*")):
+    for link in (link for process in process_tree.members() for link in Path(f"/proc/{process}/fd").glob("*")):
         with contextlib.suppress(OSError):
             if os.readlink(link).startswith(("/dev/nvidia", "/dev/dri", "/dev/kfd")):
                 return True

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from xbench.host import group, health, machine, usage
+from xbench.host import health, machine, process_tree, usage
 from xbench.host.clock import now
 from xbench.parity import calls, candidate, verdict
 from xbench.runtimes import Trainer
@@ -52,14 +52,14 @@ def block(
     """
     (cell,) = CELL
     begun, cpus = usage.begin(cell.device), machine.allowed()
-    before = health.look(cpus, group.cpu_seconds())
+    before = health.look(cpus, process_tree.cpu_seconds())
     looks = Looks(now(), share)
     with pace.watched(cell) as watched:
         if cell.mode == "step":
             found = _segments(cell, looks, seconds, limit, seed, segment)
         else:
             found = _repeated(cell, looks, seconds, limit, seed)
-    after = health.look(cpus, group.cpu_seconds())
+    after = health.look(cpus, process_tree.cpu_seconds())
     used = usage.end(begun, found["steps"])
     cell.usage.append(used)
     verify(cell, looks, random.Random(seed))

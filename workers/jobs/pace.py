@@ -4,7 +4,7 @@ import math
 import statistics
 from typing import Any
 
-from xbench.host import group, machine
+from xbench.host import machine, process_tree
 from xbench.host.clock import now, used
 from xbench.workers import pace as watch
 from xbench.workers import timing
@@ -59,7 +59,7 @@ def _singly(cell: Cell, count: int) -> dict[str, Any]:
 
 def _counters() -> tuple[float, float]:
     """Seconds that all of a worker's processes waited for a CPU, and that all but this one ran."""
-    return watch.waited(), group.cpu_seconds_below()
+    return watch.waited(), process_tree.cpu_seconds_below()
 
 
 JOBS = (pace,)

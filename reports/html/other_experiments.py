@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xbench.converters.printable import script_json, visible
-from xbench.experiments.checking import held, row_of
+from xbench.experiments.check import held, row_of
 from xbench.reports import load, scaling
 from xbench.reports.formats import label
+from xbench.reports.html.chart_data import DRAWN
 from xbench.reports.html.content import Table
-from xbench.reports.html.values import DRAWN
 from xbench.reports.study import grids_of
 from xbench.reports.study_page import lines, remarks
 from xbench.stats.quantities import number

@@ -20,7 +20,7 @@ from xbench.errors import XBenchError
 from xbench.experiments.experiment import Experiment, Lab
 from xbench.host import usage
 from xbench.parity import verdict
-from xbench.proof.proof import cut_short, outcome
+from xbench.proof.prove import cut_short, outcome
 from xbench.proof.record import Record, base, impossible, key
 from xbench.workers import samples
 from xbench.workers.worker import WorkerFailure, worker_of

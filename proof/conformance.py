@@ -1,4 +1,4 @@
-"""The fault kit: does an adapter compute what it should, and is its time what it seems? `xbench plugin test`.
+"""Conformance: does an adapter compute what it should, and is its time what it seems? `xbench plugin test`.
 
 The adapter runs small networks (`probes.py`) in a worker as every cell does: proved in every mode it has, then audited
 (`contracts.py`). Three more questions are asked of forward alone: how many bits of a number come through, whether
@@ -14,8 +14,8 @@ import numpy as np
 from xbench.case import MODES
 from xbench.converters import temporary
 from xbench.proof import probes
-from xbench.proof.kit_cell import Bench, Finding, cell
-from xbench.proof.proof import prove
+from xbench.proof.conformance_cell import Bench, Finding, cell
+from xbench.proof.prove import prove
 from xbench.proof.record import base
 from xbench.runtimes import is_ours, row_of
 from xbench.workers.worker import Worker, WorkerFailure

@@ -55,7 +55,7 @@ def _kind(failure: WorkerFailure) -> tuple[str, str]:
 
 
 @dataclass
-class Rivals:
+class Pair:
     """The runtimes that are compared, each in a worker that is started when it is needed."""
 
     cases: Sequence[Case]

@@ -6,7 +6,7 @@ from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
 from xbench.proof import contracts
-from xbench.proof.proof import located, outcome, prove
+from xbench.proof.prove import located, outcome, prove
 from xbench.proof.record import Record, impossible
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import Worker, WorkerFailure, worker_of

@@ -1,4 +1,4 @@
-"""One cell of the fault kit: an adapter on a small network in one mode, proved, audited and timed as every cell is."""
+"""One cell of the conformance tests: an adapter on a small network in one mode, proved, audited and timed as usual."""
 
 import contextlib
 import statistics
@@ -13,7 +13,7 @@ from xbench.converters.source import with_options
 from xbench.errors import XBenchError
 from xbench.proof import contracts, physics, probes
 from xbench.proof.explain import explain
-from xbench.proof.proof import outcome, prove
+from xbench.proof.prove import outcome, prove
 from xbench.proof.record import Record, base, impossible
 from xbench.proof.timed import Judge, Looks, contracts_of
 from xbench.proof.watch import Watch

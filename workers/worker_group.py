@@ -24,7 +24,7 @@ from xbench.workers import death, worker
 from xbench.workers.protocol import Reply, WorkerFailure
 from xbench.workers.variables import environment
 
-PROGRAM = "xbench.workers.ranks"
+PROGRAM = "xbench.workers.worker_group"
 LONGEST = 70  # bytes; a socket's name has 104 at most (macOS; 108 on Linux), of which the folder of ours takes 33
 GRACE = 1.0  # seconds in which the death of a worker is told that made another one fail
 ENDING = 10.0  # seconds in which all must be gone when their launcher is

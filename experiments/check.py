@@ -10,7 +10,7 @@ from xbench.errors import XBenchError
 from xbench.experiments.experiment import Experiment, Lab
 from xbench.host import machine
 from xbench.proof.explain import explain
-from xbench.proof.proof import verify_each
+from xbench.proof.prove import verify_each
 from xbench.proof.record import Record, key
 from xbench.runtimes import adapter_digest
 

@@ -17,7 +17,7 @@ from xbench.errors import XBenchError
 from xbench.experiments.choose import batch_of
 from xbench.experiments.experiment import Lab
 from xbench.host import machine
-from xbench.proof.proof import SEEDS, opened_in, references
+from xbench.proof.prove import SEEDS, opened_in, references
 from xbench.proof.record import expected, no_layout
 from xbench.proof.tuning import settled
 from xbench.runtimes import is_ours, row_of, version

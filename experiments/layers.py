@@ -8,8 +8,8 @@ from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
 from xbench.experiments.experiment import Experiment, Lab
-from xbench.proof.opening import opened
-from xbench.proof.proof import outcome
+from xbench.proof.open_cell import opened
+from xbench.proof.prove import outcome
 from xbench.proof.record import Record, base, key
 from xbench.runtimes import row_of
 from xbench.workers.worker import WorkerFailure
