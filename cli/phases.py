@@ -7,7 +7,7 @@ import typer
 
 from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
-from xbench.cli.terminal.run import measured, need_records
+from xbench.cli.terminal.run import measured
 from xbench.experiments import choose
 from xbench.store.results import FOLDER
 
@@ -49,7 +49,6 @@ def phases(
     cases = choose.cells(names, targets, ["step"], [own], cell)
     experiment = Phases(Protocol(budget=budget, timeout=timeout))
     outcome = measured(experiment, cases, out, timeout, options.again(rerun, retry), strict=bool(runtime))
-    need_records(outcome)
     if as_json:
         say(json.dumps([json.loads(encode(record)) for record in outcome.records], indent=1))
     else:

@@ -9,7 +9,7 @@ import typer
 
 from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
-from xbench.cli.terminal.run import measured, need_records
+from xbench.cli.terminal.run import measured
 from xbench.experiments import choose
 from xbench.store.results import FOLDER
 
@@ -65,7 +65,6 @@ def train(
     again = options.again(rerun, retry)
     experiment = Train(epochs or SETS[name].epochs, seed, dropout)
     outcome = measured(experiment, cases, out, timeout, again, strict=bool(runtime))
-    need_records(outcome)
     if outcome.left_out:
         left_out = ", ".join(case.runtime for case, _ in outcome.left_out)
         say(f"xbench: left out: {left_out}; --runtime trains it, or says why not", err=True)

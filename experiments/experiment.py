@@ -17,7 +17,7 @@ from xbench.converters.artifact import Artifact
 from xbench.converters.cache import CacheError
 from xbench.errors import XBenchError
 from xbench.experiments.blame import sound
-from xbench.proof.record import Record, expected
+from xbench.proof.record import Record, expected, impossible
 from xbench.store.results import Store, latest
 from xbench.store.schema import FAILED
 from xbench.workers.prepare import EXPORT_TIMEOUT, Exporter
@@ -161,7 +161,8 @@ def run(
     left out (`expected`).
 
     Raises:
-        XBenchError: a model cannot be exported, unless the lab keeps going; the store cannot be read or written.
+        XBenchError: a model cannot be exported, unless the lab keeps going; the store cannot be read or written; every
+            cell was left out.
     """
     known = {key: record for key, record in latest(store.read()).items() if _can_be_shown(record, experiment)}
     asked, outcome = list[str](), Outcome(broken=lab.broken)
@@ -183,6 +184,9 @@ def run(
             known[record["key"]] = record
             lab.progress.finish(experiment.line(record))
     outcome.records = [known[key] for key in asked if key in known]
+    if outcome.left_out and not (outcome.records or outcome.broken):
+        reason = impossible(*outcome.left_out[-1]) or "it is slow to prepare, and is measured where it is asked for"
+        raise XBenchError(f"there is nothing to measure: {reason}")
     return outcome
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from xbench.case import Case
 from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.turn import turn
-from xbench.errors import XBenchError
 from xbench.experiments import choose
 
 if TYPE_CHECKING:
@@ -48,15 +47,3 @@ def measured(
 def _counted(number: int, experiment: "Experiment") -> str:
     word = "cell" if experiment.records == 1 else "record"
     return f"1 {word} was" if number == 1 else f"{number} {word}s were"
-
-
-def need_records(outcome: "Outcome") -> None:
-    """
-    Raises:
-        XBenchError: every cell was left out; the message says why the last one was.
-    """
-    from xbench.proof.record import impossible
-
-    if outcome.left_out and not outcome.records:
-        reason = impossible(*outcome.left_out[-1]) or "it is slow to prepare; --runtime asks for it"
-        raise XBenchError(f"no installed runtime trains it: {reason}")

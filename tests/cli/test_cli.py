@@ -166,7 +166,7 @@ def test_help_imports_neither_a_framework_nor_numpy(shell, words):
     "module",
     [
         "experiments.session",
-        "proof.proof",
+        "proof.prove",
         "workers.jobs.cell",
         "workers.jobs.cost",
         "workers.jobs.load",

@@ -144,7 +144,7 @@ def test_a_network_without_parameters_is_one_line(shell):
     network = ("bare:make", "--input", "x:float32:batch,1,28,28", "--data", "digits")
     answer = shell.run("train", *network, PYTHONPATH=paths)
     line = only_line(answer.stderr)
-    assert line.startswith("xbench: no installed runtime trains it: ")
+    assert line.startswith("xbench: there is nothing to measure: ")
     assert line.endswith(" has no parameter to train")
     assert answer.returncode == 2
 

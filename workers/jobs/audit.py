@@ -16,6 +16,7 @@ import numpy as np
 from xbench.converters.artifact import Artifact
 from xbench.host import process_tree
 from xbench.host.clock import now
+from xbench.host.stopwatch import Stopwatch
 from xbench.parity import calls, candidate, verdict
 from xbench.runtimes import Options, load
 from xbench.workers import timing
@@ -58,17 +59,17 @@ def _answers(cell: Cell, rounds: int, patience: float) -> dict[str, Any]:
         copied = step_of(cell, {name: array.copy() for name, array in first.items()})
         drawn = _drawn(cell)
         new = new and any(not np.array_equal(drawn[name], first[name]) for name in drawn)
-        start = now()
+        watch = Stopwatch()
         fresh = step_of(cell, drawn)
-        found["put_s"].append(now() - start)
+        found["put_s"].append(watch.worked())
         steps = [("repeated_s", cell.steps[0]), ("copied_s", copied), ("fresh_s", fresh)]
         shuffle(steps)  # else the slices of the system's scheduler may meet the same one every time
         for name, step in steps:
             found[name] += timing.sample([step], 0, 1)
         for name in ("fetch_s", "refetch_s"):
-            start = now()
+            watch = Stopwatch()
             fetched = fetched_of(cell)
-            found[name].append(now() - start)
+            found[name].append(watch.worked())
     found |= {} if new else {"fresh_s": []}
     given = [*candidate.inputs_of(first), first["labels"]]
     sizes = {"put": given, "fetched": fetched}

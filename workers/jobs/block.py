@@ -15,6 +15,7 @@ import numpy as np
 
 from xbench.host import health, machine, process_tree, usage
 from xbench.host.clock import now
+from xbench.host.stopwatch import Stopwatch
 from xbench.parity import calls, candidate, verdict
 from xbench.runtimes import Trainer
 from xbench.workers import batches, pace, timing
@@ -124,10 +125,10 @@ def _segments(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int, l
         looks.aside += now() - start
 
         def after(_: int, losses: list[float] = training.losses) -> None:
-            start = now()
+            watch = Stopwatch()
             losses.append(calls.loss(runtime, cell.last))
-            looks.fetch_s.append(now() - start)
-            looks.aside += looks.fetch_s[-1]
+            looks.fetch_s.append(watch.worked())
+            looks.aside += watch.seconds()
 
         lead = timing.sample(steps, seconds / 2, min(LEAD, length - 1), 0, after=after) if length > 1 else []
         most = min(limit - len(found["samples"]), len(steps) - len(lead))
@@ -147,9 +148,9 @@ def look(cell: Cell, looks: Looks) -> None:
     """
     if cell.index is None or (cell.mode == "gradient" and cell.artifact.has_dropout):
         return
-    start = now()
+    watch = Stopwatch()
     fetched = _fetched(cell)
-    looks.fetch_s.append(now() - start)
+    looks.fetch_s.append(watch.worked())
     content = _content(fetched.values())
     if content != cell.known.get(cell.index):
         expected = cell.references[cell.index]
@@ -160,7 +161,7 @@ def look(cell: Cell, looks: Looks) -> None:
             raise verdict.Changed(f"while it was timed {found.message}")
         cell.known[cell.index] = content
     looks.judged += 1
-    looks.spent += now() - start
+    looks.spent += watch.seconds()
 
 
 def _content(arrays: Iterable[np.ndarray]) -> str:
@@ -211,9 +212,9 @@ def state(path: str, index: int | None = None) -> dict[str, Any]:
     if index is not None:
         cell.steps[index]()
         cell.index = index
-    start = now()
+    watch = Stopwatch()
     if cell.mode == "gradient" and not cell.artifact.has_dropout:
-        look(cell, Looks(start))
+        look(cell, Looks(now()))
         return {"steps": None}
     if cell.mode == "gradient":
         found = {name.replace("loss", "loss/1"): value for name, value in _fetched(cell).items()}
@@ -222,7 +223,7 @@ def state(path: str, index: int | None = None) -> dict[str, Any]:
         assert cell.training
         found = candidate.trained(cell.runtime, cell.training.losses)
         told = {"steps": len(cell.training.losses), "segment": cell.training.segment}
-    told |= {"fetch_s": now() - start, "bytes": sum(a.nbytes for a in found.values())}
+    told |= {"fetch_s": watch.worked(), "bytes": sum(a.nbytes for a in found.values())}
     verdict.join(Path(path), found)
     return told | {"arrays": len(found), "index": index}
 

@@ -5,6 +5,7 @@ nothing but wants its image channels last, and must still compute what ONNX says
 """
 
 import functools
+import json
 import re
 
 import numpy as np
@@ -238,6 +239,15 @@ def test_a_runtime_that_cannot_be_told_says_so_and_auto_leaves_it_alone(shell):
     assert (refused["status"], refused["times"]) == ("UNSUPPORTED", None)
     assert refused["message"].startswith("onnxruntime cannot be told nhwc")
     assert (chosen["status"], chosen["layout"], chosen["note"]) == ("PASS", None, None)
+
+
+def test_a_layout_that_was_asked_for_is_never_left_out(shell):
+    """Nothing was printed, and the exit code was 0."""
+    words = ("check", "lenet", "--runtime", "onnxruntime", "--layout", "nhwc", "--batch", "2", "--json")
+    answer = shell.run(*words)
+    rows = json.loads(answer.stdout)
+    assert [row["status"] for row in rows] == ["UNSUPPORTED"] * 2
+    assert all(row["message"].startswith("onnxruntime cannot be told nhwc") for row in rows)
 
 
 def test_an_unknown_layout_is_one_line(shell):
