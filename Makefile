@@ -95,7 +95,7 @@ check: env types ## lint, format, types and the rules of the house
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
-	$(PYTHON) -m pytest tests/house/test_house.py --quiet
+	$(PYTHON) -m pytest tests/house/test_house.py tests/house/test_contributing.py -m "not slow" --quiet
 
 # mypy cannot read setuptools' package-dir map: it sees the packages through links.
 types: ## .types/xbench: links through which mypy sees the packages

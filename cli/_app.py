@@ -35,8 +35,23 @@ app = typer.Typer(
     "timed.",
 )
 COMMANDS = (
-    *(inspect, convert, check, match, time, phases, profile, load, train, scale, bisect, study, show, report),
-    *(recommend, compare, doctor),
+    inspect,
+    convert,
+    check,
+    match,
+    time,
+    phases,
+    profile,
+    load,
+    train,
+    scale,
+    bisect,
+    study,
+    show,
+    report,
+    recommend,
+    compare,
+    doctor,
 )
 for command in COMMANDS:
     app.command(epilog=EPILOG if command is time else None)(command)

@@ -47,11 +47,18 @@ def list_runtimes(
         return
     found = installed_versions()
     rows = [
-        {"name": name, "version": found[name], "autodiff": row.autodiff, "extra": row.extra, "note": row.note}
+        {
+            "name": name,
+            "version": found[name],
+            "autodiff": row.autodiff,
+            "extra": row.extra,
+            "note": row.note,
+            "options": None if row.options is None else [*row.options],
+        }
         for name, row in table().items()
         if not row.hidden
     ]
-    _show(rows, rows, as_json)
+    _show(rows, [row | {"options": ", ".join(row["options"] or ()) or None} for row in rows], as_json)
 
 
 def _show_lineage(as_json: bool) -> None:

@@ -81,9 +81,26 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
             known = ", ".join(known for known, row in rows.items() if not row.hidden)
             hint = f"did you mean {near[0]}?" if near else f"the runtimes are {known}"
             raise XBenchError(f"unknown runtime {name!r}: {hint}")
+        _need_options(word, name, row, options)
         if "python" not in options and not installed_version(row, name):
             raise XBenchError(f"{name} is not installed: {install(name)}")
     return split(words)
+
+
+def _need_options(word: str, name: str, row: "Row", options: Mapping[str, str]) -> None:
+    """
+    Raises:
+        XBenchError: an option that the runtime does not have; it would be ignored.
+    """
+    for key, value in options.items():
+        if key == "python" or row.options is None:
+            continue
+        if key not in row.options:
+            known = ", ".join((*row.options, "python"))
+            raise XBenchError(f"{word}: {name} has no option {key!r}; its options are {known}")
+        if (allowed := row.options[key]) and value not in allowed:
+            words = " or ".join(key if each == "1" else f"{key}={each}" for each in allowed)
+            raise XBenchError(f"{word}: write {words}")
 
 
 def installed_versions() -> dict[str, str | None]:

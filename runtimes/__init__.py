@@ -1,9 +1,10 @@
 """The contract of a runtime and the table of all runtimes. Imports no framework.
 
 A runtime makes one converted model ready on one device. The life of an object: construct (load), `prepare` (compile),
-then any number of `forward`, `gradients` or `step`. Every other file of the folder is one runtime, named by the word
-you type; `_rows.py` is the table. Third parties add rows through the entry-point group `xbench.runtimes` (see
-CONTRIBUTING.md).
+then any number of `forward`, `gradients` or `step`; `prepare` may be called again, for arrays of other shapes. What
+these return is read before the next of them is called, so it may live in buffers that are used again. Every other file
+of the folder is one runtime, named by the word you type; `_rows.py` is the table. Third parties add rows through the
+entry-point group `xbench.runtimes` (see CONTRIBUTING.md).
 """
 
 import dataclasses

@@ -90,7 +90,7 @@ def admitted(loaded: Any) -> Row:
     for name, value in given.items():
         if not FIELDS[name](value):
             raise ValueError(f"its `{name}` is {one_line(ascii(value), 60)}")
-    given |= {name: dict(given[name]) for name in ("lower", "effort")}
+    given |= {name: dict(given[name]) for name in ("lower", "effort", "options") if given[name] is not None}
     return Row(**given)
 
 
@@ -130,6 +130,10 @@ def _named(value: Any) -> bool:
     return isinstance(value, Mapping) and all(map(_text, value))
 
 
+def _named_texts(value: Any) -> bool:
+    return _named(value) and all(map(_texts, value.values()))
+
+
 def _lower(value: Any) -> bool:
     return _named(value) and set(value) <= set(PRECISIONS) and all(map(_is_lower, value.values()))
 
@@ -149,9 +153,10 @@ FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "hidden": _flag,
     "on_request": _some(MODES),
     "lower": _lower,
-    "effort": lambda value: _named(value) and all(map(_texts, value.values())),
+    "effort": _named_texts,
     "keeps": _flag,
     "layers": _maybe(_text),
+    "options": _maybe(_named_texts),
     "engine": _maybe(_engine),
     "named": _flag,
     "reads_onnx": _flag,

@@ -30,17 +30,19 @@ class EngineRow:
 class Row:
     """One runtime of the table: where its class is, what it needs installed, what it can do.
 
-    `operators` names the operator table (a file of `converters/`) that the runtime runs our text in, if any; `layouts`
-    are the orders of an image's axes that it can be told to compute in. Arrays go in and out in ONNX's order, nchw, in
-    all of them. A `hidden` row is a fake for tests: it is not listed. Modes
-    `on_request` take minutes to prepare, and are left out where no mode is asked for. `lower` are the precisions below
-    float32 that it can be told. `effort` says what is added to its name for `--tune off`, and what is tried for `--tune
-    max`; `{seconds}` is what a search may take. `events` are the devices whose own clock it can read around a step.
-    `ours` are the modules that its adapter, not the runtime, needs: they are imported before the clock starts. Where it
-    `keeps` what it compiles, later processes find it on disk. `layers` is what is added to its name for it to tell of
-    single layers, None of one that compiles a network as one. `engine` trains it by several workers. What
-    installs beside nothing of today has an `environment` of its own (`_environments.py`). One that is `named` runs only
-    where it is asked for by name. One that `reads_onnx` runs a file that was brought as it is, forward.
+    `operators` names the operator table (a file of `converters/`) that the runtime runs our text in, if any;
+    `layouts` are the orders of an image's axes that it can be told to compute in. Arrays go in and out in ONNX's
+    order, nchw, in all of them. A `hidden` row is a fake for tests: it is not listed. Modes `on_request` take
+    minutes to prepare, and are left out where no mode is asked for. `lower` are the precisions below float32 that
+    it can be told. `effort` says what is added to its name for `--tune off`, and what is tried for `--tune max`;
+    `{seconds}` is what a search may take. `events` are the devices whose own clock it can read around a step.
+    `ours` are the modules that its adapter, not the runtime, needs: they are imported before the clock starts.
+    Where it `keeps` what it compiles, later processes find it on disk. `layers` is what is added to its name for it
+    to tell of single layers, None of one that compiles a network as one. `options` are the words that may follow
+    its name (`tensorflow:xla`), each with the values it may have, () for any; None of a row that is given whatever
+    is typed. `engine` trains it by several workers. What installs beside nothing of today has an `environment` of
+    its own (`_environments.py`). One that is `named` runs only where it is asked for by name. One that `reads_onnx`
+    runs a file that was brought as it is, forward.
     """
 
     entry: str
@@ -58,6 +60,7 @@ class Row:
     ours: tuple[str, ...] = ()
     keeps: bool = False
     layers: str | None = None
+    options: Mapping[str, tuple[str, ...]] | None = None
     engine: EngineRow | None = None
     environment: str | None = None
     named: bool = False
@@ -69,6 +72,7 @@ class Row:
 UNCLOCKED = ("null",)
 LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
 CPU, CUDA, FORWARD = ("cpu",), ("cuda",), ("forward",)
+ON, ANY = ("1",), ()  # an option without a value, and one whose value the adapter looks at
 # In float16 a gradient needs its loss scaled, which every framework does in another way.
 AUTOCAST = {
     "tf32": Lower("torch.backends.cudnn.allow_tf32", CUDA),
@@ -87,6 +91,7 @@ TORCH = Row(
     effort={"max cuda": ("benchmark",)},
     events=CUDA,
     layers="",
+    options={"benchmark": ON},
     engine=EngineRow(
         "xbench.runtimes.distributed.torch:TorchEngine", "torchrun", "DistributedDataParallel by torchrun, gloo"
     ),
@@ -96,7 +101,7 @@ TORCH = Row(
 def _original(name: str, autodiff: str | None = "native", keeps: bool = False) -> Row:
     """A framework of an old study, in its environment."""
     entry, package = f"xbench.runtimes.{name}:make", RECIPES[name].package
-    return Row(entry, (package,), name, autodiff, keeps=keeps, environment=name, named=True)
+    return Row(entry, (package,), name, autodiff, keeps=keeps, environment=name, named=True, options={})
 
 
 RUNTIMES: dict[str, Row] = {
@@ -107,6 +112,7 @@ RUNTIMES: dict[str, Row] = {
         effort={"off": ("backend=aot_eager",), "max": ("mode=default", "mode=max-autotune")},
         keeps=True,
         layers=None,
+        options={"mode": ANY, "backend": ANY},
         engine=None,
     ),
     "onnxruntime": Row(
@@ -127,6 +133,7 @@ RUNTIMES: dict[str, Row] = {
         },
         ours=("onnx",),
         layers="profile",
+        options={"level": ANY, "provider": ANY, "profile": ON},
     ),
     "openvino": Row(
         "xbench.runtimes.openvino:make",
@@ -138,6 +145,7 @@ RUNTIMES: dict[str, Row] = {
         effort={"max": ("hint=latency", "hint=throughput")},
         ours=("onnx",),
         layers="profile",
+        options={"hint": ANY, "profile": ON},
     ),
     "tensorflow": Row(
         "xbench.runtimes.tensorflow:TensorFlow",
@@ -152,6 +160,7 @@ RUNTIMES: dict[str, Row] = {
             "fp16": Lower("auto_mixed_precision", modes=FORWARD),
         },
         effort={"off": ("grappler=off",), "max": ("", "xla")},
+        options={"grappler": ("off",), "xla": ON},
         engine=EngineRow(
             "xbench.runtimes.distributed.tensorflow:TensorFlowEngine",
             "tf_config",
@@ -171,6 +180,7 @@ RUNTIMES: dict[str, Row] = {
             "fp16": Lower("jax_default_matmul_precision", CUDA, FORWARD),
         },
         effort={"off": ("optimize=off",)},
+        options={"optimize": ("off",)},
         engine=EngineRow(
             "xbench.runtimes.distributed.jax:JaxEngine", "coordinator", "jax.distributed, shard_map with pmean, gloo"
         ),
@@ -183,9 +193,12 @@ RUNTIMES: dict[str, Row] = {
         note="untuned",
         on_request=("gradient", "step"),
         effort={"max": ("tune={seconds:g}",)},
+        options={"tune": ANY},
         ours=("onnxscript.optimizer",),
     ),
-    "keras": Row("xbench.runtimes.keras:make", ("keras",), "tensorflow", "native", named=True),
+    "keras": Row(
+        "xbench.runtimes.keras:make", ("keras",), "tensorflow", "native", named=True, options={"backend": ANY}
+    ),
     "mxnet": _original("mxnet"),
     "chainer": _original("chainer"),
     "theano": _original("theano", keeps=True),

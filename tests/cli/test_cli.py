@@ -30,6 +30,12 @@ QUICK = ("--runtime", "null:seconds=0.001", "--mode", "forward", "--budget", "0.
         (("convert", "resnet5"), "did you mean resnet50"),
         (("check", "gtp2"), "did you mean gpt2?"),
         (("time", "lenet", "--runtime", "tensorflw"), "unknown runtime 'tensorflw': did you mean tensorflow?"),
+        (
+            ("time", "lenet", "--runtime", "onnxruntime:foo=1"),
+            "onnxruntime has no option 'foo'; its options are level,",
+        ),
+        (("check", "lenet", "--runtime", "tensorflow:xla=0"), "tensorflow:xla=0: write xla"),
+        (("convert", "lenet", "--runtime", "jax:optimize=on"), "jax:optimize=on: write optimize=off"),
         (("convert", "lenet", "--to", "onnxrt"), "unknown runtime 'onnxrt'"),
         (("check", "lenet", "--mode", "forwrad"), "unknown mode 'forwrad': did you mean forward?"),
         (("check", "lenet", "--mode", "xyz"), "unknown mode 'xyz': the modes are forward, gradient, step"),

@@ -44,6 +44,8 @@ lower = row(lower=["bf16"])
 lower_word = row(lower={"bf16": "autocast"})
 lower_name = row(lower={"fp32": Lower("x")})
 effort = row(effort={"max": "abc"})
+options = row(options={"level": "abc"})
+options_list = row(options=["level"])
 layouts = row(layouts="nchw")
 layouts_unknown = row(layouts=("nchw", "whcn"))
 autodiff = row(autodiff="yes")
@@ -114,6 +116,8 @@ REFUSED = {
     "lower_word": "its `lower` is",
     "lower_name": "its `lower` is",
     "effort": "its `effort` is",
+    "options": "its `options` is",
+    "options_list": "its `options` is ['level']",
     "layouts": "its `layouts` is 'nchw'",
     "layouts_unknown": "its `layouts` is",
     "autodiff": "its `autodiff` is 'yes'",
