@@ -363,7 +363,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_macs_are_the_same_where_shapes_must_be_inferred": only("imdb_gru"),
     },
     "steps": {
-        "test_the_sides_that_right_kernels_take_are_right_ones": but("deep"),
+        "test_the_sides_that_right_kernels_take_are_right_ones": but("residual"),
         "test_an_int8_sum_with_another_scale_or_zero_point_is_another_network": every,
     },
     "wrong_uses": {
