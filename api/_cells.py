@@ -15,7 +15,8 @@ from xbench.converters.source import with_options
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 from xbench.experiments.check import Check, row_of
-from xbench.experiments.convert import Plan, each
+from xbench.experiments.convert import Convert, need_folders
+from xbench.experiments.convert import row_of as row_of_conversion
 from xbench.experiments.experiment import Lab, run
 from xbench.experiments.session import Time
 from xbench.experiments.settings import Protocol
@@ -231,17 +232,18 @@ def convert(
     forms = choose.choose_runtimes(listed(to, "to")) if to else []
     asked = choose.choose_runtimes(listed(runtimes, "runtimes") or forms)
     targets = list(dict.fromkeys([*asked, *forms]))
-    choose.choose_device(where["device"])
-    choose.choose_layout(where["layout"])
+    cell = {"device": choose.choose_device(where["device"]), "layout": choose.choose_layout(where["layout"])}
     choose.need_torch()
     at_least("batch", where["batch"], 1)
     if live.is_module(models):
         raise XBenchError("convert takes words: a factory of the module, as module:factory")
-    told = {**where, "output": Path(where["output"])}
-    plan = Plan(runtimes=targets, forms=forms, oracle=oracle, kernels=kernels, **told)
+    experiment = Convert(tuple(forms), Path(where["output"]), oracle, kernels)
     with networks(models, inputs, zoo.DEFAULT_SUITE, options, optimizer, progress) as given:
-        given.lines.total = len(given.names) * len(targets)
-        return list(each(given.names, plan, given.lab))
+        if forms:
+            need_folders(given.names, experiment.output)
+        cases = choose.cells(given.names, targets, ["forward"], [where["batch"]], cell)
+        given.lines.total, store = len(cases), results.open_store(given.lab.logs, experiment.file)
+        return [row_of_conversion(record) for record in run(experiment, cases, given.lab, store).records]
 
 
 def compared(

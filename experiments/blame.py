@@ -12,6 +12,7 @@ from xbench.errors import XBenchError
 from xbench.proof.record import Record
 from xbench.workers.prepare import Exporter
 
+GOOD = ("PASS", "CONVERTED")
 TURNS = 3  # how often a cell is measured whose model is damaged each time
 
 
@@ -26,7 +27,7 @@ def sound(
         for record in run(done):
             if record["key"] in done:
                 continue
-            if record["status"] == "PASS" or not damage.suspect(artifact, before):
+            if record["status"] in GOOD or not damage.suspect(artifact, before):
                 done.add(record["key"])
                 yield _noted(record, said)
             else:

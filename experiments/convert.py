@@ -4,81 +4,102 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import uuid
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from xbench.case import AUTO, STEPS, SYNTHETIC, Case
+from xbench import runtimes
+from xbench.case import AUTO, STEPS, SYNTHETIC, Case, digest
 from xbench.converters import UnsupportedOps, cache, operators_of, seals, temporary
 from xbench.converters.artifact import Artifact
-from xbench.converters.printable import file_name
+from xbench.converters.printable import file_name, shell
 from xbench.errors import XBenchError
 from xbench.experiments.choose import batch_of
-from xbench.experiments.experiment import Lab
+from xbench.experiments.experiment import Experiment, Lab
 from xbench.host import machine
 from xbench.proof.prove import SEEDS, opened_in, references
-from xbench.proof.record import expected, no_layout
+from xbench.proof.record import Record, base, expected, key, no_layout
 from xbench.proof.tuning import settled
-from xbench.runtimes import is_ours, row_of, version
 from xbench.workers.prepare import Exporter, converted
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
-BROKEN = ("CRASH", "TIMEOUT", "OOM")  # what is no answer
-
 
 @dataclass(frozen=True)
-class Plan:
-    """What is made of each model. `forms` are the runtimes in whose own form it is written too, below `output`, for
-    `batch` where that is fixed there; `oracle` says whether the float64 results that `time` wants are computed,
-    `kernels` whether those that a runtime keeps are made."""
+class Convert(Experiment):
+    """One record a model and runtime: whether the runtime takes the model. `forms` are the runtimes in whose own form
+    it is written too, below `output`, for the batch of the case where that is fixed there; `oracle` says whether the
+    float64 results that `time` wants are computed, `kernels` whether those that a runtime keeps are made, `cold`
+    whether runtimes are asked that an earlier call has asked of the same model."""
 
-    runtimes: Sequence[str]
+    name: ClassVar[str] = "convert"
+    file: ClassVar[str] = "convert.jsonl"
+
     forms: Sequence[str] = ()
     output: Path = Path("xbench-models")
-    batch: int = 1
-    device: str = "cpu"
-    layout: str = "nchw"
     oracle: bool = False
     kernels: bool = False
+    cold: bool = False
+
+    @property
+    def again(self) -> str:
+        """Which stored records are made again: those of what has to be there afterwards, or failed."""
+        return "all" if self.forms or self.oracle or self.kernels or self.cold else "failed"
+
+    def group(self, case: Case) -> Hashable:
+        """Nothing is timed, and what cannot be computed of a model stops none of its conversions."""
+        return case.model
+
+    def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
+        return [digest(key(case, artifact), "convert", str(artifact.folder))]
+
+    def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
+        for case in cases:
+            if self.oracle:
+                lab.once(("oracle", artifact.name), partial(_compute_references, case.model, artifact, lab))
+            lab.say(case, "convert")
+            row = self._made(case, artifact, lab)
+            record = base(case, artifact, uuid.uuid4().hex[:12]) | {"key": self.keys(case, artifact, lab)[0]}
+            record |= {name: row.pop(name) for name in ("status", "message")}
+            yield record | {"command": self._command(case), "conversion": row}
+
+    def _made(self, case: Case, artifact: Artifact, lab: Lab) -> dict[str, Any]:
+        row = convert(artifact, case.runtime, case.device, lab.logs, self.cold)
+        if case.runtime in self.forms and row["status"] == "CONVERTED":
+            row |= save(artifact, case, lab.exporter, self.output, lab.logs)
+        if self.kernels and row["status"] == "CONVERTED":
+            row |= _compile(artifact, case, lab.exporter, lab.logs)
+        return row
+
+    def _command(self, case: Case) -> str:
+        words = ["xbench", "convert", case.model, "--runtime", case.runtime, "--device", case.device]
+        words += ["--to", case.runtime, "--layout", case.layout] if case.runtime in self.forms else []
+        return shell(*words, "--rerun")
+
+    def line(self, record: Record) -> str:
+        return line(row_of(record))
 
 
-def each(models: Sequence[str], plan: Plan, lab: Lab) -> Iterator[dict[str, Any]]:
-    """One row a model and runtime; none of a model that cannot be exported.
+def row_of(record: Record) -> dict[str, Any]:
+    """The row of a record (`xbench convert --json`)."""
+    case, made = record["case"], record["conversion"]
+    return {
+        "model": case["model"],
+        "runtime": case["runtime"],
+        "status": record["status"],
+        "operators": made["operators"],
+        "message": record["message"],
+        **made,
+    }
 
-    Raises:
-        XBenchError: two models would be written to one folder; nothing is converted.
+
+def need_folders(models: Sequence[str], output: Path) -> None:
     """
-    if plan.forms:
-        _need_folders(models, plan.output)
-    for model in models:
-        lab.progress.say(f"{model}: export to ONNX")
-        artifact = lab.artifact(model)
-        if artifact is None:
-            lab.progress.skip(len(plan.runtimes))
-            continue
-        if plan.oracle:
-            lab.progress.say(f"{model}: float64")
-            try:
-                compute_references(lab.exporter, artifact, model)
-            except XBenchError as error:
-                lab.refuse(model, error)
-        for runtime in plan.runtimes:
-            lab.progress.say(f"{model}: {runtime}")
-            row = _made(artifact, model, runtime, lab.exporter, plan, lab.logs)
-            if row["status"] != "CONVERTED" and (said := lab.exporter.renewed(artifact)):
-                row = _made(artifact, model, runtime, lab.exporter, plan, lab.logs)
-                words = f"converted again, as the model in the cache was damaged: {said}"
-                row["message"] = "; ".join(filter(None, (row["message"], words)))
-            lab.progress.finish(line(row))
-            yield row
-
-
-def _folder(model: str, output: Path) -> Path:
-    return output / file_name(Path(model).stem)
-
-
-def _need_folders(models: Sequence[str], output: Path) -> None:
+    Raises:
+        XBenchError: the forms of two models would be written to one folder.
+    """
     owners: dict[Path, str] = {}
     for model in models:
         folder = _folder(model, output)
@@ -86,42 +107,38 @@ def _need_folders(models: Sequence[str], output: Path) -> None:
             raise XBenchError(f"{owner} and {model} would both be written to {folder}; give one another --output")
 
 
-def _made(artifact: Artifact, model: str, runtime: str, exporter: Exporter, plan: Plan, logs: Path) -> dict[str, Any]:
-    row = convert(artifact, runtime, plan.device, logs)
-    if runtime in plan.forms and row["status"] == "CONVERTED":
-        row |= save(artifact, model, runtime, exporter, plan.device, plan.layout, plan.batch, plan.output, logs)
-    if plan.kernels and row["status"] == "CONVERTED":
-        row |= _compile(artifact, model, runtime, exporter, plan, logs)
-    return {"model": model, "runtime": runtime, **row}
+def _folder(model: str, output: Path) -> Path:
+    return output / file_name(Path(model).stem)
 
 
-def compute_references(exporter: Exporter, artifact: Artifact, model: str) -> None:
-    """What a cell of the batch that `time` takes is proved against.
+def _compute_references(model: str, artifact: Artifact, lab: Lab) -> None:
+    """What a cell of the batch that `time` takes is proved against; without it the model is left out.
 
     Raises:
-        XBenchError: it cannot be computed.
+        XBenchError: it cannot be computed, unless the lab keeps going.
     """
+    lab.progress.say(f"{model}: float64")
     trained = artifact.info["loss"] and artifact.parameters
-    for mode in ("forward", "step") if trained else ("forward",):
-        for seed in SEEDS[:2]:
-            exporter.reference(artifact, mode, batch_of(model, 1), seed, SYNTHETIC, STEPS)
+    try:
+        for mode in ("forward", "step") if trained else ("forward",):
+            for seed in SEEDS[:2]:
+                lab.exporter.reference(artifact, mode, batch_of(model, 1), seed, SYNTHETIC, STEPS)
+    except XBenchError as error:
+        lab.refuse(model, error)
 
 
-def _compile(
-    artifact: Artifact, model: str, runtime: str, exporter: Exporter, plan: Plan, logs: Path
-) -> dict[str, Any]:
+def _compile(artifact: Artifact, case: Case, exporter: Exporter, logs: Path) -> dict[str, Any]:
     """Makes the first call of what keeps its kernels, in a worker as `time` opens it in the modes that nobody need ask
-    for; returns what changes in the row: the seconds by mode, null where the kernels lay there already."""
+    for; returns what changes in the row: the seconds by mode, null where the kernels were there already."""
     seconds: dict[str, float | None] = {}
-    told: dict[str, Any] = {"device": plan.device, "layout": plan.layout, "threads": machine.cpus()}
-    for mode in ("forward", "step") if row_of(runtime).keeps else ():
-        case = Case(model, runtime, mode, batch_of(model, 1), **told)
-        if not expected(case, artifact):
+    for mode in ("forward", "step") if runtimes.row_of(case.runtime).keeps else ():
+        own = replace(case, mode=mode, batch=batch_of(case.model, 1), threads=machine.cpus())
+        if not expected(own, artifact):
             continue
-        worker = worker_of(case, logs / "kernels.log")
+        worker = worker_of(own, logs / "kernels.log")
         try:
-            paths = references(case, artifact, exporter, [case.batch] * 2)
-            opening, _ = opened_in(worker, case, artifact, paths, 600)
+            paths = references(own, artifact, exporter, [own.batch] * 2)
+            opening, _ = opened_in(worker, own, artifact, paths, 600)
         except WorkerFailure as failure:
             return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
         except XBenchError as error:  # no reference, no first call
@@ -141,13 +158,13 @@ def line(row: Mapping[str, Any]) -> str:
     return f"{row['model']} -> {row['runtime']}: {row['status']}{detail}"
 
 
-def convert(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[str, Any]:
-    """Converts for one runtime, or returns what an earlier call found for the same version of it."""
-    now = version(row_of(runtime), runtime)
+def convert(artifact: Artifact, runtime: str, device: str, logs: Path, cold: bool = False) -> dict[str, Any]:
+    """Converts for one runtime, or returns what an earlier call found for the same version of it, unless `cold`."""
+    now = runtimes.version(runtimes.row_of(runtime), runtime)
     path = converted(artifact, runtime)
     of = f"{artifact.digest} {runtime}"
     known: dict[str, Any] | None = seals.kept(path, of)
-    if known and known.get("version") == now and known.get("device") == device:
+    if known and not cold and known.get("version") == now and known.get("device") == device:
         return known
     start = time.perf_counter()
     row = _outcome(artifact, runtime, device, logs) | {"version": now, "device": device}
@@ -160,7 +177,7 @@ def convert(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[s
 
 def _outcome(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[str, Any]:
     """Whether the runtime takes the model: looked up where the text runs in our own table, else tried in a worker."""
-    if is_ours(runtime) and (own := row_of(runtime).operators):
+    if runtimes.is_ours(runtime) and (own := runtimes.row_of(runtime).operators):
         known = operators_of(own)
         missing = UnsupportedOps({name: n for name, n in artifact.operators.items() if name not in known})
         module = own == "torch" and artifact.info["origin"] == "zoo"  # PyTorch runs the module itself
@@ -178,22 +195,12 @@ def _outcome(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[
     return {"status": "CONVERTED", "operators": {}, "message": None}
 
 
-def save(
-    artifact: Artifact,
-    model: str,
-    runtime: str,
-    exporter: Exporter,
-    device: str,
-    layout: str,
-    batch: int,
-    output: Path,
-    logs: Path,
-) -> dict[str, Any]:
+def save(artifact: Artifact, case: Case, exporter: Exporter, output: Path, logs: Path) -> dict[str, Any]:
     """Writes a model in a runtime's own form, in one piece; returns what changes in its row."""
-    if reason := no_layout(runtime, layout):
+    if reason := no_layout(case.runtime, case.layout):
         return {"status": "UNSUPPORTED", "message": reason, "files": []}
     exporter.renewed(artifact)  # as what is written is given away, and nobody judges it
-    target = _folder(model, output) / file_name(runtime)
+    target = _folder(case.model, output) / file_name(case.runtime)
     with contextlib.ExitStack() as stack:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -201,18 +208,20 @@ def save(
             made.mkdir()
         except OSError as error:
             raise XBenchError(f"cannot write to {target.parent}: {error.strerror}") from error
-        worker = Worker(logs / "save.log", device)
+        worker = Worker(logs / "save.log", case.device)
         stack.callback(worker.stop)
         try:
-            case = Case(model, runtime, "forward", batch, device, layout=layout)
-            paths = [str(exporter.reference(artifact, "forward", batch, 0, "synthetic"))] if layout == AUTO else []
-            told, _ = settled(case, artifact, paths, logs / "layouts.log", 600)
-            where = {"artifact": str(artifact.folder), "runtime": runtime, "device": device, "layout": told.layout}
-            found = worker.call("save", 1800, batch=batch, folder=str(made), name=target.parent.name, **where)
+            plain = Case(case.model, case.runtime, "forward", case.batch, case.device, layout=case.layout)
+            auto = case.layout == AUTO
+            paths = [str(exporter.reference(artifact, "forward", case.batch, 0, SYNTHETIC))] if auto else []
+            own, _ = settled(plain, artifact, paths, logs / "layouts.log", 600)
+            where = {"artifact": str(artifact.folder), "folder": str(made), "name": target.parent.name}
+            told = {"runtime": own.runtime, "device": own.device, "layout": own.layout, "batch": own.batch}
+            found = worker.call("save", 1800, **where, **told)
         except WorkerFailure as failure:
             return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
         if not found["files"]:
-            return {"message": f"{runtime} has no form of its own", "files": []}
+            return {"message": f"{case.runtime} has no form of its own", "files": []}
         shutil.rmtree(target, ignore_errors=True)
         os.rename(made, target)
     return {"files": [str(target / file) for file in found["files"]]}

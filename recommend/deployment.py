@@ -85,8 +85,7 @@ def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path,
 
 def _saved(case: Case, artifact: Artifact, exporter: Exporter, how: Form, place: Path, logs: Path) -> Path:
     """The folder of the model in the runtime's form, with its certificate, less what the script does not need."""
-    where = (case.device, case.layout, case.batch, place, logs)
-    found = save(artifact, case.model, case.runtime, exporter, *where)
+    found = save(artifact, case, exporter, place, logs)
     if not found.get("files"):
         raise XBenchError(f"{case.runtime} is not deployed: {found.get('message')}")
     made = Path(found["files"][0]).parent

@@ -1,10 +1,11 @@
-"""The tables of what is not in results.jsonl: checks, trainings, phases, layers, loads, several workers."""
+"""The tables of what is not in results.jsonl: conversions, checks, trainings, phases, layers, loads, workers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from xbench.converters.printable import script_json, visible
 from xbench.experiments.check import held, row_of
+from xbench.experiments.convert import row_of as converted
 from xbench.reports import load, scaling
 from xbench.reports.formats import label
 from xbench.reports.html.chart_data import DRAWN
@@ -17,6 +18,7 @@ from xbench.studies import Part
 
 # Section, file, kind of table, and the command that measures it.
 KINDS = (
+    ("convert", "convert.jsonl", "Conversions", "xbench convert MODEL"),
     ("check", "check.jsonl", "Checks without times", "xbench check MODEL"),
     ("phases", "phases.jsonl", "Phases of a training iteration", "xbench phases MODEL"),
     ("training", "training.jsonl", "Training", "xbench train MODEL --data digits"),
@@ -36,7 +38,8 @@ def tables(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]
     by_model: dict[str, list[Record]] = {}
     for record in records:
         by_model.setdefault(visible(record["case"]["model"]), []).append(record)
-    make = {"check": _checks, "load": _loads, "scaling": _workers}.get(name) or (lambda own: _grids(name, own))
+    own_kind = {"convert": _conversions, "check": _checks, "load": _loads, "scaling": _workers}.get(name)
+    make = own_kind or (lambda own: _grids(name, own))
     return [(replace(table, model=model), notes) for model, own in by_model.items() for table, notes in make(own)]
 
 
@@ -47,6 +50,20 @@ def _grids(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]
         header, *body = lines(grid)
         found.append((Table(grid.title, header, body), remarks(grid)))
     return found
+
+
+CONVERTED = ("runtime", "status", "version", "seconds", "own form")
+
+
+def _conversions(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
+    lines, notes = [], []
+    for record in records:
+        row = converted(record)
+        words = (row["runtime"], row["status"], row["version"] or "", number(row["seconds"]), *row.get("files", ())[:1])
+        lines.append([visible(word) for word in (*words, "")][: len(CONVERTED)])
+        if row["message"]:
+            notes.append(f"{visible(row['runtime'])}: {visible(row['message'])}")
+    return [(Table("Whether a runtime takes the network", CONVERTED, lines, words=3), notes)]
 
 
 CHECKED = ("runtime", "mode", "status", "class", "parameters", "worst tensor", "batch", "error / noise")
