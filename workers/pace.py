@@ -29,28 +29,22 @@ def way(cell: Cell, plane: str) -> float:
 
 @contextlib.contextmanager
 def watched(cell: Cell) -> Iterator[dict[str, float]]:
-    """Marks where steps begin and where they end. What is found has the seconds that they waited for a CPU, if another
-    clock than the worker's tells them: that clock does not see it. Otherwise only what each mark waited: it wakes the
-    parent, which may take the CPU that the worker is on before the first step begins, or after the last."""
+    """Marks where steps begin and where they end. What is found has the seconds that the thread of the steps waited for
+    a CPU, which another process may have had between two steps, or before the first: no step tells them. Of a clock
+    that is not the worker's, those that all its threads waited."""
     found: dict[str, float] = {}
-    before = waited() if cell.way else 0.0
-    kept = _marked()
+    so_far = waited if cell.way else process_tree.kept_waiting
+    before = so_far()
+    marks.mark()
     yield found
-    kept += _marked()
-    found["waited_s"] = waited() - before if cell.way else kept
+    marks.mark()
+    found["waited_s"] = so_far() - before
 
 
 def told(cell: Cell, found: dict[str, float], times: Sequence[float]) -> dict[str, Any]:
     """What the parent sets against its own clock."""
     unseen = cell.way * len(times) + max(found["waited_s"], 0.0)
     return {"steps": len(times), "told_s": sum(times), "shortest_s": min(times), "unseen_s": unseen}
-
-
-def _marked() -> float:
-    """Seconds that this thread waited for a CPU while it made a mark."""
-    before = process_tree.kept_waiting()
-    marks.mark()
-    return process_tree.kept_waiting() - before
 
 
 def waited() -> float:
