@@ -51,8 +51,8 @@ def convert(
     torch: a Python file that reads like the network and trains, and its weights (.safetensors), tensorflow a
     SavedModel beside it; openvino: its IR; tvm: a library; onnxruntime: the ONNX file; each with certificate.json,
     which says what it holds. With --compile the kernels of forward and step are there when `time` asks for them;
-    what making them took is told beside its times. Exit code 1 when a conversion crashed; operators that a runtime
-    lacks are no failure of the command.
+    the seconds that they took are recorded with its times. Exit code 1 when a conversion crashed; operators that a
+    runtime lacks are no failure of the command.
     """
     from xbench import models
     from xbench.experiments.convert import Convert, need_folders, row_of

@@ -21,7 +21,7 @@ from xbench.experiments.choose import batch_of
 from xbench.experiments.experiment import Experiment, Lab
 from xbench.host import machine
 from xbench.proof.prove import SEEDS, opened_in, references
-from xbench.proof.record import Record, base, expected, key, no_layout
+from xbench.proof.record import Record, base, expected, impossible, key, no_layout
 from xbench.proof.tuning import settled
 from xbench.workers.prepare import Exporter, converted
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
@@ -84,15 +84,11 @@ class Convert(Experiment):
 
 def row_of(record: Record) -> dict[str, Any]:
     """The row of a record (`xbench convert --json`)."""
-    case, made = record["case"], record["conversion"]
-    return {
-        "model": case["model"],
-        "runtime": case["runtime"],
-        "status": record["status"],
-        "operators": made["operators"],
-        "message": record["message"],
-        **made,
-    }
+    case = record["case"]
+    made: dict[str, Any] = record["conversion"]
+    own = {"model": case["model"], "runtime": case["runtime"], "status": record["status"]}
+    own |= {"operators": made["operators"], "message": record["message"]}
+    return own | made | own  # in this order, and whatever a store has written into `conversion`
 
 
 def need_folders(models: Sequence[str], output: Path) -> None:
@@ -133,7 +129,7 @@ def _compile(artifact: Artifact, case: Case, exporter: Exporter, logs: Path) -> 
     seconds: dict[str, float | None] = {}
     for mode in ("forward", "step") if runtimes.row_of(case.runtime).keeps else ():
         own = replace(case, mode=mode, batch=batch_of(case.model, 1), threads=machine.cpus())
-        if not expected(own, artifact):
+        if not expected(own, artifact) or impossible(own, artifact):
             continue
         worker = worker_of(own, logs / "kernels.log")
         try:
@@ -216,8 +212,8 @@ def save(artifact: Artifact, case: Case, exporter: Exporter, output: Path, logs:
             paths = [str(exporter.reference(artifact, "forward", case.batch, 0, SYNTHETIC))] if auto else []
             own, _ = settled(plain, artifact, paths, logs / "layouts.log", 600)
             where = {"artifact": str(artifact.folder), "folder": str(made), "name": target.parent.name}
-            told = {"runtime": own.runtime, "device": own.device, "layout": own.layout, "batch": own.batch}
-            found = worker.call("save", 1800, **where, **told)
+            settings = {"runtime": own.runtime, "device": own.device, "layout": own.layout, "batch": own.batch}
+            found = worker.call("save", 1800, **where, **settings)
         except WorkerFailure as failure:
             return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
         if not found["files"]:
