@@ -1,0 +1,17 @@
+"""What the thread of the steps waits for a CPU between two marks is time that no step tells."""
+
+from types import SimpleNamespace
+
+from xbench.host import process_tree
+from xbench.workers import marks, pace
+
+
+def test_waiting_between_steps_is_not_held_against_the_clock(monkeypatch):
+    waits = iter((1.0, 1.036))
+    monkeypatch.setattr(process_tree, "kept_waiting", lambda: next(waits))
+    monkeypatch.setattr(marks, "mark", lambda: None)
+    cell = SimpleNamespace(way=0.0)
+    with pace.watched(cell) as found:
+        pass
+    told = pace.told(cell, found, [0.002, 0.0037])
+    assert abs(told["unseen_s"] - 0.036) < 1e-9 and told["steps"] == 2
