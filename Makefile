@@ -62,7 +62,7 @@ studies: env ## the five studies at --scale tiny (an hour on two cores): docs/st
 	  rm docs/studies/$$name/*.jsonl || exit 1; \
 	done
 
-gpu: env ## the fault kit, parity and times of all installed runtimes on a GPU, within 8 minutes: docs/gpu.md
+gpu: env ## the fault kit, parity and times of all installed runtimes on a GPU, within 25 minutes: docs/gpu.md
 	$(PYTHON) tools/pages/gpu.py > docs/gpu.md
 
 tuning: env ## lenet and cifar_vgg, tuned and untuned (a quarter of an hour): docs/tuning.md

@@ -4,11 +4,15 @@ it was throttled, its energy. By NVML (`pip install nvidia-ml-py`); without it o
 import contextlib
 import functools
 import os
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from xbench.host.clock import now
+
+DRIVER = Path("/proc/driver/nvidia")
 BUSY = 0.05  # of the GPU's time, used by others, beyond which a block is disturbed
 # nvmlClocksEventReasons: what slows a clock down though there is work. Not power capping in software: so runs every
 # GPU under load.
@@ -19,7 +23,7 @@ THROTTLED = {0x08: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "its p
 class Reading:
     """A GPU at one moment; None where the driver does not tell. `others` are the processes on it that are none of ours,
     None where the driver numbers processes otherwise than this one's system; `busy` is the share of the GPU's time that
-    they used in the driver's last samples, `bytes` what is taken of its memory, by whomever."""
+    they used in the driver's last samples, `bytes` what is taken of its memory, by whomever. `at` is the clock's."""
 
     clock_hz: float | None = None
     celsius: float | None = None
@@ -28,6 +32,41 @@ class Reading:
     busy: float | None = None
     joules: float | None = None
     bytes: int | None = None
+    at: float = field(default=0.0, compare=False)
+
+
+def facts(nvml: Any = None, driver: Path = DRIVER) -> dict[str, Any]:
+    """The first GPU that this process may use: `name`, `driver` (its version) and `memory_bytes`; None for each that
+    neither NVML nor the driver's files tell."""
+    found: dict[str, Any] = dict.fromkeys(("name", "driver", "memory_bytes"))
+    if (nvml := nvml or _nvml()) is None:
+        return found | _from_files(driver)
+    with _untold(nvml):
+        handle = _handle(nvml, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+        found["name"] = _text(nvml.nvmlDeviceGetName(handle))
+        found["driver"] = _text(nvml.nvmlSystemGetDriverVersion())
+        found["memory_bytes"] = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    return found
+
+
+def _from_files(driver: Path) -> dict[str, Any]:
+    """What the kernel's module writes under /proc."""
+    lines = [line for path in sorted(driver.glob("gpus/*/information")) for line in _read(path).splitlines()]
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("Model")]
+    version = re.search(r"Kernel Module\D*([\d.]+)", _read(driver / "version"))
+    return {"name": models[0] if models else None, "driver": version[1] if version else None}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _text(told: str | bytes) -> str:
+    """Bytes by older versions of nvidia-ml-py."""
+    return told.decode(errors="replace") if isinstance(told, bytes) else told
 
 
 def look(nvml: Any = None, ours: int | None = None) -> Reading | None:
@@ -40,7 +79,7 @@ def look(nvml: Any = None, ours: int | None = None) -> Reading | None:
         handle = _handle(nvml, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
     except nvml.NVMLError:
         return None
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"at": now()}
     with _untold(nvml):
         found["clock_hz"] = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * 1e6
     with _untold(nvml):
@@ -70,7 +109,7 @@ def between(before: Reading | None, after: Reading | None) -> dict[str, Any] | N
     known = before.joules is not None and after.joules is not None
     told = {name: getattr(after, name) for name in ("clock_hz", "celsius", "others", "busy", "bytes")}
     spent = (after.joules or 0.0) - (before.joules or 0.0) if known else None
-    return told | {"throttled": after.throttled or before.throttled, "joules": spent}
+    return told | {"throttled": after.throttled or before.throttled, "joules": spent, "seconds": after.at - before.at}
 
 
 def disturbance(found: dict[str, Any] | None) -> str | None:

@@ -7,6 +7,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from xbench.host import gpu
+
 CGROUPS, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
@@ -51,9 +53,10 @@ def _read(path: Path) -> str:
         return ""
 
 
-def describe() -> dict[str, Any]:
-    """CPU, cores, memory, operating system, Python and load."""
-    return {
+def describe(device: str = "cpu") -> dict[str, Any]:
+    """CPU, cores, memory, operating system, Python and load; on `cuda` also the `gpu`."""
+    on_gpu = {"gpu": gpu.facts()} if device == "cuda" else {}
+    return on_gpu | {
         "cpu": _cpu_name(),
         "cpus": cpus(),
         "governor": _read(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")) or None,
@@ -65,13 +68,21 @@ def describe() -> dict[str, Any]:
 
 
 def label(facts: Mapping[str, Any] | None) -> str:
-    """The machine of a record in words: the name that `xbench import --as` gave it, else its CPU and how many."""
+    """The machine of a record in words: the name that `xbench import --as` gave it, else its GPU, if that computed, its
+    CPU and how many."""
     facts = facts or {}
     if facts.get("name"):
         return str(facts["name"])
     count = facts.get("cpus")
     number = "" if count is None else f", {count} CPU{'s' * (count != 1)}"
-    return f"{facts.get('cpu') or 'unknown machine'}{number}"
+    on_gpu = f"{facts['gpu'].get('name') or 'unknown GPU'}, " if facts.get("gpu") else ""
+    return f"{on_gpu}{facts.get('cpu') or 'unknown machine'}{number}"
+
+
+def processor(device: str) -> str:
+    """The name of what computes on a device: the CPU, and on `cuda` also the GPU."""
+    facts = describe(device)
+    return label({"cpu": facts["cpu"], "gpu": facts.get("gpu")})
 
 
 def _cpu_name() -> str:

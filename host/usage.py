@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from xbench.host import energy, gpu, memory
 
 PIECES = 256  # that are kept of one training
+SHORT = 1.0  # seconds of a block in which a GPU's counter, which moves ten times a second, tells its neighbours' energy
 
 
 class Begun(NamedTuple):
@@ -40,7 +41,8 @@ def total(blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The peak of all blocks, whether it is of their steps alone, and the energy of one step: None where it was not
     counted, or a counter never moved."""
     joules = [block["joules"] for block in blocks]
-    known = bool(blocks) and all(each is not None for each in joules) and sum(joules) > 0
+    short = any(block.get("gpu") and block["gpu"]["seconds"] < SHORT for block in blocks)
+    known = bool(blocks) and all(each is not None for each in joules) and sum(joules) > 0 and not short
     return {
         "peak_bytes": max((block["peak_bytes"] for block in blocks), default=None),
         "peak_memory_of": "steps" if blocks and all(block["of_steps"] for block in blocks) else "process",

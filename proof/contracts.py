@@ -20,6 +20,7 @@ REQUIRED = ("clock", "timed", "begins", "complete", "fresh", "random", "threads"
 FAKED = ("begins", "physical")  # what the fakes that tests time at will need not keep
 CLEAR = 1e-4  # seconds below which a difference may be the clock's or the cache's
 COPY = 1e9  # bytes a second that any machine copies at
+TRANSFER = 1e-3  # seconds at most that bringing an array from a device may take, whatever its size
 AGAIN = 40  # rounds of measuring again: a few steps of milliseconds may all have met the others on a busy machine
 TURNS = 2  # of measuring again
 LATE = 5e-3  # seconds by which the parent may note a mark too late, beside those that it waits for a CPU
@@ -139,10 +140,17 @@ def _complete(facts: Facts) -> Contract:
     first, again, step = (late(facts[name]) for name in ("fetch_s", "refetch_s", "repeated_s"))
     way = "answers before it is done" if again < first / 2 else "computes when the result is fetched"
     says = f"{way}: a step takes {ms(step)}, fetching its result {ms(first)}, and {ms(again)} again"
-    slack = CLEAR * (1 + facts["fetched_arrays"])
-    kept = _within(first, 0.25 * step + facts["fetched_bytes"] / COPY, slack, says)
-    sooner = _within(first - again, 0.25 * step + facts["fetched_bytes"] / (2 * COPY), slack, says)
+    slack, size, brought = CLEAR * (1 + facts["fetched_arrays"]), facts["fetched_bytes"], transfer(facts, "all")
+    kept = _within(first, 0.25 * step + size / COPY + brought, slack, says)
+    sooner = _within(first - max(again, brought), 0.25 * step + size / (2 * COPY), slack, says)
     return sooner if kept.held else kept
+
+
+def transfer(facts: Facts, which: str) -> float:
+    """Seconds that it takes to bring from the device what nothing has to compute, `all` arrays of a result or `one`;
+    more than an honest runtime can need is not believed."""
+    took, arrays = facts.get("transfer_s", {}).get(which), facts["fetched_arrays"] if which == "all" else 1
+    return min(late(took), TRANSFER * max(1, arrays)) if took else 0.0
 
 
 def _fresh(facts: Facts) -> Contract:

@@ -37,7 +37,7 @@ def _anew(case: Case, artifact: Artifact, opening: Mapping[str, Any]) -> float |
     where that was not seen."""
     row, first = row_of(case.runtime), float(opening["times"]["first_s"])
     told = {name: getattr(case, name) for name in (*TOLD, "batch")}
-    name = digest(told, version(row, case.runtime), machine.describe()["cpu"])
+    name = digest(told, version(row, case.runtime), machine.processor(case.device))
     path = artifact.folder / FOLDER / f"{name}.json"
     if opening["recalled"]:
         found = seals.kept(path, name)

@@ -161,13 +161,14 @@ def _complete(case: Case, facts: Facts, looks: Looks, step: float) -> Contract |
     """A result that is fetched when a step is over is copied, as in the audit, and not computed; nor does what a block
     has left hold the work of two steps."""
     count, size = (1, 4) if case.mode == "step" else (facts["fetched_arrays"], facts["fetched_bytes"])
-    slack = CLEAR * (1 + count)
+    slack = CLEAR * (1 + count) + contracts.transfer(facts, "one" if case.mode == "step" else "all")
     if looks.fetch_s and (took := statistics.median(looks.fetch_s)) > 0.25 * step + size / COPY + slack:
         return Contract(
             False, f"computes when the result is fetched: {contracts.ms(took)} after steps of {contracts.ms(step)}"
         )
     told = [each.told for each in looks.states]
-    late = [each for each in told if each["fetch_s"] > 2 * step + each["bytes"] / COPY + CLEAR * each["arrays"]]
+    way = CLEAR + contracts.transfer(facts, "all") / max(1, facts["fetched_arrays"])  # an array
+    late = [each for each in told if each["fetch_s"] > 2 * step + each["bytes"] / COPY + way * each["arrays"]]
     if late and len(late) == len(told) and min(each["steps"] for each in told) > 2:
         says = f"{contracts.ms(min(each['fetch_s'] for each in late))} after steps of {contracts.ms(step)}"
         return Contract(False, f"computes when its weights are fetched: {says}")

@@ -153,4 +153,4 @@ def _fastest(named: Iterable[tuple[str, float | None]]) -> dict[str, float | Non
 def _key(case: Case) -> str:
     """What the choice depends on, beside the model."""
     row = row_of(case.runtime)
-    return digest(asdict(case) | {"model": None}, version(row, case.runtime), machine.describe()["cpu"])
+    return digest(asdict(case) | {"model": None}, version(row, case.runtime), machine.processor(case.device))

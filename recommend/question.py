@@ -68,12 +68,14 @@ def settled(
     left = [record for record in records if record["case"]["model"] == model]
     if not left and not may_measure:
         raise XBenchError(never(model, records))
-    here = machine.label(machine.describe())
-    usual = USUAL | {"machine": here} | ({"plane": "host"} if scenario else {})
+    here, usual = "", USUAL | ({"plane": "host"} if scenario else {})
     found: dict[str, Any] = {}
     for name, read in fields(scenario):
         known = sorted({read(record) for record in left})
-        word = said.get(name) if name != "machine" else _machine(said.get(name), known, may_measure)
+        word = said.get(name)
+        if name == "machine":
+            usual["machine"] = here = machine.label(machine.describe(found["device"]))
+            word = _machine(word, known, here if may_measure else None)
         found[name] = _one(name, word, known, usual.get(name), f"{model}{_so_far(found)}", may_measure)
         left = [record for record in left if read(record) == found[name]]
     if may_measure and found["machine"] != here:
@@ -133,8 +135,8 @@ def _one(name: str, word: Any, known: Sequence[Any], usual: Any, what: str, may_
     raise XBenchError(f"{what} was measured with {option} {listed}: say which by --{option}")
 
 
-def _machine(word: str | None, known: Sequence[str], may_measure: bool) -> str | None:
-    """The machine whose name holds the word.
+def _machine(word: str | None, known: Sequence[str], here: str | None) -> str | None:
+    """The machine whose name holds the word: one of the store's, or the one `here`, where it may be measured.
 
     Raises:
         XBenchError: none does, or several do.
@@ -142,7 +144,7 @@ def _machine(word: str | None, known: Sequence[str], may_measure: bool) -> str |
     if word is None:
         return None
     found = [name for name in known if word.lower() in name.lower()]
-    if word in known or (not found and may_measure and word == machine.label(machine.describe())):
+    if word in known or (not found and word == here):
         return word
     if len(found) != 1:
         there = "; ".join(found or known) or "none"

@@ -250,7 +250,7 @@ def label(record: Record) -> str:
 
 def _notes(ranked: Sequence[Place], records: Iterable[Record], question: Question) -> list[str]:
     """What is to be known beside the numbers."""
-    said, here = [], machine_of(describe())
+    said, here = [], machine_of(describe(question.device))
     others = {machine_of(each.get("machine")) for each in records if each["case"]["model"] == question.model}
     others -= {question.machine}
     if question.machine != here:

@@ -132,7 +132,7 @@ class Jax(Trainer):
         jax.block_until_ready(result)
 
     def get(self, outputs: Any) -> list[np.ndarray]:
-        return [np.asarray(value) for value in outputs]
+        return list(jax.device_get(list(outputs)))  # all at once: one after the other waits for the GPU every time
 
     def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
         loss, grads = result
@@ -153,4 +153,4 @@ class Jax(Trainer):
 
     def _named_as_onnx(self, arrays) -> dict[str, np.ndarray]:
         """Parameters, or what has their shape, on the host in ONNX's order."""
-        return reordered({name: np.asarray(a) for name, a in arrays.items()}, self.undone)
+        return reordered(jax.device_get(dict(arrays)), self.undone)

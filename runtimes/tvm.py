@@ -56,8 +56,13 @@ def _compiled(
         Unavailable: the seconds of the search are no number.
     """
     if "tune" not in options.extra:
-        target = tvm.target.Target.from_device(device) if _kind(device) == "cuda" else "llvm"
-        return tvm.compile(relax.transform.DecomposeOpsForInference()(module), target=target), None
+        module = relax.transform.DecomposeOpsForInference()(module)
+        if _kind(device) == "cpu":
+            return tvm.compile(module, target="llvm"), None
+        from xbench.runtimes.support.tvm_cuda import pipeline
+
+        target = tvm.target.Target.from_device(device)
+        return tvm.compile(module, target=target, relax_pipeline=pipeline(target)), None
     try:
         seconds = float(options.extra["tune"])
     except ValueError as error:

@@ -16,7 +16,6 @@ from xbench.host import machine
 from xbench.workers.worker import Worker, WorkerFailure
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-GPUS = Path("/proc/driver/nvidia/gpus")
 LEAST, MOST = 64 << 20, 256 << 20  # bytes of an array that is copied
 TIMEOUT = 60.0
 
@@ -49,10 +48,8 @@ def measured(device: str, threads: int, logs: Path, say: Callable[[str], None]) 
 
 def _facts(device: str, threads: int) -> dict[str, Any]:
     """What a probe depends on."""
-    about = machine.describe()
-    gpus = [each.read_text() for each in sorted(GPUS.glob("*/information"))] if device == "cuda" else []
-    models = [line.strip() for text in gpus for line in text.splitlines() if line.startswith("Model")]
-    where = {"cpu": about["cpu"], "cpus": about["cpus"], "threads": threads, "device": device, "gpus": models}
+    about = machine.describe(device)
+    where = {name: about.get(name) for name in ("cpu", "cpus", "gpu")} | {"threads": threads, "device": device}
     return where | {"versions": machine.versions(("numpy", "torch"))}
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from xbench.host import gpu, health
+from xbench.host import gpu, health, machine, usage
 
 
 class Refused(Exception):
@@ -86,6 +86,44 @@ def test_a_block_takes_the_energy_between_two_looks():
     before, after = gpu.Reading(joules=100.0), gpu.Reading(clock_hz=1e9, joules=112.5)
     assert gpu.between(before, after)["joules"] == 12.5
     assert gpu.between(gpu.Reading(), after)["joules"] is None
+
+
+def test_energy_of_less_than_a_second_is_not_told():
+    """The counter of a GPU moves ten times a second: of shorter blocks it tells what others took before."""
+
+    def block(seconds):
+        found = gpu.between(gpu.Reading(joules=1.0, at=5.0), gpu.Reading(joules=15.0, at=5.0 + seconds))
+        return {"steps": 7, "joules": found["joules"], "peak_bytes": 1, "of_steps": True, "gpu": found}
+
+    assert usage.total([block(2.0), block(1.5)])["energy_j"] == 2.0
+    assert usage.total([block(2.0), block(0.03)])["energy_j"] is None
+
+
+def test_the_gpu_is_named():
+    told = {"nvmlDeviceGetName": "NVIDIA H100", "nvmlSystemGetDriverVersion": b"580.1"}
+    found = gpu.facts(Driver(**told, nvmlDeviceGetMemoryInfo=SimpleNamespace(total=80 << 30)))
+    assert found == {"name": "NVIDIA H100", "driver": "580.1", "memory_bytes": 80 << 30}
+    assert gpu.facts(Driver()) == dict.fromkeys(found)
+
+
+def test_without_nvml_the_gpu_is_named_by_the_files_of_its_driver(monkeypatch, tmp_path):
+    monkeypatch.setattr(gpu, "_nvml", lambda: None)
+    assert gpu.facts(driver=tmp_path) == dict.fromkeys(("name", "driver", "memory_bytes"))
+    (tmp_path / "gpus" / "0000:00:06.0").mkdir(parents=True)
+    (tmp_path / "gpus" / "0000:00:06.0" / "information").write_text("Model: \t\t NVIDIA H100\nIRQ:   45\n")
+    (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Mon Jan 1\n")
+    found = gpu.facts(driver=tmp_path)
+    assert found == {"name": "NVIDIA H100", "driver": "580.159.04", "memory_bytes": None}
+
+
+def test_a_number_of_another_gpu_is_another_measurement(monkeypatch):
+    names = []
+    for name in ("NVIDIA H100", "NVIDIA H200", None):
+        monkeypatch.setattr(gpu, "facts", lambda name=name: {"name": name})
+        names.append(machine.label(machine.describe("cuda")))
+        assert machine.processor("cuda").startswith(f"{name or 'unknown GPU'}, ")
+    assert len({*names, machine.label(machine.describe())}) == 4
+    assert "gpu" not in machine.describe()
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,7 @@ GOOD = {
     "pace": {"steps": 100, "told_s": 1.0, "parent_s": 1.0, "shortest_s": 9e-3, "unseen_s": 0.0},
 }  # fmt: skip
 CASE = contracts.Case("lenet", "torch", threads=1)
+AWAY = {"repeated_s": [2.1e-4], "fresh_s": [2.1e-4], "copied_s": [2.1e-4], "fetch_s": [3.1e-4], "refetch_s": [1.1e-5]}
 
 
 @pytest.mark.parametrize(
@@ -193,6 +194,11 @@ CASE = contracts.Case("lenet", "torch", threads=1)
         ({"put_s": [3e-3], "put_arrays": 30}, []),
         ({"fetch_s": [9e-3], "fetched_bytes": 10**7, "refetch_s": [1e-3]}, ["complete"]),  # the second was but copied
         ({"placed": None}, []),
+        # JAX on an H100: it takes 0.3 ms to bring any array from there, however long ago it was computed.
+        (AWAY, ["complete"]),
+        (AWAY | {"transfer_s": {"all": [2.9e-4]}}, []),
+        (AWAY | {"transfer_s": {"all": [2.9e-4]}, "fetch_s": [9e-4]}, ["complete"]),
+        ({"fetch_s": [9e-3], "transfer_s": {"all": [9e-3]}}, ["complete"]),  # slower than any device
     ],
 )
 def test_what_breaks_which_promise(facts, broken):

@@ -1,16 +1,15 @@
 """Everything that is asked of a GPU, in one report: `make gpu`, or
 
-    python tools/pages/gpu.py [--device cuda] [--model M ...] [--runtime R ...] [--seconds 450] > docs/gpu.md
+    python tools/pages/gpu.py [--device cuda] [--model M ...] [--runtime R ...] [--part P ...] > docs/gpu.md
 
-The fault kit, parity, times, lower precisions and the plane `device`, on whatever runtimes are installed, one part
-after the other within so many seconds in all; what there was no time for is said. Exit code 1 where a runtime fails.
-With `--device cpu` the same report is made without a GPU.
+Times, parity, lower precisions, the plane `device` and the fault kit, on whatever runtimes are installed, one part
+after the other within so many seconds in all; where the time is over, what was measured until then is shown. Exit code
+1 where a runtime fails. With `--device cpu` the same report is made without a GPU.
 """
 
 import argparse
 import json
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from xbench.host import machine
 from xbench.runtimes import RUNTIMES, version
 
 XBENCH = (sys.executable, "-P", "-c", "from xbench.cli import main; main()")
-GOOD = ("PASS", "UNSUPPORTED")
+MODELS = ("lenet", "resnet56_cifar", "mobilenet_v2")
 
 
 class OutOfTime(Exception):
@@ -33,116 +32,127 @@ class OutOfTime(Exception):
 class Report:
     """Runs commands within the time there is, and keeps whether anything failed."""
 
-    def __init__(self, seconds: float, out: str) -> None:
-        self.end, self.out, self.failed = time.monotonic() + seconds, out, False
+    def __init__(self, seconds: float, folder: str, models: list[str], runtimes: list[str], device: str) -> None:
+        self.end, self.folder, self.failed = time.monotonic() + seconds, folder, False
+        self.runtimes, self.device = runtimes, ("--device", device)
+        self.cells = [*models, *(word for runtime in runtimes for word in ("--runtime", runtime))]
 
-    def run(self, *words: str) -> Any:
-        """What an xbench command prints as JSON.
+    def run(self, *words: str) -> str:
+        """What an xbench command prints.
 
         Raises:
-            OutOfTime: it did not end in the time that was left.
+            OutOfTime: it did not end in the time that was left; it keeps what it has measured.
         """
-        left = self.end - time.monotonic()
+        shown = " ".join(words).replace(self.folder, "...")
+        late = OutOfTime(f"`xbench {shown}` was not over when the time was")
+        if (left := self.end - time.monotonic()) < 1:
+            raise late
+        command = subprocess.Popen([*XBENCH, *words], stdout=subprocess.PIPE, text=True)
         try:
-            if left < 1:
-                raise subprocess.TimeoutExpired(words, left)
-            answer = subprocess.run([*XBENCH, *words, "--json"], stdout=subprocess.PIPE, text=True, timeout=left)
-        except subprocess.TimeoutExpired as error:
-            raise OutOfTime(f"`xbench {' '.join(words)}` was not over when the time was") from error
-        self.failed |= answer.returncode != 0
-        return json.loads(answer.stdout) if answer.stdout else []
+            printed, _ = command.communicate(timeout=left)
+        except subprocess.TimeoutExpired:
+            command.terminate()
+            command.communicate()
+            raise late from None
+        self.failed |= command.returncode != 0
+        return printed
 
 
-def kit(report: Report, words: list[str], runtimes: list[str], device: list[str]) -> Iterator[str]:
+def kit(report: Report) -> Iterator[str]:
     yield "| runtime | held | not held | not asked |\n|---|---|---|---|"
-    for runtime in runtimes:
-        found = report.run("plugin", "test", runtime, *device)
+    for runtime in report.runtimes:
+        found = json.loads(report.run("plugin", "test", runtime, *report.device, "--json"))
         held = sum(each["held"] is True for each in found)
         broken = [f"{each['mode']} {each['check']}: {each['says']}" for each in found if each["held"] is False]
         silent = sorted({f"{each['check']}: {each['says']}" for each in found if each["held"] is None})
         yield f"| {runtime} | {held} | {_cell(broken)} | {_cell(silent)} |"
 
 
-def parity(report: Report, words: list[str], runtimes: list[str], device: list[str]) -> Iterator[str]:
-    modes = ("--mode", "forward", "--mode", "gradient", "--mode", "step")
-    yield from _checked(report.run("check", *words, *modes, *device))
+def parity(report: Report) -> Iterator[str]:
+    yield from _checked(report, "--mode", "forward", "--mode", "gradient", "--mode", "step")
 
 
-def lower(report: Report, words: list[str], runtimes: list[str], device: list[str]) -> Iterator[str]:
+def lower(report: Report) -> Iterator[str]:
     for precision in ("tf32", "bf16", "fp16"):
         yield f"\n`--precision {precision}`\n"
-        yield from _checked(report.run("check", *words, "--mode", "forward", "--precision", precision, *device))
+        yield from _checked(report, "--mode", "forward", "--precision", precision)
 
 
-def times(report: Report, words: list[str], runtimes: list[str], device: list[str]) -> Iterator[str]:
-    report.run("time", *words, "--mode", "forward", "--mode", "step", "--budget", "0.5", "--out", report.out, *device)
-    yield _shown(report.out)
+def times(report: Report) -> Iterator[str]:
+    yield from _timed(report, "--mode", "forward", "--mode", "step")
 
 
-def events(report: Report, words: list[str], runtimes: list[str], device: list[str]) -> Iterator[str]:
-    out = f"{report.out}-events"
-    plane = ("--mode", "forward", "--plane", "device", "--budget", "0.5", "--out", out)
-    report.run("time", *words, *plane, *device)
-    yield _shown(out)
+def events(report: Report) -> Iterator[str]:
+    yield from _timed(report, "--mode", "forward", "--plane", "device")
 
 
-PARTS: dict[str, Callable[[Report, list[str], list[str], list[str]], Iterator[str]]] = {
-    "Times": times,
-    "Parity": parity,
-    "What an adapter promises (`xbench plugin test`)": kit,
-    "By the device's own clock (`--plane device`)": events,
-    "Less than float32": lower,
+PARTS: dict[str, tuple[str, Callable[[Report], Iterator[str]]]] = {
+    "times": ("Times", times),
+    "parity": ("Parity", parity),
+    "events": ("By the device's own clock (`--plane device`)", events),
+    "lower": ("Less than float32", lower),
+    "kit": ("What an adapter promises (`xbench plugin test`)", kit),
 }
 
 
-def _checked(rows: list[dict[str, Any]]) -> Iterator[str]:
-    yield "| model | runtime | mode | status | class | floors off | |\n|---|---|---|---|---|---|---|"
-    for row in rows:
-        ratio = "" if row["ratio"] is None else f"{row['ratio']:.1f}"
-        told = "" if row["message"] is None else _cell([row["message"]])
-        words = (row["model"], row["runtime"], row["mode"], row["status"], row["class"] or "", ratio, told)
-        yield f"| {' | '.join(words)} |"
+def _timed(report: Report, *words: str) -> Iterator[str]:
+    out = tempfile.mkdtemp(dir=report.folder)
+    try:
+        report.run("time", *report.cells, *words, "--budget", "0.5", "--out", out, *report.device)
+    finally:
+        shown = subprocess.run([*XBENCH, "show", "--out", out, "--markdown"], stdout=subprocess.PIPE, text=True)
+        yield shown.stdout.strip()
 
 
-def _shown(out: str) -> str:
-    words = [*XBENCH, "show", "--out", out, "--markdown"]
-    return subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+def _checked(report: Report, *words: str) -> Iterator[str]:
+    out = Path(tempfile.mkdtemp(dir=report.folder))
+    yield "| model | runtime | mode | status | class | x noise | |\n|---|---|---|---|---|---|---|"
+    try:
+        report.run("check", *report.cells, *words, "--out", str(out), *report.device)
+    finally:
+        for line in (line for path in out.glob("*.jsonl") for line in path.read_text().splitlines()):
+            yield _row(json.loads(line))
+
+
+def _row(record: dict[str, Any]) -> str:
+    case, found = record["case"], record["parity"] or {}
+    ratio = "" if found.get("ratio") is None else f"{found['ratio']:.1f}"
+    said = _cell([record["message"] or ""])
+    words = (case["model"], case["runtime"], case["mode"], record["status"], found.get("class") or "", ratio, said)
+    return f"| {' | '.join(words)} |"
 
 
 def _cell(words: list[str]) -> str:
     return "; ".join(words).replace("|", "/").replace("\n", " ")
 
 
-def facts(runtimes: list[str]) -> str:
-    """The GPUs as the driver names them, the processor, and the versions."""
-    gpus = ""
-    if tool := shutil.which("nvidia-smi"):
-        query = [tool, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-        gpus = "; ".join(subprocess.run(query, capture_output=True, text=True).stdout.split("\n")).strip("; ")
-    about = machine.describe()
+def facts(runtimes: list[str], device: str) -> str:
+    """The machine, as `--device` has it, and the versions."""
+    about = machine.describe(device)
+    on = f"{about['gpu']['name']}, driver {about['gpu']['driver']}. " if device == "cuda" else ""
     versions = ", ".join(f"{runtime} {version(RUNTIMES[runtime])}" for runtime in runtimes)
-    return f"{gpus or 'No GPU'}. {about['cpu']}, {about['cpus']} CPUs. Python {platform.python_version()}; {versions}."
+    return f"{on}{about['cpu']}, {about['cpus']} CPUs. Python {platform.python_version()}; {versions}."
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--model", action="append", help="default: lenet, resnet56_cifar, mobilenet_v2")
+    parser.add_argument("--model", action="append", help=f"default: {', '.join(MODELS)}")
     parser.add_argument("--runtime", action="append", help="default: all that are installed")
-    parser.add_argument("--seconds", type=float, default=450.0, help="of the whole report")
+    parser.add_argument("--part", action="append", choices=PARTS, help="default: all")
+    parser.add_argument("--seconds", type=float, default=1500.0, help="of the whole report")
     options = parser.parse_args()
-    known = [name for name, row in RUNTIMES.items() if not row.hidden and version(row)]
-    runtimes, models = options.runtime or known, options.model or ["lenet", "resnet56_cifar", "mobilenet_v2"]
-    chosen = [word for runtime in runtimes for word in ("--runtime", runtime)]
-    device = ["--device", options.device]
-    print(f"# On {options.device}\n\nPrinted by `{' '.join(['tools/pages/gpu.py', *sys.argv[1:]])}`. {facts(runtimes)}")
+    known = [name for name, row in RUNTIMES.items() if not (row.hidden or row.named) and version(row)]
+    runtimes, models = options.runtime or known, options.model or [*MODELS]
+    printed_by = " ".join(["tools/pages/gpu.py", *sys.argv[1:]])
+    print(f"# On {options.device}\n\nPrinted by `{printed_by}`. {facts(runtimes, options.device)}")
     with tempfile.TemporaryDirectory(prefix="xbench-gpu-") as folder:
-        report = Report(options.seconds, str(Path(folder) / "results"))
-        for title, part in PARTS.items():
+        report = Report(options.seconds, folder, models, runtimes, options.device)
+        for title, part in (PARTS[name] for name in options.part or PARTS):
             start = time.monotonic()
             print(f"\n## {title}\n", flush=True)
             try:
-                for line in part(report, [*models, *chosen], runtimes, device):
+                for line in part(report):
                     print(line, flush=True)
             except OutOfTime as error:
                 print(f"\nNot done: {error}.")

@@ -24,7 +24,9 @@ from xbench.workers.cell import CELL, Cell, fetched_of, proving, step_of
 
 TIMES = ("put_s", "repeated_s", "fresh_s", "copied_s", "fetch_s", "refetch_s")
 SEEDS = itertools.count(1000)  # of inputs that were not there before
+BEGUN = 15.0  # seconds that what the first call has started may work on: torch.compile's pool imports PyTorch for six
 SETTLE, WINDOW = 0.5, 0.02  # seconds within which pools of threads go to sleep, and that one look takes
+TRANSFERS, SMALL = 11, 256  # arrays that are brought back, and their length
 QUIET = 3  # looks in a row: in one alone a thread that spins may have waited for a CPU that others had
 LOOK = 0.1  # seconds that it takes at least to tell CPUs: the system counts a thread's waiting when it ends
 
@@ -34,12 +36,15 @@ def audit(rounds: int, patience: float, seconds: float, cpus: list[int]) -> dict
     what is left to be fetched behind them; then, for `seconds`, the CPUs it uses where all of `cpus` are open to it,
     and when nothing is asked."""
     (cell,), seconds, patience = CELL, max(seconds, LOOK), max(patience, LOOK)
+    if not cell.settled:
+        _idle(seconds=BEGUN)
+        cell.settled = True
     facts = _answers(cell, rounds, patience)
     cell.proof += sum(sum(facts[name]) for name in TIMES)
     whole = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
     short = whole < patience  # more steps of a long one would cost more than its timing
     facts |= {"same": _repeats(cell) if short else None, "stale": _is_stale(cell) if short else None}
-    facts |= {"varies": _varies(cell)}
+    facts |= {"varies": _varies(cell), "transfer_s": _transfers(cell, facts["fetched_arrays"])}
     _idle(looks=1)  # what computes our own sums has threads, too
     limit = 1 + int(4 * seconds / whole)  # of what it may have begun when the time is over
     facts |= _cpu_use(cell, seconds, limit, cpus) | {"idle_cpus": _idle()}
@@ -75,6 +80,24 @@ def _answers(cell: Cell, rounds: int, patience: float) -> dict[str, Any]:
     sizes = {"put": given, "fetched": fetched}
     facts = {f"{name}_bytes": sum(np.asarray(a).nbytes for a in arrays) for name, arrays in sizes.items()}
     return {**found, **facts, **{f"{name}_arrays": len(arrays) for name, arrays in sizes.items()}}
+
+
+def _transfers(cell: Cell, count: int) -> dict[str, list[float]]:
+    """Seconds that the runtime takes from a device to bring back what nothing has to compute: as many small arrays as
+    a step gives, that were put there before, and `one`. None of a CPU, nor where its `get` takes no such arrays."""
+    found: dict[str, list[float]] = {}
+    if cell.device == "cpu" or cell.remote:
+        return found
+    for name, arrays in (("all", count), ("one", 1)):
+        for _ in range(TRANSFERS):
+            given = cell.runtime.put([np.full(SMALL, next(SEEDS), np.float32) for _ in range(arrays)])
+            try:
+                watch = Stopwatch()
+                calls.outputs(cell.runtime, given)
+                found.setdefault(name, []).append(watch.worked())
+            except Exception:  # an adapter may know its own results alone
+                return {}
+    return found
 
 
 def _drawn(cell: Cell) -> dict[str, np.ndarray]:
@@ -186,10 +209,10 @@ def _opened(cpus: list[int]) -> Iterator[None]:
                 os.sched_setaffinity(thread, before.get(thread, own))
 
 
-def _idle(looks: int = QUIET) -> float:
-    """CPUs in use while nothing is asked of the runtime, when its threads have had time to go to sleep: the mean of so
-    many looks in a row."""
-    end, used = now() + SETTLE, [1.0] * looks
+def _idle(looks: int = QUIET, seconds: float = SETTLE) -> float:
+    """CPUs in use while nothing is asked of the runtime, when its threads have had so many seconds to go to sleep: the
+    mean of so many looks in a row."""
+    end, used = now() + seconds, [1.0] * looks
     while max(used[-looks:]) > 0.1 and now() < end:
         cpu, start = process_tree.cpu_seconds(), now()
         time.sleep(WINDOW)

@@ -37,6 +37,7 @@ class Looks:
     share: float = SHARE
     aside: float = 0.0
     fetch_s: list[float] = field(default_factory=list)
+    warm: bool = False  # whether the steps count: as their times, those of fetching after the first few do not
     spent: float = 0.0
     judged: int = 0
 
@@ -95,6 +96,7 @@ def _repeated(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int) -
         looks.aside += now() - start
 
     lead = timing.sample(steps, seconds / 2, LEAD, 0, after=after)
+    looks.warm = True
     place = len(lead) + draw.randrange(PLACES)
     if other:
         steps[place], places[place] = other, None
@@ -127,12 +129,13 @@ def _segments(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int, l
         def after(_: int, losses: list[float] = training.losses) -> None:
             watch = Stopwatch()
             losses.append(calls.loss(runtime, cell.last))
-            looks.fetch_s.append(watch.worked())
+            looks.fetch_s += [watch.worked()] * looks.warm
             looks.aside += watch.seconds()
 
         lead = timing.sample(steps, seconds / 2, min(LEAD, length - 1), 0, after=after) if length > 1 else []
-        most = min(limit - len(found["samples"]), len(steps) - len(lead))
+        looks.warm, most = True, min(limit - len(found["samples"]), len(steps) - len(lead))
         samples = timing.sample(steps, max(end - now(), 0.0), most, len(lead), after=after)
+        looks.warm = False
         found["lead"] += lead
         found["samples"] += samples
         found["steps"] += len(lead) + len(samples)
@@ -150,7 +153,7 @@ def look(cell: Cell, looks: Looks) -> None:
         return
     watch = Stopwatch()
     fetched = _fetched(cell)
-    looks.fetch_s.append(watch.worked())
+    looks.fetch_s += [watch.worked()] * looks.warm
     content = _content(fetched.values())
     if content != cell.known.get(cell.index):
         expected = cell.references[cell.index]
