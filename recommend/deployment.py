@@ -24,7 +24,8 @@ from xbench.host import machine
 from xbench.parity.verdict import LIMITS, noise, read, size_of
 from xbench.proof.tuning import as_opened
 from xbench.recommend import chance
-from xbench.recommend.script import Form, form, script
+from xbench.recommend.script import form, script
+from xbench.runtimes.scripts import Form
 from xbench.store.schema import Record
 from xbench.workers.prepare import Exporter
 from xbench.workers.variables import MEMORY

@@ -22,7 +22,7 @@ from xbench.runtimes._rows import LAYOUTS, EngineRow, Lower, Row
 
 GROUP = "xbench.runtimes"
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)  # what follows a colon are options, a comma separates names
-ENTRY = re.compile(r"[\w.]+:[\w.]+")
+ENTRY, MODULE = re.compile(r"[\w.]+:[\w.]+"), re.compile(r"[\w.]+")
 MODES, DEVICES = ("forward", "gradient", "step"), ("cpu", "cuda")
 PRECISIONS = ("tf32", "bf16", "fp16", "int8")
 TABLES = ("torch", "tensorflow", "jax")
@@ -160,6 +160,7 @@ FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "engine": _maybe(_engine),
     "named": _flag,
     "reads_onnx": _flag,
+    "scripts": lambda value: value is None or (_text(value) and bool(MODULE.fullmatch(value))),
 }
 
 

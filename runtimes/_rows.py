@@ -42,7 +42,7 @@ class Row:
     its name (`tensorflow:xla`), each with the values it may have, () for any; None of a row that is given whatever
     is typed. `engine` trains it by several workers. What installs beside nothing of today has an `environment` of
     its own (`_environments.py`). One that is `named` runs only where it is asked for by name. One that `reads_onnx`
-    runs a file that was brought as it is, forward.
+    runs a file that was brought as it is, forward. `scripts` is the module that says how it is run without xbench.
     """
 
     entry: str
@@ -65,6 +65,7 @@ class Row:
     environment: str | None = None
     named: bool = False
     reads_onnx: bool = False
+    scripts: str | None = None
 
 
 # The runtime that takes the time it is told, to test xbench itself, has its result before the clock starts. That is no
@@ -95,6 +96,7 @@ TORCH = Row(
     engine=EngineRow(
         "xbench.runtimes.distributed.torch:TorchEngine", "torchrun", "DistributedDataParallel by torchrun, gloo"
     ),
+    scripts="xbench.runtimes.scripts.torch",
 )
 
 
@@ -114,6 +116,7 @@ RUNTIMES: dict[str, Row] = {
         layers=None,
         options={"mode": ANY, "backend": ANY},
         engine=None,
+        scripts="xbench.runtimes.scripts.torch_compile",
     ),
     "onnxruntime": Row(
         "xbench.runtimes.onnxruntime:make",
@@ -134,6 +137,7 @@ RUNTIMES: dict[str, Row] = {
         ours=("onnx",),
         layers="profile",
         options={"level": ANY, "provider": ANY, "profile": ON},
+        scripts="xbench.runtimes.scripts.onnxruntime",
     ),
     "openvino": Row(
         "xbench.runtimes.openvino:make",
@@ -146,6 +150,7 @@ RUNTIMES: dict[str, Row] = {
         ours=("onnx",),
         layers="profile",
         options={"hint": ANY, "profile": ON},
+        scripts="xbench.runtimes.scripts.openvino",
     ),
     "tensorflow": Row(
         "xbench.runtimes.tensorflow:TensorFlow",
@@ -166,6 +171,7 @@ RUNTIMES: dict[str, Row] = {
             "tf_config",
             "MultiWorkerMirroredStrategy by TF_CONFIG, ring over gRPC",
         ),
+        scripts="xbench.runtimes.scripts.tensorflow",
     ),
     "jax": Row(
         "xbench.runtimes.jax:Jax",
@@ -184,6 +190,7 @@ RUNTIMES: dict[str, Row] = {
         engine=EngineRow(
             "xbench.runtimes.distributed.jax:JaxEngine", "coordinator", "jax.distributed, shard_map with pmean, gloo"
         ),
+        scripts="xbench.runtimes.scripts.jax",
     ),
     "tvm": Row(
         "xbench.runtimes.tvm:make",
@@ -194,6 +201,7 @@ RUNTIMES: dict[str, Row] = {
         on_request=("gradient", "step"),
         effort={"max": ("tune={seconds:g}",)},
         options={"tune": ANY},
+        scripts="xbench.runtimes.scripts.tvm",
         ours=("onnxscript.optimizer",),
     ),
     "keras": Row(

@@ -22,9 +22,11 @@ import onnx
 from xbench.converters.artifact import DROPOUT, LABELS, PARTS, WEIGHTS, Artifact
 from xbench.converters.codegen import standalone
 from xbench.converters.printable import docstring, python
+from xbench.errors import XBenchError
 from xbench.parity import candidate, verdict
-from xbench.runtimes import RUNTIMES, parse
-from xbench.workers.scripts import FAILED, FRAMEWORKS, READERS, RECORDED, SCRIPT
+from xbench.runtimes import parse, row_of
+from xbench.runtimes.scripts import reproduction
+from xbench.workers.scripts import FAILED, RECORDED, REFERENCE, SCRIPT
 
 GRAPH, GRADIENT_GRAPH = "subgraph.onnx", "subgraph_gradient.onnx"
 NAME = re.compile(r"^def (\w+)", re.MULTILINE)
@@ -49,7 +51,7 @@ def write(
         functions.append(_function(artifact, mode, each, letter, out))
     words = [each["word"] for each in runtimes]
     if mode == "forward" and all("def run_" not in text for text in functions):
-        functions.append(READERS["onnx.reference"].replace("GRAPH", python(GRAPH)))
+        functions.append(REFERENCE.replace("GRAPH", python(GRAPH)))
         words.append("onnx.reference")
     text = SCRIPT.format(
         title=docstring(title),
@@ -94,22 +96,17 @@ def _fed(artifact: Artifact, mode: str, expected: Mapping[str, np.ndarray]) -> d
 
 def _function(artifact: Artifact, mode: str, runtime: Mapping[str, Any], letter: str, out: Path) -> str:
     """The text of a function that computes what a runtime computes, given the inputs by name."""
-    name, options = parse(runtime["word"])
-    body = RECORDED if runtime["answer"] else FAILED
-    if name in READERS and mode != "step":
-        body = READERS[name]
-    elif name in FRAMEWORKS and mode != "step":
-        table = str(RUNTIMES[name].operators)
-        layout = "nchw" if table == "torch" else runtime["layout"]  # to PyTorch it is the order in memory
-        with contextlib.suppress(KeyError):  # its table lacks an operator
+    name = parse(runtime["word"])[0]
+    body = (RECORDED if runtime["answer"] else FAILED).replace("LETTER", letter)
+    with contextlib.suppress(KeyError, XBenchError):  # its table lacks an operator; a plug-in's script is broken
+        text = reproduction(runtime["word"], mode, runtime["device"]) if mode != "step" else None
+        if text and (table := row_of(name).operators):
+            layout = "nchw" if table == "torch" else runtime["layout"]  # to PyTorch it is the order in memory
             standalone.write(artifact.program(layout), table, f"subgraph_{table}", out, artifact.info["loss"])
-            body = FRAMEWORKS[name][mode == "gradient"]
-    cuda = '[("CUDAExecutionProvider", {"use_tf32": "0"})]'
+        body = text or body
     words = {
         "WORD": docstring(runtime["word"]),
         "THREADS": python(runtime["threads"]),
         "GRAPH": python(GRADIENT_GRAPH if mode == "gradient" else GRAPH),
-        "PROVIDERS": cuda if runtime["device"] == "cuda" else '["CPUExecutionProvider"]',
     }
-    body = body.replace("LETTER", letter).replace("XLA", ", jit_compile=True" if "xla" in options else "")
     return re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[0]], body)

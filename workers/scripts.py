@@ -1,8 +1,8 @@
-"""The text of the script that runs a part of a model without xbench (`reproduce.py`), one function a runtime.
+"""The text of the script that runs a part of a model without xbench (`reproduce.py`), around one function a runtime
+(`runtimes/scripts/`).
 
-A function takes the inputs by name and returns what it computed by name. Words in capitals are replaced: THREADS,
-GRAPH, PROVIDERS and XLA by what the runtime was told. All that is put in is a literal, or text of a docstring, by
-`converters/printable.py`.
+A function takes the inputs by name and returns what it computed by name. Words in capitals are replaced. All that is
+put in is a literal, or text of a docstring, by `converters/printable.py`.
 """
 
 SCRIPT = '''"""{title}
@@ -84,144 +84,10 @@ def failed_LETTER(given):
     return {name: np.full_like(a, np.nan) for name, a in arrays("expected.npz").items()}
 '''
 
-# Runtimes that read ONNX.
-READERS = {
-    "onnx.reference": """
+REFERENCE = """
 def run_reference(given):
     from onnx.reference import ReferenceEvaluator
 
     evaluator = ReferenceEvaluator(str(HERE / GRAPH))
     return dict(zip(evaluator.output_names, evaluator.run(None, given)))
-""",
-    "onnxruntime": """
-def run_onnxruntime(given):
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads, settings.inter_op_num_threads = THREADS, 1
-    session = onnxruntime.InferenceSession(str(HERE / GRAPH), settings, providers=PROVIDERS)
-    names = [each.name for each in session.get_outputs()]
-    return dict(zip(names, session.run(names, {each.name: given[each.name] for each in session.get_inputs()})))
-""",
-    "openvino": """
-def run_openvino(given):
-    import openvino
-
-    core = openvino.Core()
-    model = core.read_model(HERE / GRAPH)
-    told = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": THREADS}
-    told["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # else activations are quantised where weights are
-    request = core.compile_model(model, "CPU", told).create_infer_request()
-    found = request.infer({each.any_name: given[each.any_name] for each in model.inputs})
-    return {name: value for output, value in found.items() for name in output.get_names()}
-""",
-    "tvm": """
-def run_tvm(given):
-    import onnx
-    import tvm
-    from tvm import relax
-    from tvm.relax.frontend.onnx import from_onnx
-
-    model = onnx.load(HERE / GRAPH)
-    module = relax.transform.DecomposeOpsForInference()(from_onnx(model))
-    main = relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())["main"]
-    found = main(*(tvm.runtime.tensor(given[each.name]) for each in model.graph.input))
-    found = [found] if isinstance(found, tvm.runtime.Tensor) else found
-    return {each.name: value.numpy() for each, value in zip(model.graph.output, found)}
-""",
-}
-
-TORCH = """
-def run_RUNTIME(given):
-    import subgraph_torch as network
-    import torch
-
-    torch.set_num_threads(THREADS)
-    params, state = network.load()
-    call = COMPILE(lambda *inputs: network.apply(params, state, *inputs)[0])
-    with torch.no_grad():
-        found = call(*(torch.from_numpy(given[name]) for name in INPUTS))
-    return dict(zip(OUTPUTS, found))
 """
-
-TORCH_GRADIENT = """
-def run_RUNTIME(given):
-    import subgraph_torch as network
-    import torch
-
-    torch.set_num_threads(THREADS)
-    params, state = network.load()
-    call = COMPILE(lambda *inputs: network.apply(params, state, *inputs, training=True)[0])
-    outputs = call(*(torch.from_numpy(given[name]) for name in INPUTS))
-    loss = network.loss(outputs, torch.from_numpy(given["labels"]))
-    loss.backward()
-    return {"loss": [loss.item()]} | {name: p.grad for name, p in params.items() if p.grad is not None}
-"""
-
-JAX = """
-def run_jax(given):
-    import jax
-    import subgraph_jax as network
-
-    jax.config.update("jax_default_matmul_precision", "highest")
-    params, state = network.load()
-    call = jax.jit(lambda params, state, *inputs: network.apply(params, state, *inputs)[0])
-    return dict(zip(OUTPUTS, call(params, state, *(given[name] for name in INPUTS))))
-"""
-
-JAX_GRADIENT = """
-def run_jax(given):
-    import jax
-    import subgraph_jax as network
-
-    jax.config.update("jax_default_matmul_precision", "highest")
-    params, state = network.load()
-
-    def loss(params):
-        outputs, _ = network.apply(params, state, *(given[name] for name in INPUTS), training=True)
-        return network.loss(outputs, given["labels"])
-
-    value, grads = jax.jit(jax.value_and_grad(loss))(params)
-    return {"loss": [value], **getattr(network, "in_onnx_order", dict)(grads)}
-"""
-
-TENSORFLOW = """
-def run_tensorflow(given):
-    import subgraph_tensorflow as network
-    import tensorflow as tf
-
-    params, state = network.load()
-    call = tf.function(lambda *inputs: network.apply(params, state, *inputs)[0], autograph=FalseXLA)
-    return dict(zip(OUTPUTS, call(*(tf.constant(given[name]) for name in INPUTS))))
-"""
-
-TENSORFLOW_GRADIENT = """
-def run_tensorflow(given):
-    import subgraph_tensorflow as network
-    import tensorflow as tf
-
-    params, state = network.load()
-
-    @tf.function(autograph=FalseXLA)
-    def gradients(*inputs):
-        with tf.GradientTape() as tape:
-            outputs, _ = network.apply(params, state, *inputs, training=True)
-            loss = network.loss(outputs, tf.constant(given["labels"]))
-        return loss, tape.gradient(loss, params, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-
-    loss, grads = gradients(*(tf.constant(given[name]) for name in INPUTS))
-    grads = {name: tf.convert_to_tensor(each) for name, each in grads.items()}
-    return {"loss": [loss], **getattr(network, "in_onnx_order", dict)(grads)}
-"""
-
-# Runtimes that run the text: forward, and trained.
-FRAMEWORKS = {
-    **{
-        name: tuple(
-            text.replace("RUNTIME", name).replace("COMPILE(", f"{wrapped}(") for text in (TORCH, TORCH_GRADIENT)
-        )
-        for name, wrapped in {"torch": "", "torch_compile": "torch.compile"}.items()
-    },
-    "jax": (JAX, JAX_GRADIENT),
-    "tensorflow": (TENSORFLOW, TENSORFLOW_GRADIENT),
-}

@@ -68,6 +68,7 @@ SUBFOLDERS = tuple(
 SUBFOLDERS += (
     "runtimes/distributed",
     "runtimes/originals",
+    "runtimes/scripts",
     "runtimes/support",
     "parity/explain",
     "parity/mistakes",
@@ -303,6 +304,7 @@ def test_every_job_of_a_worker_has_a_name_of_its_own():
 ESCAPES = {"shlex", "html.escape", "rich.markup", "json.dumps(ensure_ascii)"}
 PRINTABLE = "converters/printable.py"
 GENERATORS = ("workers/scripts.py", "workers/reproduce.py", "recommend/script.py")
+GENERATORS += tuple(f"runtimes/scripts/{path.name}" for path in (ROOT / "runtimes" / "scripts").glob("*.py"))
 GENERATORS += ("converters/codegen/standalone.py", "converters/codegen/printer.py")
 # What prints, and the files that hand it to a terminal.
 PRINTERS = {"print": "cli/__init__.py", "typer.echo": "cli/terminal/lines.py", "Console": "cli/terminal/console.py"}

@@ -54,6 +54,7 @@ hidden = row(hidden="no")
 on_request = row(on_request=("dance",))
 operators = row(operators="mine")
 engine = row(engine=EngineRow("a:b", "ssh", "by hand"))
+scripts, scripts_path = row(scripts=3), row(scripts="../run.py")
 events, ours, environment = row(events=("cpu",)), row(ours=("torch",)), row(environment="mxnet")
 good = row(named=True)
 doubled = row(named=True)
@@ -126,6 +127,8 @@ REFUSED = {
     "on_request": "its `on_request` is",
     "operators": "its `operators` is 'mine'",
     "engine": "its `engine` is",
+    "scripts": "its `scripts` is 3",
+    "scripts_path": "its `scripts` is '../run.py'",
     "events": "`events` is for runtimes of xbench alone",
     "ours": "`ours` is for runtimes of xbench alone",
     "environment": "`environment` is for runtimes of xbench alone",

@@ -1,0 +1,47 @@
+"""JAX without xbench."""
+
+from collections.abc import Mapping
+
+from xbench.runtimes.scripts import Form
+
+FORWARD = """
+def run_jax(given):
+    import jax
+    import subgraph_jax as network
+
+    jax.config.update("jax_default_matmul_precision", "highest")
+    params, state = network.load()
+    call = jax.jit(lambda params, state, *inputs: network.apply(params, state, *inputs)[0])
+    return dict(zip(OUTPUTS, call(params, state, *(given[name] for name in INPUTS))))
+"""
+GRADIENT = """
+def run_jax(given):
+    import jax
+    import subgraph_jax as network
+
+    jax.config.update("jax_default_matmul_precision", "highest")
+    params, state = network.load()
+
+    def loss(params):
+        outputs, _ = network.apply(params, state, *(given[name] for name in INPUTS), training=True)
+        return network.loss(outputs, given["labels"])
+
+    value, grads = jax.jit(jax.value_and_grad(loss))(params)
+    return {"loss": [value], **getattr(network, "in_onnx_order", dict)(grads)}
+"""
+DEPLOY = """jax.config.update("jax_default_matmul_precision", "highest")
+${optimize}model, given = runpy.run_path(str(HERE / "$name.py")), [jax.numpy.asarray(x) for x in inputs]
+params, state = model["load"]()
+forward = jax.jit(lambda *arrays: model["apply"](*arrays)[0]).lower(params, state, *given).compile()
+outputs = forward(params, state, *given)"""
+OPTIMIZE_OFF = 'jax.config.update("jax_disable_most_optimizations", True)\n'
+
+
+def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
+    return GRADIENT if mode == "gradient" else FORWARD
+
+
+def deploy(options: Mapping[str, str]) -> Form:
+    words = {"optimize": OPTIMIZE_OFF if options.get("optimize") == "off" else ""}
+    packages = (("jax",), ("jaxlib",), ("numpy",), ("safetensors",))
+    return Form(packages, "import runpy, jax", DEPLOY, words, {"JAX_PLATFORMS": "cpu"})

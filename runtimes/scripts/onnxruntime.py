@@ -1,0 +1,36 @@
+"""ONNX Runtime without xbench."""
+
+from collections.abc import Mapping
+from string import Template
+
+from xbench.errors import XBenchError
+from xbench.runtimes.scripts import Form
+
+PROVIDERS = {"cpu": '["CPUExecutionProvider"]', "cuda": '[("CUDAExecutionProvider", {"use_tf32": "0"})]'}
+REPRODUCE = """
+def run_onnxruntime(given):
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads, settings.inter_op_num_threads = THREADS, 1
+    session = onnxruntime.InferenceSession(str(HERE / GRAPH), settings, providers=$providers)
+    names = [each.name for each in session.get_outputs()]
+    return dict(zip(names, session.run(names, {each.name: given[each.name] for each in session.get_inputs()})))
+"""
+DEPLOY = """options = onnxruntime.SessionOptions()
+options.intra_op_num_threads, options.inter_op_num_threads = $threads, 1
+options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_$level
+session = onnxruntime.InferenceSession(HERE / "$name.onnx", options, providers=["CPUExecutionProvider"])
+outputs = session.run($outputs, dict(zip($inputs, inputs)))"""
+LEVELS = {"disable": "DISABLE_ALL", "basic": "ENABLE_BASIC", "extended": "ENABLE_EXTENDED", "all": "ENABLE_ALL"}
+
+
+def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
+    return Template(REPRODUCE).substitute(providers=PROVIDERS[device])
+
+
+def deploy(options: Mapping[str, str]) -> Form:
+    level = options.get("level", "all")
+    if level not in LEVELS:
+        raise XBenchError(f"onnxruntime is not deployed: it has no level {level!r}, but {', '.join(LEVELS)}")
+    return Form((("onnxruntime",), ("numpy",)), "import onnxruntime", DEPLOY, {"level": LEVELS[level]})

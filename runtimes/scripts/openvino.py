@@ -1,0 +1,35 @@
+"""OpenVINO without xbench."""
+
+from collections.abc import Mapping
+
+from xbench.converters.printable import python
+from xbench.runtimes.scripts import Form
+
+REPRODUCE = """
+def run_openvino(given):
+    import openvino
+
+    core = openvino.Core()
+    model = core.read_model(HERE / GRAPH)
+    told = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": THREADS}
+    told["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # else activations are quantised where weights are
+    request = core.compile_model(model, "CPU", told).create_infer_request()
+    found = request.infer({each.any_name: given[each.any_name] for each in model.inputs})
+    return {name: value for output, value in found.items() for name in output.get_names()}
+"""
+DEPLOY = """core, given = openvino.Core(), dict(zip($inputs, inputs))
+model = core.read_model(HERE / "$name.xml")
+model.reshape({name: list(array.shape) for name, array in given.items()})
+told = {"PERFORMANCE_HINT": $hint, "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": $threads}
+told["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # else activations are quantised where weights are
+answer = core.compile_model(model, "CPU", told)(given)
+outputs = [answer[place] for place in range(len(answer))]"""
+
+
+def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
+    return REPRODUCE
+
+
+def deploy(options: Mapping[str, str]) -> Form:
+    words = {"hint": python(options.get("hint", "latency").upper())}
+    return Form((("openvino",), ("numpy",)), "import openvino", DEPLOY, words)
