@@ -40,7 +40,7 @@ def test_what_it_gives_is_a_program(name, mode):
 
 def test_a_runtime_without_scripts_is_answered_from_its_records():
     assert scripts.reproduction("null", "forward", "cpu") is None
-    with pytest.raises(XBenchError, match="null is not deployed: there is a script of torch, torch_compile,"):
+    with pytest.raises(XBenchError, match=r"null is not deployed: there is a script of torch, torch_compile,"):
         scripts.deployment("null")
 
 
@@ -60,12 +60,12 @@ def stranger(monkeypatch, tmp_path):
 
 def test_a_plug_in_s_broken_file_is_one_line(stranger):
     stranger("broken_scripts")
-    with pytest.raises(XBenchError, match="^broken_scripts: a line$"):
+    with pytest.raises(XBenchError, match=r"^broken_scripts: a line$"):
         scripts.deployment("mine")
-    with pytest.raises(XBenchError, match="broken_scripts: its `reproduce` gives a int"):
+    with pytest.raises(XBenchError, match=r"broken_scripts: its `reproduce` gives a int"):
         scripts.reproduction("mine", "forward", "cuda")
     stranger("nowhere_at_all")
-    with pytest.raises(XBenchError, match="No module named 'nowhere_at_all'"):
+    with pytest.raises(XBenchError, match=r"No module named 'nowhere_at_all'"):
         scripts.deployment("mine")
 
 
