@@ -222,7 +222,8 @@ def _write_file(folder: Path, source: Source, model: ir.Model, brought: dict[str
 
 
 def trainable(graph: ir.Graph) -> list[str]:
-    """The parameters of a file, which does not say: float32 arrays but running statistics and what decides a shape."""
+    """The parameters of a file, which does not say: arrays of float32, or of 16 bits, but running statistics and what
+    decides a shape."""
     statistics = {v.name for n in graph if n.op_type == "BatchNormalization" for v in n.inputs[3:] if v is not None}
     # The scales of a Resize are floats that decide a shape.
     fixed = {value.name for node in graph.all_nodes() for value in _static(node)}
@@ -230,7 +231,7 @@ def trainable(graph: ir.Graph) -> list[str]:
         str(name)
         for name, value in graph.initializers.items()
         if (array := value.const_value) is not None
-        and array.dtype == ir.DataType.FLOAT
+        and array.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
         and array.size > 1
         and name not in statistics | fixed
     ]

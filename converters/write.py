@@ -19,6 +19,8 @@ from xbench.converters.passes.fusion import fuse
 from xbench.converters.passes.layout import channels_last
 from xbench.host.memory import uncollected
 
+KEPT = ("Cast", "CastLike", "Constant", "Identity")  # what does not compute
+NARROW = {ir.DataType.BFLOAT16: "bf16", ir.DataType.FLOAT16: "fp16"}
 EXTERNAL = 2**30  # bytes of weights from which on they lie beside the graph: protobuf ends at 2 GB
 INSIDE = 1000  # bytes up to which an initializer stays in the graph all the same, if the text does not read it
 
@@ -40,7 +42,10 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
         _bring_inside(model)
     ir.save(model, folder / "model.onnx")
     ir.save(inference(model), folder / "inference.onnx")
-    untrainable = _write_training(folder, model, trainable, facts)
+    narrow = narrowest(model)
+    stored = any(model.graph.initializers[name].dtype in NARROW for name in trainable)
+    untraced = facts.get("untraced") or ("its floats are of 16 bits" if narrow or stored else None)
+    untrainable = untraced or _write_training(folder, model, trainable, facts)
     sizes = {name: int(array.size) for name, array in program.params.items()}
     info = {
         **facts,
@@ -53,7 +58,8 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
         "macs": macs.count(model),
         "dead_nodes": _dead_nodes(model),
         "unused": json.loads(model.metadata_props.get(UNUSED, "{}")),
-        "untraced": facts.get("untraced"),
+        "narrow": narrow,
+        "untraced": untraced,
         "looked_up": _looked_up(model, trainable),
         "untrainable": untrainable,
         "texts": {path.name: text_digest(path.read_bytes()) for path in sorted(folder.glob("program*.py"))},
@@ -100,6 +106,14 @@ def _place_outside(model: ir.Model, folder: Path, arrays: dict[str, dict[str, np
                 name=name,
                 base_dir=folder.absolute(),
             )
+
+
+def narrowest(model: ir.Model) -> str | None:
+    """The type of 16 bits that a model computes in, the coarser one of two; None of one that only stores weights in it
+    or rounds to it."""
+    nodes = ir.traversal.RecursiveGraphIterator(model.graph)
+    types = {value.dtype for node in nodes if node.op_type not in KEPT for value in node.outputs}
+    return next((word for type_, word in NARROW.items() if type_ in types), None)
 
 
 def _looked_up(model: ir.Model, trainable: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ import random
 import statistics
 import uuid
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -171,12 +171,18 @@ def _final(cell: Open, protocol: Protocol) -> Record:
         "repeated": cell.repeated,
         "cpus": cell.cpu / cell.wall if cell.wall else None,
     }
-    physical = {"physical": physics.judge(cell.case, cell.record["cost"], times["median_s"])}
+    physical = {"physical": physics.judge(_computing(cell), cell.record["cost"], times["median_s"])}
     cell.record["contracts"] |= contracts.as_dicts(physical)
     if reason := contracts.broken(physical, cell.case.runtime):
         return cell.record | {"status": "FAIL", "message": reason}
     words = "; ".join(filter(None, (cell.record["message"], *_remarks(times, protocol))))
     return cell.record | {"times": times, "message": words or None}
+
+
+def _computing(cell: Open) -> Case:
+    """The case in the precision that it is computed in: a file may have 16 bits itself."""
+    narrow = (cell.record["parity"] or {}).get("class", "fp32") != "fp32"
+    return replace(cell.case, precision="fp16") if narrow and cell.case.precision == "fp32" else cell.case
 
 
 def _remarks(times: dict[str, Any], protocol: Protocol) -> Iterator[str]:

@@ -13,6 +13,7 @@ from xbench.converters import Program
 from xbench.converters.artifact import Artifact
 from xbench.converters.autodiff.loss import loss_of
 from xbench.converters.ops import torch as ops
+from xbench.converters.ops.arrays.torch import HALVES, from_numpy, lifted
 from xbench.converters.ops.torch_dropout import dropping
 from xbench.parity.verdict import loss_by_step
 from xbench.runtimes.torch import (
@@ -72,8 +73,8 @@ def values(program: Program, inputs: Sequence[np.ndarray], training: bool) -> Te
 
 
 def arrays(inputs: Sequence[np.ndarray], dtype: torch.dtype) -> list[torch.Tensor]:
-    """Inputs as tensors, ONNX's float in the type to compute in."""
-    return [torch.from_numpy(a).to(dtype) if a.dtype == np.float32 else torch.from_numpy(a) for a in inputs]
+    """Inputs as tensors, ONNX's float in the type to compute in, and its floats of 16 bits."""
+    return [from_numpy(a).to(dtype) if a.dtype.name in ("float32", *HALVES) else from_numpy(a) for a in inputs]
 
 
 def move(module: nn.Module, seed: int, share: float = MOVED_ULPS * 2.0**-24) -> None:
@@ -140,10 +141,12 @@ def subnormal(kept: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def default_type(dtype: torch.dtype) -> Iterator[None]:
-    """The type PyTorch gives to new arrays, which the operator table uses for ONNX's float."""
+    """The type PyTorch gives to new arrays, which the operator table uses for ONNX's float, and for its floats of 16
+    bits, whose casts round."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
-        yield
+        with lifted():
+            yield
     finally:
         torch.set_default_dtype(before)

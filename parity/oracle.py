@@ -22,12 +22,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import onnx
 import torch
 
 from xbench.converters.artifact import Artifact
 from xbench.parity import node_by_node, steps
 from xbench.parity.network import MOVED_SHARE, NOTHING, Batch, Tensors, run, subnormal
-from xbench.parity.verdict import BLIND, LIMITS, LOSS, LOWER, TYPE, blind, bounds, distance, join, judge, size_of
+from xbench.parity.verdict import (
+    BLIND,
+    LIMITS,
+    LOSS,
+    LOWER,
+    NARROW,
+    TYPE,
+    blind,
+    bounds,
+    distance,
+    join,
+    judge,
+    size_of,
+)
 from xbench.runtimes.torch import MODULES
 
 
@@ -44,6 +58,7 @@ RUNS = (  # batch reversed, oneDNN, subnormal numbers kept, seed of the moved we
 )
 SEEN = set[Path]()  # files whose nodes this process has computed one by one, and found to agree
 F64 = torch.float64
+SIXTEEN = {onnx.TensorProto.FLOAT16: "float16", onnx.TensorProto.BFLOAT16: "bfloat16"}
 ROUNDED = {"tf32": 2.0**-12, "fp16": 2.0**-12, "bf16": 2.0**-9}  # half a unit in the last place
 
 
@@ -70,8 +85,19 @@ def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch], p
     elif artifact.given and artifact.folder not in SEEN:
         _compare_nodes(artifact, inputs, reference if mode == "forward" else _forward(artifact, batches[:1]))
         SEEN.add(artifact.folder)
-    lower = _lowered(artifact, mode, batches, oracle, ROUNDED[precision]) if precision in ROUNDED else {}
-    join(path, {**given, **reference, **lower})
+    narrow = artifact.info.get("narrow")
+    least = precision if precision in ROUNDED else narrow
+    lower = _lowered(artifact, mode, batches, oracle, ROUNDED[least]) if least else {}
+    types = _narrow_types(artifact, narrow) if narrow else {}
+    join(path, {**given, **reference, **lower, **types})
+
+
+def _narrow_types(artifact: Artifact, narrow: str) -> dict[str, np.ndarray]:
+    """That the network computes in 16 bits, and which of its outputs have them."""
+    outputs = onnx.load(artifact.onnx, load_external_data=False).graph.output
+    halves = {each.name: SIXTEEN.get(each.type.tensor_type.elem_type) for each in outputs}
+    found = {f"{TYPE}output/{name}": np.array(word) for name, word in halves.items() if word}
+    return {NARROW: np.array(narrow), **found}
 
 
 def _lowered(

@@ -19,8 +19,7 @@ import numpy as np
 from xbench.converters import temporary
 
 LIMITS = {"fp32": 64.0, "tf32": 3000.0, "half": 2.0**17}
-# What a case may be off that is told to compute in less than float32; int8 by the share of a tensor, because its error
-# is one of the tensors' range.
+# What less than float32 may be off; int8 by the share of a tensor, because its error is one of the tensor's range.
 ALLOWED = {"fp32": LIMITS["fp32"], "tf32": LIMITS["tf32"], "fp16": LIMITS["half"], "bf16": LIMITS["half"]}
 INT8 = 0.1
 # What right float32 arithmetic may give where a step is near (`steps.py`): the least and the largest of each element,
@@ -31,6 +30,7 @@ LOWER = "lower/"  # the floors of the precision that was asked for, in a referen
 ROUNDINGS, QUARTER = 8, 0.25
 OPTIMIZER = "optimizer/"
 TYPE = "type/"  # of a tensor in a reference, where the graph says neither float32 nor what the tensor there has
+NARROW = f"{TYPE}file"  # fp16 or bf16, in a reference of a file that computes in it
 LOSS = "loss/"  # of one training step: each is a tensor of its own, because floors grow from step to step
 HALF_ULP = 2.0**-24
 REFERENCE = "reference.npz"  # beside the artifact of a part of a model (`workers/jobs/bisect.py`)
@@ -125,6 +125,11 @@ def bounds(expected: np.ndarray, floor: Sequence[float] | np.ndarray) -> tuple[f
     return norm, max(float(floor[1]), HALF_ULP * peak)
 
 
+def narrow_of(reference: Mapping[str, np.ndarray]) -> str:
+    """The precision that the network itself computes in."""
+    return str(reference.get(NARROW, "fp32"))
+
+
 def errors(
     answers: Sequence[Mapping[str, np.ndarray]], reference: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[list[float], bool]]:
@@ -133,13 +138,13 @@ def errors(
 
     A gradient that is missing is zero. What the reference itself has no number for is not judged.
     """
-    found = {}
+    found, limit = {}, ALLOWED[narrow_of(reference)]
     for name in (name for name in compared(reference) if not np.isnan(reference[name]).any()):
         given = [each.get(name, np.zeros_like(reference[name])) for each in answers]
         apart = [off(each, name, reference) for each in given]
-        differ = max(apart) > LIMITS["fp32"]
-        if differ and len(apart) > 1 and min(apart) > LIMITS["fp32"]:
-            differ = floors_off(given[0], given[1], reference[f"floor/{name}"]) > LIMITS["fp32"]
+        differ = max(apart) > limit
+        if differ and len(apart) > 1 and min(apart) > limit:
+            differ = floors_off(given[0], given[1], reference[f"floor/{name}"]) > limit
         found[name] = apart, differ
     return found
 
@@ -148,7 +153,7 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
     """Compares all tensors of a reference (see `oracle`) with the candidate's of the same names.
 
     Where less than float32 was asked for, its tolerance holds; and one that is as near as float32 took no notice:
-    UNSUPPORTED.
+    UNSUPPORTED. Of a file that computes in 16 bits itself their tolerance holds, and who has more bits may use them.
     """
     every, steps = compared(reference, candidate), steps_of(reference)
     names = [name for name in every if not np.isnan(reference[name]).any()]
@@ -161,15 +166,16 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
         return Verdict("FAIL", "wrong", missing[0], None, len(names), None, what, missing[0], steps)
     ratios = {name: off(candidate[name], name, reference) for name in names}
     far = {name: _share(candidate[name], reference[name]) for name in names} if asked == "int8" else {}
-    wrong = [n for n in names if (far[n] or 0.0) > INT8] if far else [n for n in names if ratios[n] > ALLOWED[asked]]
+    least = asked if asked != "fp32" else narrow_of(reference)  # what it may round to
+    wrong = [n for n in names if (far[n] or 0.0) > INT8] if far else [n for n in names if ratios[n] > ALLOWED[least]]
     wrong = [name for name in wrong if not _is_rounded(candidate[name], name, reference)]
     worst = max(ratios, key=lambda name: ratios[name])
     rel_l2 = _share(candidate[worst], reference[worst])
     ratio, precision = ratios[worst], classify(ratios[worst])
-    precision = asked if not wrong and (far or precision == "wrong") and precision != "fp32" else precision
+    precision = least if not wrong and (far or precision == "wrong") and precision != "fp32" else precision
     status, message = ("FAIL", f"{worst} is {_off(candidate[worst], worst, reference)}") if wrong else ("PASS", None)
-    if wrong and asked != "fp32" and (share := _share(candidate[wrong[0]], reference[wrong[0]])) is not None:
-        message = f"{wrong[0]} is off by {share:.2g} of its size: more than rounding to {asked} explains"
+    if wrong and least != "fp32" and (share := _share(candidate[wrong[0]], reference[wrong[0]])) is not None:
+        message = f"{wrong[0]} is off by {share:.2g} of its size: more than rounding to {least} explains"
     if asked != "fp32" and precision == "fp32":
         status, message = "UNSUPPORTED", f"was told {asked}, and computes in float32"
     if status == "PASS" and (unclear := blind(reference, names)):
@@ -237,12 +243,6 @@ def off(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -
     return max(_quotient(float(error), float(bound)) for error, bound in quotients)
 
 
-def about(reference: Mapping[str, np.ndarray], name: str, other: str) -> dict[str, np.ndarray]:
-    """What a reference has of a tensor, under another name."""
-    kinds = ("", "floor/", TYPE, LOWER, *(f"{SPREAD}{kind}/" for kind in ("low", "high", "far", "outside")))
-    return {kind + other: reference[kind + name] for kind in kinds if kind + name in reference}
-
-
 def _is_rounded(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -> bool:
     """Whether an error is one that rounding to the precision of the reference explains."""
     if LOWER + name not in reference:
@@ -281,9 +281,10 @@ def classify(ratio: float) -> str:
 
 def join(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes an `.npz` beside its place and moves it there: a reader sees all of it or nothing. NumPy's own function
-    takes names as keywords, and two of them (`file`) for its own."""
+    takes names as keywords, and two of them (`file`) for its own. An array of bfloat16 is written as float32."""
     with temporary.file(path) as new, zipfile.ZipFile(new, "w") as archive:
         for name, array in arrays.items():
+            array = array.astype(np.float32) if array.dtype.name == "bfloat16" else array
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
 

@@ -16,7 +16,7 @@ from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
 from xbench.parity import verdict
-from xbench.parity.verdict import LIMITS, REFERENCE
+from xbench.parity.verdict import LIMITS, LOWER, REFERENCE, SPREAD, TYPE
 from xbench.workers.live import with_values
 from xbench.workers.prepare import Exporter, reference_path
 
@@ -54,7 +54,7 @@ def prepare(exporter: Exporter, network: Artifact, file: Artifact, values: Array
         reference = verdict.read(own)
         told = {f"input/{index}": reference[name] for index, name in enumerate(order)} | {"labels": reference["labels"]}
         for ours, theirs in zip(network.info["outputs"], file.info["outputs"]):
-            told |= verdict.about(reference, OUTPUT + ours, OUTPUT + theirs)
+            told |= _about(reference, OUTPUT + ours, OUTPUT + theirs)
         verdict.join(reference_path(file, "forward", wanted, seed, GIVEN), told)
 
 
@@ -91,6 +91,12 @@ def parting(exporter: Exporter, network: Artifact, file: Artifact, batch: int) -
         known, found = verdict.read(marked / REFERENCE), verdict.read(values)
     outputs = dict(zip(file.info["outputs"], network.info["outputs"]))
     return _parting(nodes, found, known, outputs)
+
+
+def _about(reference: Mapping[str, np.ndarray], name: str, other: str) -> dict[str, np.ndarray]:
+    """What a reference has of a tensor, under another name."""
+    kinds = ("", "floor/", TYPE, LOWER, *(f"{SPREAD}{kind}/" for kind in ("low", "high", "far", "outside")))
+    return {kind + other: reference[kind + name] for kind in kinds if kind + name in reference}
 
 
 def _parting(

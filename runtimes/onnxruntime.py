@@ -130,19 +130,25 @@ class Inference(Runtime):
                 arrays = dict(zip(self.names, inputs, strict=True))
                 self.session = _session(narrowed(self.path, self.options.precision, arrays, folder), self.options)
         else:
-            self.session = _session(self.path, self.options)
+            self.session = self._opened(self.options)
         return True
 
-    def read(self) -> bool:
-        options = replace(self.options, extra={**self.options.extra, "level": "disable"})
+    def _opened(self, options: Options) -> onnxruntime.InferenceSession:
+        """
+        Raises:
+            UnsupportedOps: it lacks an operator, or has none for these types.
+        """
         try:
-            _session(self.path, options)
+            return _session(self.path, options)
         except (Fail, InvalidGraph, NotImplemented) as error:
             found = [name for pattern in LACKS for name in re.findall(pattern, str(error))]
             if not found:
                 raise
             name = found[0].replace(":", ".")  # the others are not named
             raise UnsupportedOps({name: self.operators.get(name, 1)}) from error
+
+    def read(self) -> bool:
+        self._opened(replace(self.options, extra={**self.options.extra, "level": "disable"}))
         return True
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:

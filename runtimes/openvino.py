@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import openvino
@@ -41,6 +42,12 @@ def _placed(compiled: openvino.CompiledModel) -> dict[str, int]:
     """Nodes of the compiled graph by device."""
     devices = compiled.get_property("EXECUTION_DEVICES")
     return {" + ".join(devices).lower(): len(compiled.get_runtime_model().get_ops())}
+
+
+def _array(constant: openvino.Node) -> np.ndarray:
+    """Its values. OpenVINO gives those of bfloat16 as float16 of the same bits."""
+    array = constant.get_data()
+    return array.view(ml_dtypes.bfloat16) if constant.get_element_type() == openvino.Type.bf16 else array
 
 
 def _read(core: openvino.Core, artifact: Artifact) -> openvino.Model:
@@ -115,7 +122,7 @@ class Inference(Runtime):
 
     def held(self) -> dict[str, np.ndarray]:
         constants = [node for node in self.model.get_ops() if node.get_type_name() == "Constant"]
-        return {node.get_friendly_name(): node.get_data() for node in constants}
+        return {node.get_friendly_name(): _array(node) for node in constants}
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """OpenVINO's intermediate representation, in float32 and for any batch."""

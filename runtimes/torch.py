@@ -19,6 +19,7 @@ from xbench.converters.codegen import standalone
 from xbench.converters.codegen.free_variables import released
 from xbench.converters.frontends.torch_call import flat
 from xbench.converters.ops import torch as ops
+from xbench.converters.ops.arrays.torch import from_numpy, to_numpy
 from xbench.converters.ops.torch_dropout import switch
 from xbench.runtimes import Layer, Options, Trainer, Unavailable
 from xbench.runtimes.support.torch_layers import layers_of
@@ -34,10 +35,10 @@ class ProgramModule(nn.Module):
         super().__init__()
         self.dropout = True
         self.apply_program = dataclasses.replace(program, source=released(program.source)).bind(table)
-        self.arrays = nn.ParameterList(torch.from_numpy(a.copy()) for a in program.params.values())
+        self.arrays = nn.ParameterList(from_numpy(a.copy()) for a in program.params.values())
         self.names, self.state_names = list(program.params), list(program.state)
         for index, array in enumerate(program.state.values()):
-            self.register_buffer(f"state{index}", torch.from_numpy(array.copy()))
+            self.register_buffer(f"state{index}", from_numpy(array.copy()))
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         params = dict(zip(self.names, self.arrays, strict=True))
@@ -218,7 +219,7 @@ class Torch(Trainer):
         return self.loss(self.outputs(*inputs), labels)
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
-        return tuple(torch.from_numpy(array).to(self.device) for array in arrays)
+        return tuple(from_numpy(array).to(self.device) for array in arrays)
 
     def forward(self, *inputs: Any) -> Any:
         if self.options.trains:
@@ -248,7 +249,7 @@ class Torch(Trainer):
             torch.cuda.synchronize(self.device)
 
     def get(self, outputs: Any) -> list[np.ndarray]:
-        return [value.detach().cpu().numpy() for value in outputs]
+        return [to_numpy(value.detach().cpu()) for value in outputs]
 
     def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
         grads = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in self.named.items()}
@@ -283,4 +284,4 @@ class Torch(Trainer):
         return torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None
 
     def weights(self) -> dict[str, np.ndarray]:
-        return {name: value.detach().cpu().numpy().copy() for name, value in named_tensors(self.module).items()}
+        return {name: to_numpy(value.detach().cpu()).copy() for name, value in named_tensors(self.module).items()}

@@ -58,6 +58,10 @@ BIG = only(
     "densenet121_cxr",
 )
 SLOW: dict[str, dict[str, Chosen]] = {
+    "narrow_files": {
+        "test_every_runtime_is_judged_on_a_file_of_float16": but("images-False"),
+        "test_what_another_network_gives_fails": but("a weight 2 % larger"),
+    },
     "contrib": {
         "test_a_body_computes_what_the_kernel_of_onnx_runtime_does": but("17"),
         "test_a_network_that_onnx_runtime_has_optimised_passes": every,

@@ -77,9 +77,10 @@ def ScaledDotProductAttention(q, k, v, mask=None, *, scale=1.0):
 # ***** convolution and pooling *****
 
 
-def _channels_first():
-    """Whether TensorFlow has its kernels for channels first: on GPUs and, with oneDNN, on CPUs."""
-    return bool(tf.config.list_physical_devices("GPU")) or arrays.has_onednn()
+def _channels_first(x):
+    """Whether TensorFlow has its kernels for channels first: on GPUs and, with oneDNN, on CPUs, but not for 16 bits."""
+    narrow = x.dtype in (tf.float16, tf.bfloat16)
+    return bool(tf.config.list_physical_devices("GPU")) or (arrays.has_onednn() and not narrow)
 
 
 def _laid_out(kernel, x, channels_last):
@@ -87,7 +88,7 @@ def _laid_out(kernel, x, channels_last):
     n = len(x.shape) - 2
     if channels_last:
         return kernel(x, LAST[n])
-    if _channels_first():
+    if _channels_first(x):
         return kernel(x, FIRST[n])
     y = kernel(tf.transpose(x, [0, *range(2, n + 2), 1]), LAST[n])
     return tf.transpose(y, [0, n + 1, *range(1, n + 1)])
@@ -310,10 +311,11 @@ def BatchNormalization(
     """
     n = int(np.prod(x.shape)) // _channels(x, channels_last)
     if len(x.shape) == 4:
-        given = {} if training_mode else {"mean": mean, "variance": var}
         layout = "NHWC" if channels_last else "NCHW"
+        known = {"scale": scale, "offset": bias} | ({} if training_mode else {"mean": mean, "variance": var})
+        known = {name: tf.cast(each, tf.float32) for name, each in known.items()}  # of 16 bits it takes the image alone
         y, batch_mean, batch_var = tf.compat.v1.nn.fused_batch_norm(
-            x, scale, bias, epsilon=epsilon, data_format=layout, is_training=bool(training_mode), **given
+            x, epsilon=epsilon, data_format=layout, is_training=bool(training_mode), **known
         )
         batch_var = batch_var if unbiased else batch_var * ((n - 1) / n)
     elif training_mode:
