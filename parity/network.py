@@ -13,8 +13,8 @@ from xbench.converters import Program
 from xbench.converters.artifact import Artifact
 from xbench.converters.autodiff.loss import loss_of
 from xbench.converters.ops import torch as ops
-from xbench.converters.ops.arrays.torch import HALVES, from_numpy, lifted
 from xbench.converters.ops.torch_dropout import dropping
+from xbench.converters.ops.torch_types import HALVES, from_numpy, lifted
 from xbench.parity.verdict import loss_by_step
 from xbench.runtimes.torch import (
     ProgramModule,

@@ -19,8 +19,8 @@ from xbench.converters.codegen import standalone
 from xbench.converters.codegen.free_variables import released
 from xbench.converters.frontends.torch_call import flat
 from xbench.converters.ops import torch as ops
-from xbench.converters.ops.arrays.torch import from_numpy, to_numpy
 from xbench.converters.ops.torch_dropout import switch
+from xbench.converters.ops.torch_types import from_numpy, to_numpy
 from xbench.runtimes import Layer, Options, Trainer, Unavailable
 from xbench.runtimes.support.torch_layers import layers_of
 

@@ -28,7 +28,7 @@ IMPORT = {  # what the loading needs, whatever the operators do
 LOAD = {
     "jax": "jnp.asarray(a)",
     "tensorflow": "tf.Variable(a, trainable=name in PARAMETERS, name=name)",
-    "torch": "torch.from_numpy(a.copy()).requires_grad_(name in PARAMETERS)",
+    "torch": "a.requires_grad_(name in PARAMETERS)",
 }
 # Of the frameworks whose kernels have an order of their own.
 TRANSPOSE = {"jax": "jnp.transpose", "tensorflow": "tf.transpose"}
@@ -117,6 +117,7 @@ def source(program: Program, framework: str, name: str, loss: Mapping[str, Any] 
         parameters=python(tuple(program.params)),
         operators=operators,
         program=text + (LOSS.format(written(loss)) if loss else ""),
+        reader="torch" if framework == "torch" else "numpy",  # NumPy by itself has no bfloat16
         load=LOAD[framework],
         turn=TURN if orders else "",
     )
@@ -145,7 +146,7 @@ TEMPLATE = '''"""{name} in {framework}, written by xbench from an ONNX graph. Ne
 from pathlib import Path
 
 {imports}
-from safetensors.numpy import load_file
+from safetensors.{reader} import load_file
 
 PARAMETERS = {parameters}
 

@@ -1,6 +1,7 @@
 """Files that compute in 16 bits: their weights are what the file holds, their casts round, their class is judged."""
 
 import json
+import runpy
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
+from xbench.converters.codegen import standalone
+from xbench.converters.ops import torch_types
 from xbench.converters.ops.arrays import torch as arrays
 from xbench.parity import candidate, verdict
 from xbench.parity.network import default_type
@@ -233,12 +236,23 @@ def test_casts_round_and_everything_else_does_not():
 
 def test_bfloat16_passes_between_numpy_and_torch_and_into_files(tmp_path):
     array = np.array([1.5, -2.25, 1 / 3], ml_dtypes.bfloat16)
-    tensor = arrays.from_numpy(array)
+    tensor = torch_types.from_numpy(array)
     assert tensor.dtype == torch.bfloat16 and tensor.tolist() == array.astype(float).tolist()
-    assert arrays.to_numpy(tensor).dtype == array.dtype and (arrays.to_numpy(tensor) == array).all()
+    assert torch_types.to_numpy(tensor).dtype == array.dtype and (torch_types.to_numpy(tensor) == array).all()
     verdict.join(tmp_path / "a.npz", {"x": array})
     assert (verdict.read(tmp_path / "a.npz")["x"] == array.astype(np.float32)).all()
 
 
 def test_limits_of_16_bits_are_those_that_were_asked_for_before():
     assert verdict.ALLOWED["fp16"] == verdict.ALLOWED["bf16"] == LIMITS["half"]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_standalone_file_of_pytorch_has_its_weights(kind, exporter, tmp_path):
+    artifact = exporter.artifact(str(file(tmp_path / "net.onnx", kind, *TOKENS)))
+    standalone.write(artifact.program(), "torch", "net", tmp_path)
+    made = runpy.run_path(str(tmp_path / "net.py"))
+    params, state = made["load"]()
+    (found,) = made["apply"](params, state, torch.randn(2, 24))[0]
+    assert params["w"].dtype == {"fp16": torch.float16, "bf16": torch.bfloat16}[kind]
+    assert found.shape == (2, 10) and torch.allclose(found.sum(1), torch.ones(2), atol=1e-2)

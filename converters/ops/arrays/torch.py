@@ -1,45 +1,22 @@
-"""NumPy's vocabulary in PyTorch. ONNX's float is PyTorch's default type, so that the same text runs in float64; so are
-its types of 16 bits within `lifted`."""
+"""NumPy's vocabulary in PyTorch."""
 
-import contextlib
 import functools
 import operator
 
-import ml_dtypes
 import numpy as np
 import torch
 
-_NAMES = """
-    bool bfloat16 complex64 complex128 float16 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64
-    float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz
-"""
-TYPES = {name: getattr(torch, name) for name in _NAMES.split()}
+from xbench.converters.ops.torch_types import cast, from_numpy, type_named
+
 # PyTorch stores these and computes hardly anything in them; modulo 2^n, int64 gives the same.
 UNSIGNED = {torch.uint16: 16, torch.uint32: 32, torch.uint64: 64}
-HALVES = ("float16", "bfloat16")
 COMPILES = False
-_LIFTED = [False]
 
 # ***** arrays *****
 
 
 def is_array(x):
     return isinstance(x, torch.Tensor)
-
-
-@contextlib.contextmanager
-def lifted():
-    """Floats of 16 bits are of the default type for a while, and rounded where the text casts to them."""
-    before, _LIFTED[0] = _LIFTED[0], True
-    try:
-        yield
-    finally:
-        _LIFTED[0] = before
-
-
-def _type(name):
-    alike = name == "float32" or (_LIFTED[0] and name in HALVES)
-    return torch.get_default_dtype() if alike else TYPES[name]
 
 
 def type_of(x):
@@ -59,21 +36,7 @@ def asarray(x, like=None):
     if like is not None:
         return torch.as_tensor(np.asarray(x), dtype=like.dtype, device=like.device)
     x = np.asarray(x)
-    return from_numpy(np.ascontiguousarray(x).reshape(x.shape)).to(_type(x.dtype.name))
-
-
-def from_numpy(x):
-    """A tensor of the array's own type, which NumPy may know only by ml_dtypes."""
-    if x.dtype.name == "bfloat16":
-        return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
-    return torch.as_tensor(x)
-
-
-def to_numpy(x):
-    """The array of a tensor on the host."""
-    if x.dtype == torch.bfloat16:
-        return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return x.numpy()
+    return from_numpy(np.ascontiguousarray(x).reshape(x.shape)).to(type_named(x.dtype.name))
 
 
 def beside(x, like):
@@ -90,9 +53,7 @@ def astype(x, name):
     x = asarray(x)
     if name.startswith("uint") and x.is_floating_point():
         x = x.to(torch.int64)  # a direct cast of a negative number is undefined
-    if _LIFTED[0] and name in HALVES:
-        x = x.to(TYPES[name])
-    return x.to(_type(name))
+    return cast(x, name)
 
 
 def concrete(x):

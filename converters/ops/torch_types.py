@@ -1,0 +1,53 @@
+"""PyTorch's types by NumPy's names. ONNX's float is the default type, so that the same text runs in float64, and within
+`lifted` its floats of 16 bits are, too."""
+
+import contextlib
+from collections.abc import Iterator
+
+import ml_dtypes
+import numpy as np
+import torch
+
+_NAMES = """
+    bool bfloat16 complex64 complex128 float16 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64
+    float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz
+"""
+TYPES = {name: getattr(torch, name) for name in _NAMES.split()}
+HALVES = ("float16", "bfloat16")
+_LIFTED = [False]
+
+
+@contextlib.contextmanager
+def lifted() -> Iterator[None]:
+    """Floats of 16 bits are of the default type for a while, and rounded where the text casts to them."""
+    before, _LIFTED[0] = _LIFTED[0], True
+    try:
+        yield
+    finally:
+        _LIFTED[0] = before
+
+
+def type_named(name):
+    alike = name == "float32" or (_LIFTED[0] and name in HALVES)
+    return torch.get_default_dtype() if alike else TYPES[name]
+
+
+def cast(x, name):
+    """The tensor in the type of this name; where that is lifted, rounded to it."""
+    if _LIFTED[0] and name in HALVES:
+        x = x.to(TYPES[name])
+    return x.to(type_named(name))
+
+
+def from_numpy(x):
+    """A tensor of the array's own type, which NumPy may know only by ml_dtypes."""
+    if x.dtype.name == "bfloat16":
+        return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
+    return torch.as_tensor(x)
+
+
+def to_numpy(x):
+    """The array of a tensor on the host."""
+    if x.dtype == torch.bfloat16:
+        return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return x.numpy()
