@@ -149,7 +149,7 @@ def test_what_a_race_chose_is_deployed(lenet, exporter, tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"runtime": "keras"}, "keras is not deployed: there is a script of torch, torch_compile, onnxruntime, openvino"),
+        ({"runtime": "keras"}, "keras is not deployed: there is a script of torch, torch_compile, onnxruntime"),
         ({"precision": "int8"}, "not mode forward on cpu in int8"),
         ({"mode": "step"}, "not mode step on cpu in fp32"),
         ({"runtime": "torch:python=old"}, "its form would be written by this Python"),
