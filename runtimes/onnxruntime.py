@@ -63,6 +63,7 @@ def _session(model: str | bytes, options: Options) -> onnxruntime.InferenceSessi
     if "profile" in options.extra:
         settings.enable_profiling = True
         settings.profile_file_prefix = str(Path(tempfile.mkdtemp(prefix="xbench-profile-")) / "onnxruntime")
+    settings.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")  # its default is int8
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     session = onnxruntime.InferenceSession(model, settings, providers=providers)
     wanted, got = providers[0][0], session.get_providers()[0]

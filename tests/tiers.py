@@ -58,6 +58,7 @@ BIG = only(
     "densenet121_cxr",
 )
 SLOW: dict[str, dict[str, Chosen]] = {
+    "low_bits": {"test_runtimes_are_right_in_float32": but("blocks-INT4")},
     "narrow_files": {
         "test_every_runtime_is_judged_on_a_file_of_float16": but("images-False"),
         "test_what_another_network_gives_fails": but("a weight 2 % larger"),

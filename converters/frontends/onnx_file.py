@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx_ir.passes import common
 
 from xbench.converters import files
-from xbench.converters.frontends import validity
+from xbench.converters.frontends import low_bits, validity
 from xbench.converters.frontends.tensors import (
     InvalidModel,
     check_external,
@@ -152,6 +152,7 @@ def canonical(proto: onnx.ModelProto, folder: Path | None = None) -> ir.Model:
         check_shapes(bare.graph)
         model = ir.from_proto(bare)
         attach(model, weights, [tensor.name for tensor in proto.graph.initializer], folder)
+        low_bits.widen(model)
     except (InvalidModel, MemoryError):
         raise
     except Exception as error:  # C++ code raises many kinds for a model that is well formed and makes no sense

@@ -43,6 +43,8 @@ def from_numpy(x):
     """A tensor of the array's own type, which NumPy may know only by ml_dtypes."""
     if x.dtype.name == "bfloat16":
         return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
+    if x.dtype.name.startswith("float8"):
+        return torch.from_numpy(x.view(np.uint8)).view(TYPES[x.dtype.name])
     return torch.as_tensor(x)
 
 
@@ -50,4 +52,6 @@ def to_numpy(x):
     """The array of a tensor on the host."""
     if x.dtype == torch.bfloat16:
         return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    if x.is_floating_point() and x.element_size() == 1:
+        return x.view(torch.uint8).numpy().view(getattr(ml_dtypes, str(x.dtype).removeprefix("torch.")))
     return x.numpy()

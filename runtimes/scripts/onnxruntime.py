@@ -13,12 +13,14 @@ def run_onnxruntime(given):
 
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads, settings.inter_op_num_threads = THREADS, 1
+    settings.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")  # float32
     session = onnxruntime.InferenceSession(str(HERE / GRAPH), settings, providers=$providers)
     names = [each.name for each in session.get_outputs()]
     return dict(zip(names, session.run(names, {each.name: given[each.name] for each in session.get_inputs()})))
 """
 DEPLOY = """options = onnxruntime.SessionOptions()
 options.intra_op_num_threads, options.inter_op_num_threads = $threads, 1
+options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")  # float32
 options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_$level
 session = onnxruntime.InferenceSession(HERE / "$name.onnx", options, providers=["CPUExecutionProvider"])
 outputs = session.run($outputs, dict(zip($inputs, inputs)))"""

@@ -1,0 +1,69 @@
+"""Stored integers of less than eight bits, which no framework computes in, as integers of eight.
+
+A file keeps weights in them and reads them by DequantizeLinear, of which the values alone count. An operator that
+rounds to such a type, QuantizeLinear or Cast, is left as it is.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+
+WIDER = {
+    getattr(ir.DataType, narrow): wide
+    for narrow, wide in {
+        "INT2": ir.DataType.INT8,
+        "INT4": ir.DataType.INT8,
+        "UINT2": ir.DataType.UINT8,
+        "UINT4": ir.DataType.UINT8,
+    }.items()
+    if hasattr(ir.DataType, narrow)
+}
+MOVES = ("Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+READ = (0, 2)  # the inputs of DequantizeLinear that are stored so
+
+
+def widen(model: ir.Model) -> None:
+    """Makes stored integers of fewer bits integers of eight, where nothing but DequantizeLinear reads them."""
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        value = node.outputs[0]
+        if node.op_type == "Constant" and value.dtype in WIDER and (found := list(_moved(value))):
+            node.attributes["value"] = ir.AttrTensor("value", _wide(node.attributes["value"].as_tensor()))
+            _retype(found)
+    for value in list(model.graph.initializers.values()):
+        if value.dtype in WIDER and value.const_value is not None and (found := list(_moved(value))):
+            value.const_value = _wide(value.const_value)
+            _retype(found)
+
+
+def _moved(value: ir.Value) -> Iterator[ir.Value]:
+    """The value, and what is moved of it; nothing where something else reads one of them."""
+    found, left = [], [value]
+    while left:
+        found.append(each := left.pop())
+        for node, index in each.uses():
+            if node.op_type in MOVES and index == 0:
+                left.append(node.outputs[0])
+            elif node.op_type != "DequantizeLinear" or index not in READ:
+                return
+        if each.is_graph_output():
+            return
+    yield from found
+
+
+def _wide(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    """The same numbers; they are read when they are needed."""
+    wide = WIDER[tensor.dtype]
+
+    shape = ir.Shape(tensor.shape.numpy())
+
+    def made() -> ir.Tensor:
+        return ir.Tensor(tensor.numpy().astype(np.dtype(wide.numpy())), wide, shape=shape, name=tensor.name)
+
+    return ir.LazyTensor(made, dtype=wide, shape=shape, name=tensor.name)
+
+
+def _retype(values: list[ir.Value]) -> None:
+    for value in values:
+        assert value.dtype is not None
+        value.dtype = WIDER[value.dtype]
