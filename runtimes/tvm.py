@@ -28,6 +28,7 @@ from xbench.converters.artifact import NEW, Artifact
 from xbench.converters.codegen.program import count_operators
 from xbench.runtimes import Options, Runtime, Unavailable
 from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer, fixed
+from xbench.runtimes.support.tvm_errors import lacking
 
 FOLDED = ("Expand", "Transpose")  # what may be computed of a parameter: the importer knows no Expand of one
 
@@ -94,6 +95,7 @@ class Inference(Runtime):
         self.model = onnx.load(artifact.inference)
         self.names, self.parameters = [item["name"] for item in artifact.info["inputs"]], set(artifact.parameters)
 
+    @lacking
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         shapes = {name: array.shape for name, array in zip(self.names, inputs, strict=True)}
         model = fixed(self.model, shapes)
@@ -158,6 +160,7 @@ class Training(GraphTrainer):
         self.device = _device(options)
         _demand(count_operators(serde.deserialize_model(self.model)))
 
+    @lacking
     def compile(self, model: onnx.ModelProto) -> tuple[Any, list[str], list[str]]:
         """The function, and the names of what it takes and gives."""
         told = (self.device, self.artifact, self.options, self.shapes)

@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 from xbench.converters.frontends.onnx_file import canonical
 from xbench.parity import candidate, verdict
+from xbench.runtimes import Options, Unavailable, load
 
 RANGES = {"INT4": (-8, 8), "UINT4": (0, 16)}
 BLOCK, SHAPE = 16, (32, 10)
@@ -140,3 +141,10 @@ def test_what_rounds_to_four_bits_is_left_as_it_is():
     file = model(nodes, [weights, numpy_helper.from_array(np.float32(0.1), "s"), zero])
     assert canonical(file).graph.initializers["z"].dtype.name == "INT4"
     assert canonical(blocks("INT4")).graph.initializers["w"].dtype.name == "INT8"
+
+
+def test_tvm_says_what_it_lacks(exporter, tmp_path):
+    artifact, reference = reference_of(exporter, tmp_path / "net.onnx", blocks("INT4"))
+    ready = load("tvm", artifact, Options("forward", "cpu", 1))
+    with pytest.raises(Unavailable, match=r"^tvm: DequantizeLinear blocked quantization is not supported yet\.$"):
+        ready.prepare([reference["input/0"]], reference["labels"], dropout=False)
