@@ -53,10 +53,14 @@ def _read(path: Path) -> str:
         return ""
 
 
-def describe(device: str = "cpu") -> dict[str, Any]:
-    """CPU, cores, memory, operating system, Python and load; on `cuda` also the `gpu`."""
-    on_gpu = {"gpu": gpu.facts()} if device == "cuda" else {}
-    return on_gpu | {
+def facts(device: str) -> dict[str, Any]:
+    """What `describe` says, and on `cuda` also the `gpu`."""
+    return describe() | ({"gpu": gpu.facts()} if device == "cuda" else {})
+
+
+def describe() -> dict[str, Any]:
+    """CPU, cores, memory, operating system, Python and load."""
+    return {
         "cpu": _cpu_name(),
         "cpus": cpus(),
         "governor": _read(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")) or None,
@@ -81,8 +85,8 @@ def label(facts: Mapping[str, Any] | None) -> str:
 
 def processor(device: str) -> str:
     """The name of what computes on a device: the CPU, and on `cuda` also the GPU."""
-    facts = describe(device)
-    return label({"cpu": facts["cpu"], "gpu": facts.get("gpu")})
+    found = facts(device)
+    return label({"cpu": found["cpu"], "gpu": found.get("gpu")})
 
 
 def _cpu_name() -> str:

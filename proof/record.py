@@ -21,7 +21,7 @@ def key(case: Case, artifact: Artifact) -> str:
     """What a record is filed under: the cell, the model's content, the runtime's version and ours."""
     name, _ = parse(case.runtime)
     row = row_of(name)
-    place = machine.label(machine.describe(case.device))
+    place = machine.label(machine.facts(case.device))
     return digest(asdict(case), artifact.digest, version(row, case.runtime), VERSION, place)
 
 
@@ -51,7 +51,7 @@ def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:
         "inputs": drawn(case, artifact),
         "macs": artifact.info["macs"],
         "versions": machine.versions((*row.packages, "numpy")) | {"xbench": VERSION},
-        "machine": machine.describe(case.device),
+        "machine": machine.facts(case.device),
         "command": command(case, how),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

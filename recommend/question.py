@@ -74,7 +74,7 @@ def settled(
         known = sorted({read(record) for record in left})
         word = said.get(name)
         if name == "machine":
-            usual["machine"] = here = machine.label(machine.describe(found["device"]))
+            usual["machine"] = here = machine.label(machine.facts(found["device"]))
             word = _machine(word, known, here if may_measure else None)
         found[name] = _one(name, word, known, usual.get(name), f"{model}{_so_far(found)}", may_measure)
         left = [record for record in left if read(record) == found[name]]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xbench.case import STEPS, Case
-from xbench.host.machine import describe
+from xbench.host.machine import facts
 from xbench.host.machine import label as machine_of
 from xbench.recommend import chance
 from xbench.recommend.limits import (
@@ -250,7 +250,7 @@ def label(record: Record) -> str:
 
 def _notes(ranked: Sequence[Place], records: Iterable[Record], question: Question) -> list[str]:
     """What is to be known beside the numbers."""
-    said, here = [], machine_of(describe(question.device))
+    said, here = [], machine_of(facts(question.device))
     others = {machine_of(each.get("machine")) for each in records if each["case"]["model"] == question.model}
     others -= {question.machine}
     if question.machine != here:

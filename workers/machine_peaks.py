@@ -48,7 +48,7 @@ def measured(device: str, threads: int, logs: Path, say: Callable[[str], None]) 
 
 def _facts(device: str, threads: int) -> dict[str, Any]:
     """What a probe depends on."""
-    about = machine.describe(device)
+    about = machine.facts(device)
     where = {name: about.get(name) for name in ("cpu", "cpus", "gpu")} | {"threads": threads, "device": device}
     return where | {"versions": machine.versions(("numpy", "torch"))}
 

@@ -120,10 +120,10 @@ def test_a_number_of_another_gpu_is_another_measurement(monkeypatch):
     names = []
     for name in ("NVIDIA H100", "NVIDIA H200", None):
         monkeypatch.setattr(gpu, "facts", lambda name=name: {"name": name})
-        names.append(machine.label(machine.describe("cuda")))
+        names.append(machine.label(machine.facts("cuda")))
         assert machine.processor("cuda").startswith(f"{name or 'unknown GPU'}, ")
     assert len({*names, machine.label(machine.describe())}) == 4
-    assert "gpu" not in machine.describe()
+    assert "gpu" not in machine.facts("cpu")
 
 
 @pytest.mark.parametrize(

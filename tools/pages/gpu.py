@@ -128,7 +128,7 @@ def _cell(words: list[str]) -> str:
 
 def facts(runtimes: list[str], device: str) -> str:
     """The machine, as `--device` has it, and the versions."""
-    about = machine.describe(device)
+    about = machine.facts(device)
     on = f"{about['gpu']['name']}, driver {about['gpu']['driver']}. " if device == "cuda" else ""
     versions = ", ".join(f"{runtime} {version(RUNTIMES[runtime])}" for runtime in runtimes)
     return f"{on}{about['cpu']}, {about['cpus']} CPUs. Python {platform.python_version()}; {versions}."
