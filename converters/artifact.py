@@ -146,8 +146,8 @@ def write_weights(folder: Path, arrays: Arrays) -> dict[str, int]:
                     raise ValueError(f"{name} holds objects, not numbers")
                 file.write(bytes(-file.tell() % (PAGE if array.nbytes >= PAGE else ALIGNED)))
                 offsets[name] = file.tell()
-                own = array.dtype.isbuiltin == 1  # bfloat16 and float8 are types of ml_dtypes
-                dtype = array.dtype.str if own else array.dtype.name
+                foreign = array.dtype.isbuiltin == 2  # bfloat16 and float8 are types of ml_dtypes
+                dtype = array.dtype.name if foreign else array.dtype.str
                 index[kind][name] = [dtype, list(array.shape), offsets[name]]
                 file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     (folder / INDEX).write_text(json.dumps(index))
