@@ -25,11 +25,11 @@ class Training:
 @dataclass
 class Cell:
     """The runtime a worker has made ready. `references` are what its steps read, and what those of forward are compared
-    with; `paths` where they lie whole. `settled` says that what the first call started has had time to end. `given` are
-    the inputs of `references` on the device, where they stay there; `last` is what the last step gave, and `index` the
-    reference it was of, None where it was of none. `known` are digests of results that were right; `stepped` and
-    `looked` the seconds of timed steps and of looks at gradients. `proof` are the seconds that it has worked to be
-    proved and audited; `way` those of a step that another clock than the worker's need not see."""
+    with; `paths` are the files that hold all of them. `settled` says that what the first call started has had time to
+    end. `given` are the inputs of `references` on the device, where they stay there; `last` is what the last step gave,
+    and `index` the reference it was of, None where it was of none. `known` are digests of results that were right;
+    `stepped` and `looked` the seconds of timed steps and of looks at gradients. `proof` are the seconds that it has
+    worked to be proved and audited; `way` those of a step that another clock than the worker's need not see."""
 
     artifact: Artifact
     runtime: Runtime

@@ -4,8 +4,6 @@ A file keeps weights in them and reads them by DequantizeLinear, of which the va
 rounds to such a type, QuantizeLinear or Cast, is left as it is.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 import onnx_ir as ir
 
@@ -26,18 +24,17 @@ READ = (0, 2)  # the inputs of DequantizeLinear that are stored so
 def widen(model: ir.Model) -> None:
     """Makes stored integers of fewer bits integers of eight, where nothing but DequantizeLinear reads them."""
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        value = node.outputs[0]
-        if node.op_type == "Constant" and value.dtype in WIDER and (found := list(_moved(value))):
+        if node.op_type == "Constant" and node.outputs[0].dtype in WIDER and _retyped(node.outputs[0]):
             node.attributes["value"] = ir.AttrTensor("value", _wide(node.attributes["value"].as_tensor()))
-            _retype(found)
     for value in list(model.graph.initializers.values()):
-        if value.dtype in WIDER and value.const_value is not None and (found := list(_moved(value))):
+        if value.dtype in WIDER and value.const_value is not None and _retyped(value):
             value.const_value = _wide(value.const_value)
-            _retype(found)
 
 
-def _moved(value: ir.Value) -> Iterator[ir.Value]:
-    """The value, and what is moved of it; nothing where something else reads one of them."""
+def _retyped(value: ir.Value) -> bool:
+    """Gives the value, and what is moved of it, the wider type; False where something else reads one of them."""
+    assert value.dtype is not None
+    wide = WIDER[value.dtype]
     found, left = [], [value]
     while left:
         found.append(each := left.pop())
@@ -45,25 +42,20 @@ def _moved(value: ir.Value) -> Iterator[ir.Value]:
             if node.op_type in MOVES and index == 0:
                 left.append(node.outputs[0])
             elif node.op_type != "DequantizeLinear" or index not in READ:
-                return
+                return False
         if each.is_graph_output():
-            return
-    yield from found
+            return False
+    for each in found:
+        each.dtype = wide
+    return True
 
 
 def _wide(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     """The same numbers; they are read when they are needed."""
     wide = WIDER[tensor.dtype]
-
     shape = ir.Shape(tensor.shape.numpy())
 
     def made() -> ir.Tensor:
         return ir.Tensor(tensor.numpy().astype(np.dtype(wide.numpy())), wide, shape=shape, name=tensor.name)
 
     return ir.LazyTensor(made, dtype=wide, shape=shape, name=tensor.name)
-
-
-def _retype(values: list[ir.Value]) -> None:
-    for value in values:
-        assert value.dtype is not None
-        value.dtype = WIDER[value.dtype]

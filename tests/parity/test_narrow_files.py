@@ -132,13 +132,14 @@ def test_the_oracle_has_the_weights_of_the_file_and_rounds_where_it_casts(export
     assert artifact.info["narrow"] == str(reference[NARROW]) == "fp16"
 
 
-@pytest.mark.parametrize("stored", ["cast", "rounded"])
+@pytest.mark.parametrize("stored", ["cast", "rounded", "unread"])
 def test_a_file_that_only_stores_or_rounds_is_judged_as_float32(stored, exporter, tmp_path):
     half = TensorProto.FLOAT16
     weights = numpy_helper.from_array(np.linspace(-1, 1, 240, dtype=np.float16).reshape(24, 10), "w16")
     nodes = {
         "cast": [node("Cast", "w16", "w", to=1), node("MatMul", "x w", "y")],
         "rounded": [node("Cast", "x", "a", to=half), node("Cast", "a", "b", to=1), node("Relu", "b", "y")],
+        "unread": [node("Cast", "x", "a", to=half), node("Relu", "a", "nothing reads it"), node("Relu", "x", "y")],
     }[stored]
     shapes = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 24 if name == "x" or stored != "cast" else 10])

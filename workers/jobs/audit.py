@@ -24,7 +24,7 @@ from xbench.workers.cell import CELL, Cell, fetched_of, proving, step_of
 
 TIMES = ("put_s", "repeated_s", "fresh_s", "copied_s", "fetch_s", "refetch_s")
 SEEDS = itertools.count(1000)  # of inputs that were not there before
-BEGUN = 15.0  # seconds that what the first call has started may work on: torch.compile's pool imports PyTorch for six
+BEGUN = 15.0  # seconds that what the first call has started may work on: torch.compile's pool imports PyTorch
 SETTLE, WINDOW = 0.5, 0.02  # seconds within which pools of threads go to sleep, and that one look takes
 TRANSFERS, SMALL = 11, 256  # arrays that are brought back, and their length
 QUIET = 3  # looks in a row: in one alone a thread that spins may have waited for a CPU that others had
