@@ -110,8 +110,8 @@ def _place_outside(model: ir.Model, folder: Path, arrays: dict[str, dict[str, np
 
 def narrowest(model: ir.Model) -> str | None:
     """The type of 16 bits that a model computes in, the coarser one of two; None of one that only stores weights in it
-    or rounds to it, and of what no output depends on."""
-    nodes = ir.traversal.RecursiveGraphIterator(_alive(model).graph)
+    or rounds to it."""
+    nodes = ir.traversal.RecursiveGraphIterator(model.graph)
     types = {value.dtype for node in nodes if node.op_type not in KEPT for value in node.outputs}
     return next((word for type_, word in NARROW.items() if type_ in types), None)
 
@@ -125,13 +125,9 @@ def _looked_up(model: ir.Model, trainable: list[str]) -> list[str]:
 
 def _dead_nodes(model: ir.Model) -> int:
     """Nodes that no output depends on."""
-    return len(model.graph) - len(_alive(model).graph)
-
-
-def _alive(model: ir.Model) -> ir.Model:
     alive = model.clone()
     common.RemoveUnusedNodesPass()(alive)
-    return alive
+    return len(model.graph) - len(alive.graph)
 
 
 def weight_bytes(model: ir.Model) -> int:
