@@ -166,7 +166,7 @@ def _convolved(x, w, group, *, strides, dilations, padding, channels_last):
 def _by_group(convolve, x, w, group, channels_last):
     """`convolve(x, w, group)`, one group at a time where TensorFlow has no kernel or no gradient for groups."""
     convolve = functools.partial(convolve, channels_last=channels_last)
-    if group == 1 or (len(x.shape) < 5 and _channels_first()):
+    if group == 1 or (len(x.shape) < 5 and _channels_first(x)):
         return convolve(x, w, group)
     axis = -1 if channels_last else 1
     parts = zip(tf.split(x, group, axis), tf.split(w, group), strict=True)
