@@ -112,11 +112,16 @@ def late(seconds: Sequence[float]) -> float:
 
 def clock(pace: Facts) -> Contract:
     """The seconds that are told of some steps are those that passed for the parent meanwhile. Only that much less may
-    be told as another clock than the worker's need not see."""
+    be told as another clock than the worker's need not see, or as the worker waited for a CPU; whatever it waited, its
+    own clock sees all that passed between its marks."""
     told, passed, unseen = pace["told_s"], pace["parent_s"], pace["unseen_s"]
+    span = pace.get("span_s", math.inf)
     if (shortest := pace["shortest_s"]) <= 0:
         return Contract(False, f"has a clock that stands still or goes back: of a step it tells {ms(shortest)}")
-    slack = LATE * pace.get("blocks", 1) + pace.get("late_s", 0.0) + BETWEEN * pace["steps"]
+    late_s = LATE * pace.get("blocks", 1) + pace.get("late_s", 0.0)
+    slack = late_s + BETWEEN * pace["steps"]
+    if passed > CLOSE * span + late_s:
+        return Contract(False, f"has a clock that is wrong: {ms(span)} pass for it where {ms(passed)} do")
     if passed > CLOSE * (told + unseen) + slack or told > CLOSE * passed + slack:
         return Contract(False, f"has a clock that is wrong: it tells {ms(told)} where {ms(passed)} pass")
     if pace.get("missing", 0.0) > 1 - 1 / CLOSE:

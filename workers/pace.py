@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xbench.host import process_tree
+from xbench.host.clock import now
 from xbench.workers import marks
 from xbench.workers.cell import Cell
 
@@ -29,22 +30,23 @@ def way(cell: Cell, plane: str) -> float:
 
 @contextlib.contextmanager
 def watched(cell: Cell) -> Iterator[dict[str, float]]:
-    """Marks where steps begin and where they end. What is found has the seconds that the thread of the steps waited for
-    a CPU, which another process may have had between two steps, or before the first: no step tells them. Of a clock
-    that is not the worker's, those that all its threads waited."""
+    """Marks where steps begin and where they end. What is found has `span_s`, the seconds around both marks by the
+    worker's clock, and `waited_s`, those that the thread of the steps waited for a CPU: another process may have had it
+    between two steps, which no step tells. Of a clock that is not the worker's, those that all its threads waited."""
     found: dict[str, float] = {}
     so_far = waited if cell.way else process_tree.kept_waiting
-    before = so_far()
+    before, start = so_far(), now()
     marks.mark()
     yield found
     marks.mark()
-    found["waited_s"] = so_far() - before
+    found |= {"span_s": now() - start, "waited_s": so_far() - before}
 
 
 def told(cell: Cell, found: dict[str, float], times: Sequence[float]) -> dict[str, Any]:
     """What the parent sets against its own clock."""
     unseen = cell.way * len(times) + max(found["waited_s"], 0.0)
-    return {"steps": len(times), "told_s": sum(times), "shortest_s": min(times), "unseen_s": unseen}
+    seconds = {"told_s": sum(times), "shortest_s": min(times), "span_s": found["span_s"], "unseen_s": unseen}
+    return {"steps": len(times)} | seconds
 
 
 def waited() -> float:

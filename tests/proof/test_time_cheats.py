@@ -97,6 +97,8 @@ PACE = {"steps": 100, "told_s": 1.0, "parent_s": 1.0, "shortest_s": 9e-3, "unsee
         ({"shortest_s": 0.0}, False),
         ({"shortest_s": -1e-9}, False),
         ({"parent_s": 2.0, "unseen_s": 0.9}, True),  # the way to another process
+        ({"parent_s": 2.0, "unseen_s": 0.9, "span_s": 2.0}, True),  # or a busy machine
+        ({"parent_s": 2.0, "unseen_s": 0.9, "span_s": 1.0}, False),  # half a clock on a busy machine
         ({"missing": 0.5}, False),
         ({"missing": 0.1, "here": 0.1}, True),
         ({"here": 0.9}, False),
