@@ -50,7 +50,6 @@ def __dir__() -> list[str]:
 def check(
     models: Any = None,
     *,
-    inputs: Any = None,
     runtimes: Sequence[str] | None = None,
     modes: Sequence[str] | None = None,
     batch: int | None = None,
@@ -59,6 +58,7 @@ def check(
     layout: str = "nchw",
     precision: str = "fp32",
     shapes: Sequence[str] | None = None,
+    inputs: Any = None,
     ranges: Sequence[str] | None = None,
     optimizer: str | None = None,
     steps: int = 2,
@@ -71,9 +71,6 @@ def check(
     Args:
         models: A word or a list of words, the whole zoo where there is none; or a `torch.nn.Module`, which is compared
             with its present weights and left as it is.
-        inputs: For a module: arrays or tensors whose values are compared on, the first axis of each the batch; one, a
-            sequence in the order of the arguments of `forward`, or a mapping by their names. For `module:factory`: the
-            words of `--input`, such as `["x:float32:batch,3,224,224"]`.
         runtimes: Runtimes, with options after a colon; all installed where there are none.
         modes: `forward`, `gradient` or `step`; forward, and gradient but on TVM, where there are none.
         batch: Samples, 2 where it is not given; forward is also compared on one more. A module's is that of its inputs.
@@ -82,6 +79,9 @@ def check(
         layout: `nchw`, `nhwc` or `auto`.
         precision: `fp32`, `tf32`, `bf16`, `fp16` or `int8`, each judged by its own tolerance.
         shapes: Sizes of the dynamic axes of files, such as `["sequence=128"]`.
+        inputs: For a module: arrays or tensors whose values are compared on, the first axis of each the batch; one, a
+            sequence in the order of the arguments of `forward`, or a mapping by their names. For `module:factory`: the
+            words of `--input`, such as `["x:float32:batch,3,224,224"]`.
         ranges: Values of inputs, from the first to below the second, such as `["ids=0:30522"]`; where there are none,
             what reads an input says what it may be.
         optimizer: Update rule instead of the model's own, such as `"adamw,lr=0.001"`.
@@ -98,20 +98,15 @@ def check(
     Raises:
         XBenchError: a word that means nothing, a runtime that is not installed, a model that cannot be exported.
     """
+    asked = locals()
     from xbench import _cells, records
 
-    return records.checked(
-        _cells.check(
-            *(models, inputs, runtimes, modes, batch, (shapes, ranges), optimizer, timeout, explain, progress),
-            {"threads": threads, "device": device, "layout": layout, "precision": precision, "steps": steps},
-        )
-    )
+    return records.checked(_cells.check(asked))
 
 
 def time(
     models: Any = None,
     *,
-    inputs: Any = None,
     runtimes: Sequence[str] | None = None,
     modes: Sequence[str] | None = None,
     batches: Sequence[int] | None = None,
@@ -124,6 +119,7 @@ def time(
     tune: str = "default",
     tune_budget: float = 120.0,
     shapes: Sequence[str] | None = None,
+    inputs: Any = None,
     ranges: Sequence[str] | None = None,
     optimizer: str | None = None,
     budget: float = 2.0,
@@ -143,7 +139,6 @@ def time(
 
     Args:
         models: As of `check`; the default suite where there are none.
-        inputs: As of `check`.
         runtimes: As of `check`.
         modes: `forward`, `gradient` or `step`; forward, and step but on TVM, where there are none.
         batches: Batch sizes, each model's own where there are none. A module's is that of its inputs.
@@ -156,6 +151,7 @@ def time(
         tune: Effort for speed: `off`, `default` or `max`.
         tune_budget: Seconds that a search may take for each cell where `tune` is `max`.
         shapes: As of `check`.
+        inputs: As of `check`.
         ranges: As of `check`.
         optimizer: As of `check`.
         budget: Seconds of sampling for each cell, and at most as many of warm-up.
@@ -174,20 +170,15 @@ def time(
     Raises:
         XBenchError: as `check`; a folder that cannot be written; `out` for a module.
     """
+    asked = locals()
     from xbench import _cells, records
 
-    cell = {"threads": threads, "device": device, "layout": layout, "precision": precision}
-    words = {"plane": plane, "data": data, "tune": tune}
-    protocol = {"budget": budget, "target": target_ci, "timeout": timeout, "processes": processes}
-    again = "all" if rerun else "failed" if retry else "none"
-    chosen = (models, inputs, runtimes, modes, batches, (shapes, ranges), optimizer)
-    return records.timed(_cells.time(*chosen, out, again, progress, cell, words, tune_budget, protocol))
+    return records.timed(_cells.time(asked))
 
 
 def convert(
     models: str | Sequence[str] | None = None,
     *,
-    inputs: Sequence[str] | None = None,
     runtimes: Sequence[str] | None = None,
     to: Sequence[str] | None = None,
     output: str | Path = "xbench-models",
@@ -195,6 +186,7 @@ def convert(
     device: str = "cpu",
     layout: str = "nchw",
     shapes: Sequence[str] | None = None,
+    inputs: Sequence[str] | None = None,
     ranges: Sequence[str] | None = None,
     optimizer: str | None = None,
     oracle: bool = False,
@@ -205,7 +197,6 @@ def convert(
 
     Args:
         models: A word or a list of words, the default suite where there are none.
-        inputs: The words of `--input`, for `module:factory`.
         runtimes: As of `check`; those of `to` where there are none but those.
         to: Runtimes in whose own form the model is also written, to be used without xbench.
         output: Folder for `to`: `<output>/<model>/<runtime>/`.
@@ -213,6 +204,7 @@ def convert(
         device: `cpu` or `cuda`.
         layout: `nchw`, `nhwc` or `auto`.
         shapes: As of `check`.
+        inputs: The words of `--input`, for `module:factory`.
         ranges: As of `check`.
         optimizer: As of `check`.
         oracle: Compute in float64, too, what `time` proves forward and step against.
@@ -227,12 +219,10 @@ def convert(
     Raises:
         XBenchError: as `check`.
     """
+    asked = locals()
     from xbench import _cells, records
 
-    where = {"output": output, "batch": batch, "device": device, "layout": layout}
-    return records.converted(
-        _cells.convert(models, inputs, runtimes, to, (shapes, ranges), optimizer, oracle, compile, progress, where)
-    )
+    return records.converted(_cells.convert(asked))
 
 
 def read(out: str | Path = "xbench-results") -> Records:

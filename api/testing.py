@@ -73,9 +73,11 @@ def assert_same_network(
     __tracebackhide__ = True
     from xbench import _cells, records
 
-    told = {"threads": threads, "device": device, "layout": "nchw", "precision": "fp32", "steps": 2}
+    asked = {"models": module, "inputs": inputs, "runtimes": runtimes, "modes": modes, "optimizer": optimizer}
+    asked |= {"threads": threads, "device": device, "timeout": timeout, "layout": "nchw", "precision": "fp32"}
+    asked |= {"batch": None, "steps": 2, "explain": False, "progress": None}
     file = None if converted is None else Path(converted)
-    rows, parting, name = _cells.compared(module, inputs, runtimes, modes, file, shapes, optimizer, timeout, told)
+    rows, parting, name = _cells.compared(asked, file, shapes)
     found = records.checked(rows)
     skipped = allow_unsupported or runtimes is None
     wrong = [row for row in found if row["status"] != "PASS" and not (skipped and row["status"] == "UNSUPPORTED")]

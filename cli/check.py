@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.case import STEPS
+import xbench
 from xbench.cli.terminal import options
+from xbench.cli.terminal.declared import as_in
 from xbench.cli.terminal.form import GITHUB, JSON, TABLE, FormatWord, choose_format, summarise
 from xbench.cli.terminal.lines import say
-from xbench.cli.terminal.run import measured
-from xbench.experiments import choose
+from xbench.cli.terminal.run import requested
 from xbench.store.results import FOLDER
 
 StepCount = Annotated[
@@ -18,25 +18,15 @@ StepCount = Annotated[
 ]
 
 
+Batch = Annotated[int | None, typer.Option(help="Batch size. Default: 2.", min=1)]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Say what a failure looks like: the oracle is computed under each mistake.")
+]
+
+
+@as_in(xbench.check, {"batch": Batch, "steps": StepCount, "explain": Explain})
 def check(
-    model: options.Models = None,
-    runtime: options.Runtimes = None,
-    mode: options.Modes = None,
-    batch: options.BatchSize = 2,
-    threads: options.Threads = None,
-    device: options.Device = "cpu",
-    layout: options.Layout = "nchw",
-    precision: options.Precision = "fp32",
-    shape: options.Shapes = None,
-    inputs: options.Inputs = None,
-    ranges: options.Ranges = None,
-    optimizer: options.Optimizer = None,
-    steps: StepCount = STEPS,
-    timeout: options.Timeout = 900,
-    explain: Annotated[
-        bool,
-        typer.Option("--explain", help="Say what a failure looks like: the oracle is computed under each mistake."),
-    ] = False,
+    asked: dict[str, Any],
     out: options.Out = FOLDER,
     rerun: options.Rerun = False,
     as_json: options.Json = False,
@@ -48,19 +38,11 @@ def check(
     fp32 is the only one that passes. Exit code 1 when a comparison fails; a runtime that lacks an operator is
     UNSUPPORTED, which is no failure. What passed is recorded, and is not checked again; what failed is.
     """
-    from xbench import models
+    from xbench.experiments import request
     from xbench.experiments.check import Check, row_of
 
     form = choose_format(format_, {"json": as_json}, (TABLE, JSON, GITHUB))
-    names = choose.choose_models(model, tuple(models.MODELS), shape, inputs, optimizer, ranges)
-    targets = choose.choose_runtimes(runtime)
-    modes = choose.choose_modes(mode, ("forward", "gradient"))
-    cell: dict[str, Any] = {"device": choose.choose_device(device), "threads": options.choose_threads(threads)}
-    cell |= {"layout": choose.choose_layout(layout), "steps": steps}
-    cell["precision"] = choose.choose_precision(precision, explain)
-    cases = choose.cells(names, targets, modes, [batch], cell)
-    again = "all" if rerun else "failed"  # whoever asks again may have mended what failed
-    outcome = measured(Check(explain), cases, out, timeout, again, strict=bool(mode), keep_going=True)
+    outcome = requested(request.check(asked), asked, out)
     _give([row_of(record) for record in outcome.records], form)
     if outcome.records:
         say(f"saved in {out / Check.file}", err=True)

@@ -2,14 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+import xbench
 from xbench.cli.terminal import options
+from xbench.cli.terminal.declared import as_in
 from xbench.cli.terminal.lines import say
-from xbench.cli.terminal.run import measured
-from xbench.experiments import choose
+from xbench.cli.terminal.run import requested
 from xbench.store.results import FOLDER
 
 To = Annotated[
@@ -26,23 +27,12 @@ Oracle = Annotated[
 Compile = Annotated[bool, typer.Option("--compile", help="Make the kernels that torch_compile keeps.")]
 
 
+DECLARED = {"to": To, "output": Output, "batch": options.BatchSize, "oracle": Oracle, "compile": Compile}
+
+
+@as_in(xbench.convert, DECLARED)
 def convert(
-    model: options.Models = None,
-    runtime: options.Runtimes = None,
-    to: To = None,
-    output: Output = Path("xbench-models"),
-    batch: options.BatchSize = 1,
-    device: options.Device = "cpu",
-    layout: options.Layout = "nchw",
-    shape: options.Shapes = None,
-    inputs: options.Inputs = None,
-    ranges: options.Ranges = None,
-    optimizer: options.Optimizer = None,
-    oracle: Oracle = False,
-    compiled: Compile = False,
-    out: options.Out = FOLDER,
-    rerun: options.Rerun = False,
-    as_json: options.Json = False,
+    asked: dict[str, Any], out: options.Out = FOLDER, rerun: options.Rerun = False, as_json: options.Json = False
 ) -> None:
     """Export each model once and convert it for each runtime; what is missing is named, all at once.
 
@@ -54,19 +44,11 @@ def convert(
     the seconds that they took are recorded with its times. Exit code 1 when a conversion crashed; operators that a
     runtime lacks are no failure of the command.
     """
-    from xbench import models
-    from xbench.experiments.convert import Convert, need_folders, row_of
+    from xbench.experiments import request
+    from xbench.experiments.convert import row_of
     from xbench.workers.prepare import EXPORT_TIMEOUT
 
-    names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer, ranges)
-    forms = choose.choose_runtimes(to) if to else []
-    targets = list(dict.fromkeys([*choose.choose_runtimes(runtime or forms), *forms]))
-    cell = {"device": choose.choose_device(device), "layout": choose.choose_layout(layout)}
-    if forms:
-        need_folders(names, output)
-    experiment = Convert(tuple(forms), output, oracle, compiled, rerun)
-    cases = choose.cells(names, targets, ["forward"], [batch], cell)
-    outcome = measured(experiment, cases, out, EXPORT_TIMEOUT, experiment.again, keep_going=True)
+    outcome = requested(request.convert(asked), {**asked, "timeout": EXPORT_TIMEOUT}, out)
     if as_json:
         say(json.dumps([row_of(record) for record in outcome.records], indent=1))
     raise typer.Exit(outcome.exit_code)

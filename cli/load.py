@@ -75,7 +75,7 @@ def load(
     cell = {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "plane": "host"}
     need_loadgen()
     cases = choose.cells(names, targets, ["forward"], [batch], cell)
-    again = options.again(rerun, retry)
+    again = choose.again(rerun, retry)
     outcome = measured(experiment, cases, out, timeout, again)
     _report(outcome.records, out / Load.file, as_json)
     raise typer.Exit(outcome.exit_code)

@@ -48,7 +48,7 @@ def phases(
     targets = choose.choose_runtimes(runtime)
     cases = choose.cells(names, targets, ["step"], [own], cell)
     experiment = Phases(Protocol(budget=budget, timeout=timeout))
-    outcome = measured(experiment, cases, out, timeout, options.again(rerun, retry), strict=bool(runtime))
+    outcome = measured(experiment, cases, out, timeout, choose.again(rerun, retry), strict=bool(runtime))
     if as_json:
         say(json.dumps([json.loads(encode(record)) for record in outcome.records], indent=1))
     else:

@@ -49,7 +49,7 @@ def profile(
     targets = choose.choose_runtimes(runtime)
     targets = [each for each in targets if runtime or row_of(each).layers is not None]
     cases = choose.cells(names, targets, ["forward"], [own], cell)
-    outcome = measured(Layers(), cases, out, timeout, options.again(rerun, retry))
+    outcome = measured(Layers(), cases, out, timeout, choose.again(rerun, retry))
     if as_json:
         say(json.dumps([json.loads(encode(record)) for record in outcome.records], indent=1))
     else:

@@ -63,7 +63,7 @@ def scale(
     sensible(plan, size, device)
     targets = [name for name in choose.choose_runtimes(runtime) if runtime or not missing(name)]
     cases = choose.cells(names, targets, ["step"], [size], cell)
-    outcome = measured(Scale(plan), cases, out, timeout, options.again(rerun, retry))
+    outcome = measured(Scale(plan), cases, out, timeout, choose.again(rerun, retry))
     _report(outcome.records, out, as_json)
     raise typer.Exit(outcome.exit_code)
 

@@ -78,7 +78,7 @@ def study(
     if plan:
         raise typer.Exit
     choose.need_torch()
-    again = options.again(rerun, retry)
+    again = choose.again(rerun, retry)
     records, broken = (_stored(tasks, folder), set()) if show else _run(found, tasks, setting, folder, again)
     if not records and not broken:
         raise XBenchError(f"nothing is recorded in {folder}: run the same command without --show")

@@ -5,15 +5,17 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.case import TUNE_BUDGET
+import xbench
 from xbench.cli.terminal import options
+from xbench.cli.terminal.declared import as_in
 from xbench.cli.terminal.form import FORMATS, GITHUB, FormatWord, choose_format, give, summarise
 from xbench.cli.terminal.lines import say
-from xbench.cli.terminal.run import measured
-from xbench.experiments import choose
+from xbench.cli.terminal.run import requested
 from xbench.store.results import FOLDER
 
-Batches = Annotated[list[str] | None, typer.Option(help="Batch size; may be repeated. Default: the model's.")]
+Batches = Annotated[
+    list[str] | None, typer.Option("--batch", help="Batch size; may be repeated. Default: the model's.")
+]
 Plane = Annotated[
     str,
     typer.Option(help="resident: inputs on the device already; host: NumPy arrays in and out; device: by its events."),
@@ -42,53 +44,31 @@ Processes = Annotated[
 ]
 
 
+DECLARED = {
+    "batches": Batches,
+    "plane": Plane,
+    "data": Data,
+    "tune": Tune,
+    "tune_budget": TuneBudget,
+    "target_ci": Target,
+    "processes": Processes,
+}
+
+
+@as_in(xbench.time, DECLARED)
 def time(
-    model: options.Models = None,
-    runtime: options.Runtimes = None,
-    mode: options.Modes = None,
-    batch: Batches = None,
-    threads: options.Threads = None,
-    device: options.Device = "cpu",
-    layout: options.Layout = "nchw",
-    shape: options.Shapes = None,
-    inputs: options.Inputs = None,
-    ranges: options.Ranges = None,
-    optimizer: options.Optimizer = None,
-    plane: Plane = "resident",
-    precision: options.Precision = "fp32",
-    tune: Tune = "default",
-    tune_budget: TuneBudget = TUNE_BUDGET,
-    data: Data = "synthetic",
-    budget: options.Budget = 2.0,
-    target_ci: Target = 0.02,
-    processes: Processes = 1,
-    timeout: options.Timeout = 600,
-    out: options.Out = FOLDER,
-    rerun: options.Rerun = False,
-    retry: options.Retry = False,
-    as_json: options.Json = False,
-    format_: FormatWord = None,
+    asked: dict[str, Any], out: options.Out = FOLDER, as_json: options.Json = False, format_: FormatWord = None
 ) -> None:
     """Check parity, time what passed, and append each cell to the results as soon as it is final.
 
     Without MODEL it is the default suite. Cells that differ in the runtime alone are timed together, in interleaved
     blocks. A cell that is recorded already is not timed again. Exit code 1 when a cell failed.
     """
-    from xbench import models
-    from xbench.experiments.session import Time
-    from xbench.experiments.settings import Protocol
+    from xbench.experiments import request
     from xbench.reports import rows
 
     form = choose_format(format_, {"json": as_json}, FORMATS[:-1])
-    names = choose.choose_models(model, models.DEFAULT_SUITE, shape, inputs, optimizer, ranges)
-    targets, modes = choose.choose_runtimes(runtime), choose.choose_modes(mode, ("forward", "step"))
-    cell = {"device": choose.choose_device(device), "threads": options.choose_threads(threads)}
-    cell |= {"layout": choose.choose_layout(layout), "precision": choose.choose_precision(precision)}
-    cell |= choose.choose_words(plane, data, tune) | {"tune_budget": tune_budget if tune == "max" else 0.0}
-    cases = choose.cells(names, targets, modes, choose.choose_batches(batch), cell)
-    experiment = Time(Protocol(budget, target_ci, timeout, processes))
-    again = options.again(rerun, retry)
-    outcome = measured(experiment, cases, out, timeout, again, strict=bool(mode), keep_going=True)
+    outcome = requested(request.time(asked), asked, out)
     if outcome.records or not outcome.broken:
         _report(rows(outcome.records), out, form)
     raise typer.Exit(outcome.exit_code)

@@ -62,7 +62,7 @@ def train(
     targets = choose.choose_runtimes(runtime)
     cell = {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "data": data}
     cases = choose.cells(names, targets, ["step"], [batch or choose.batch_of(names[0], 32)], cell)
-    again = options.again(rerun, retry)
+    again = choose.again(rerun, retry)
     experiment = Train(epochs or SETS[name].epochs, seed, dropout)
     outcome = measured(experiment, cases, out, timeout, again, strict=bool(runtime))
     if outcome.left_out:

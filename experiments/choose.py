@@ -214,6 +214,11 @@ def choose_words(plane: str, data: str, tune: str) -> dict[str, str]:
     return {option: word for option, (word, _) in known.items()}
 
 
+def again(rerun: bool, retry: bool = False) -> str:
+    """What of the stored records is measured again (`experiments/experiment.py`)."""
+    return "all" if rerun else "failed" if retry else "none"
+
+
 def cells(
     models: Sequence[str],
     runtimes: Sequence[str],

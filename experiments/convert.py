@@ -52,6 +52,17 @@ class Convert(Experiment):
         """Nothing is timed, and what cannot be computed of a model stops none of its conversions."""
         return case.model
 
+    def need(self, cases: Sequence[Case]) -> None:
+        """
+        Raises:
+            XBenchError: the forms of two models would be written to one folder.
+        """
+        owners: dict[Path, str] = {}
+        for model in dict.fromkeys(case.model for case in cases if self.forms):
+            folder = _folder(model, self.output)
+            if (owner := owners.setdefault(folder, model)) != model:
+                raise XBenchError(f"{owner} and {model} would both be written to {folder}; give one another --output")
+
     def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
         return [digest(key(case, artifact), "convert", str(artifact.folder))]
 
@@ -89,18 +100,6 @@ def row_of(record: Record) -> dict[str, Any]:
     own = {"model": case["model"], "runtime": case["runtime"], "status": record["status"]}
     own |= {"operators": made["operators"], "message": record["message"]}
     return own | made | own  # in this order, and whatever a store has written into `conversion`
-
-
-def need_folders(models: Sequence[str], output: Path) -> None:
-    """
-    Raises:
-        XBenchError: the forms of two models would be written to one folder.
-    """
-    owners: dict[Path, str] = {}
-    for model in models:
-        folder = _folder(model, output)
-        if (owner := owners.setdefault(folder, model)) != model:
-            raise XBenchError(f"{owner} and {model} would both be written to {folder}; give one another --output")
 
 
 def _folder(model: str, output: Path) -> Path:

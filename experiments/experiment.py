@@ -123,6 +123,13 @@ class Experiment:
         """Cells of the same group, if they are next to each other, are measured together."""
         return case
 
+    def need(self, cases: Sequence[Case]) -> None:
+        """What must be so before any is measured.
+
+        Raises:
+            XBenchError: it is not.
+        """
+
     def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
         """What the records of a cell are filed under."""
         raise NotImplementedError
@@ -155,15 +162,16 @@ class Outcome:
 
 
 def run(
-    experiment: Experiment, cases: Iterable[Case], lab: Lab, store: Store, again: str = "none", strict: bool = True
+    experiment: Experiment, cases: Sequence[Case], lab: Lab, store: Store, again: str = "none", strict: bool = True
 ) -> Outcome:
     """Measures the cells that are not stored, group by group. Where not `strict`, cells that nobody would ask for are
     left out (`expected`).
 
     Raises:
         XBenchError: a model cannot be exported, unless the lab keeps going; the store cannot be read or written; every
-            cell was left out.
+            cell was left out; what the experiment needs is not so.
     """
+    experiment.need(cases)
     known = {key: record for key, record in latest(store.read()).items() if _can_be_shown(record, experiment)}
     asked, outcome = list[str](), Outcome(broken=lab.broken)
     for _, found in groupby(cases, key=experiment.group):

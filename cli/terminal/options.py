@@ -28,6 +28,7 @@ def complete_runtime(incomplete: str) -> list[str]:
 Models = Annotated[
     list[str] | None,
     typer.Argument(
+        metavar="model",
         help="Networks of the zoo, `all`, .onnx files, TensorFlow's .keras and SavedModel, module:factory.",
         autocompletion=complete_model,
     ),
@@ -109,11 +110,6 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 OnlyModels = Annotated[list[str] | None, typer.Option("--model", help="Only this model; may be repeated.")]
 OnlyRuntimes = Annotated[list[str] | None, typer.Option("--runtime", help="Only this runtime; may be repeated.")]
 OnlyModes = Annotated[list[str] | None, typer.Option("--mode", help="Only this mode; may be repeated.")]
-
-
-def again(rerun: bool, retry: bool) -> str:
-    """What of the stored records is measured again (`experiments/experiment.py`)."""
-    return "all" if rerun else "failed" if retry else "none"
 
 
 def choose_threads(given: int | None) -> int:

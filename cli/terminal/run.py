@@ -1,8 +1,8 @@
 """How a command runs an experiment: its store, its turn at it, the progress bar, the lab."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xbench.case import Case
 from xbench.cli.terminal.lines import say
@@ -11,6 +11,7 @@ from xbench.experiments import choose
 
 if TYPE_CHECKING:
     from xbench.experiments.experiment import Experiment, Outcome
+    from xbench.experiments.request import Request
 
 
 def measured(
@@ -42,6 +43,18 @@ def measured(
     if outcome.kept:
         say(f"{_counted(outcome.kept, experiment)} measured before; --rerun measures again", err=True)
     return outcome
+
+
+def requested(request: "Request", asked: Mapping[str, Any], out: Path) -> "Outcome":
+    """Runs what was asked for, as `measured`. A model that cannot be exported ends no other.
+
+    Raises:
+        XBenchError: as `measured`; a word that means nothing.
+    """
+    if words := choose.too_many_threads(request.cell.get("threads", 1)):
+        say(f"xbench: warning: {words}", err=True)
+    cases = request.cases(request.names(asked))
+    return measured(request.experiment, cases, out, asked["timeout"], request.again, request.strict, keep_going=True)
 
 
 def _counted(number: int, experiment: "Experiment") -> str:

@@ -319,7 +319,11 @@ def escapes_itself(node: ast.AST) -> str | None:
     if isinstance(node, ast.Call):
         if any(each.arg == "ensure_ascii" for each in node.keywords):
             return "json.dumps(ensure_ascii)"
-        if ast.unparse(node.func).endswith(".replace") and ast.unparse(node.args[0]) in ("'|'", "'<'", "'$'"):
+        if (
+            node.args
+            and ast.unparse(node.func).endswith(".replace")
+            and ast.unparse(node.args[0]) in ("'|'", "'<'", "'$'")
+        ):
             return ast.unparse(node.func)
     return None
 

@@ -1,0 +1,52 @@
+"""A command has the parameters of the function of the package that has its name: by its names, with its defaults."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xbench.cli.terminal import options
+
+Command = Callable[..., None]
+NONE_HERE = ("progress",)  # a command has a bar
+SHARED = {
+    "models": options.Models,
+    "runtimes": options.Runtimes,
+    "modes": options.Modes,
+    "threads": options.Threads,
+    "device": options.Device,
+    "layout": options.Layout,
+    "precision": options.Precision,
+    "shapes": options.Shapes,
+    "inputs": options.Inputs,
+    "ranges": options.Ranges,
+    "optimizer": options.Optimizer,
+    "budget": options.Budget,
+    "timeout": options.Timeout,
+    "rerun": options.Rerun,
+    "retry": options.Retry,
+}
+
+
+def as_in(function: Callable[..., Any], declared: Mapping[str, Any]) -> Callable[[Command], Command]:
+    """Makes the command of a function `command(asked, **own)`: `asked` holds the values of all parameters by their
+    names, `own` those that the command adds, or gives another default. How an option is typed and what its help says
+    is in `declared`, or is as everywhere."""
+
+    def made(command: Command) -> Command:
+        _, *own = inspect.signature(command).parameters.values()
+        texts = {**SHARED, **declared, **{each.name: each.annotation for each in own}}
+        given = [each for each in inspect.signature(function).parameters.values() if each.name not in NONE_HERE]
+        found = {each.name: each.replace(annotation=texts[each.name]) for each in given}
+        found |= {each.name: each for each in own}
+        parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in found.values()]
+
+        @functools.wraps(command)
+        def run(**asked: Any) -> None:
+            command(asked, **{each.name: asked[each.name] for each in own})
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return made

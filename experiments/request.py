@@ -1,0 +1,148 @@
+"""What a command, or the function of the package that has its name, is asked for: words become an experiment and cells.
+
+`asked` holds what was given, by the names of the function's parameters (`api/__init__.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xbench.case import Case
+from xbench.errors import XBenchError
+from xbench.experiments import choose
+from xbench.experiments.experiment import Experiment
+
+Asked = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Request:
+    """An experiment, and of its cells all but the models: `models` are those of a command that names none. The rest is
+    as `experiment.run` and `Case` have it."""
+
+    experiment: Experiment
+    models: Sequence[str]
+    runtimes: Sequence[str]
+    modes: Sequence[str]
+    batches: Sequence[int]
+    cell: Mapping[str, Any]
+    again: str
+    strict: bool = True
+
+    def names(self, asked: Asked) -> list[str]:
+        """The models that words mean, each with its shapes, inputs, ranges and update rule.
+
+        Raises:
+            XBenchError: a word that means nothing.
+        """
+        words, shapes, inputs, ranges = (listed(asked, name) for name in ("models", "shapes", "inputs", "ranges"))
+        return choose.choose_models(words, self.models, shapes, inputs, asked["optimizer"], ranges)
+
+    def cases(self, names: Sequence[str], batches: Sequence[int] | None = None, **fields: Any) -> list[Case]:
+        """The cells of models by their names; `fields` are what they have besides."""
+        sizes = self.batches if batches is None else batches
+        return choose.cells(names, self.runtimes, self.modes, sizes, {**self.cell, **fields})
+
+
+def check(asked: Asked) -> Request:
+    """
+    Raises:
+        XBenchError: a word that means nothing, or a number that is too small.
+    """
+    from xbench.experiments.check import Check
+    from xbench.models import MODELS
+
+    choose.choose_precision(asked["precision"], asked["explain"])
+    batch = 2 if asked["batch"] is None else asked["batch"]
+    _at_least(1, batch=batch, steps=asked["steps"])
+    return Request(
+        Check(asked["explain"]),
+        tuple(MODELS),
+        choose.choose_runtimes(listed(asked, "runtimes")),
+        choose.choose_modes(listed(asked, "modes"), ("forward", "gradient")),
+        [batch],
+        {**_place(asked), **_arithmetic(asked), "steps": asked["steps"]},
+        "all" if asked.get("rerun") else "failed",  # whoever asks again may have mended what failed
+        strict=bool(asked["modes"]),
+    )
+
+
+def time(asked: Asked) -> Request:
+    """
+    Raises:
+        XBenchError: as `check`.
+    """
+    from xbench.experiments.session import Time
+    from xbench.experiments.settings import Protocol
+    from xbench.models import DEFAULT_SUITE
+
+    _at_least(0.01, budget=asked["budget"])
+    _at_least(1, processes=asked["processes"])
+    words = choose.choose_words(asked["plane"], asked["data"], asked["tune"])
+    search = {"tune_budget": asked["tune_budget"] if asked["tune"] == "max" else 0.0}
+    return Request(
+        Time(Protocol(asked["budget"], asked["target_ci"], float(asked["timeout"]), asked["processes"])),
+        DEFAULT_SUITE,
+        choose.choose_runtimes(listed(asked, "runtimes")),
+        choose.choose_modes(listed(asked, "modes"), ("forward", "step")),
+        choose.choose_batches([str(size) for size in asked["batches"] or ()]),
+        {**_place(asked), **_arithmetic(asked), **words, **search},
+        choose.again(asked["rerun"], asked["retry"]),
+        strict=bool(asked["modes"]),
+    )
+
+
+def convert(asked: Asked) -> Request:
+    """
+    Raises:
+        XBenchError: as `check`.
+    """
+    from xbench.experiments.convert import Convert
+    from xbench.models import DEFAULT_SUITE
+
+    _at_least(1, batch=asked["batch"])
+    forms = choose.choose_runtimes(listed(asked, "to")) if asked["to"] else []
+    runtimes = choose.choose_runtimes(listed(asked, "runtimes") or forms)
+    cold = asked.get("rerun", False)
+    experiment = Convert(tuple(forms), Path(asked["output"]), asked["oracle"], asked["compile"], cold)
+    return Request(
+        experiment,
+        DEFAULT_SUITE,
+        [*dict.fromkeys([*runtimes, *forms])],
+        ["forward"],
+        [asked["batch"]],
+        _place(asked),
+        experiment.again,
+    )
+
+
+def listed(asked: Asked, name: str) -> list[str] | None:
+    """One word or several as a list.
+
+    Raises:
+        XBenchError: something else than words.
+    """
+    words = [asked[name]] if isinstance(asked[name], str) else asked[name]
+    if words is None or (isinstance(words, Sequence) and all(isinstance(word, str) for word in words)):
+        return None if words is None else list(words)
+    raise XBenchError(f"{name} must be a word or a list of words, not {words!r:.80}")
+
+
+def _place(asked: Asked) -> dict[str, str]:
+    return {"device": choose.choose_device(asked["device"]), "layout": choose.choose_layout(asked["layout"])}
+
+
+def _arithmetic(asked: Asked) -> dict[str, Any]:
+    precision = choose.choose_precision(asked["precision"])
+    return {"threads": choose.choose_threads(asked["threads"]), "precision": precision}
+
+
+def _at_least(least: float, **numbers: float) -> None:
+    """
+    Raises:
+        XBenchError: a number that is less, or none.
+    """
+    for name, value in numbers.items():
+        if not value >= least:
+            raise XBenchError(f"{name} must be at least {least:g}, not {value!r}")
