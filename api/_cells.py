@@ -19,8 +19,8 @@ from xbench.experiments.convert import row_of as convert_row
 from xbench.experiments.experiment import Lab, run
 from xbench.experiments.request import Asked, Request
 from xbench.proof import file_parity
-from xbench.proof.record import Record
 from xbench.store import results, turn
+from xbench.store.record import Record
 from xbench.workers import live
 from xbench.workers.prepare import EXPORT_TIMEOUT
 from xbench.workers.worker import WorkerFailure

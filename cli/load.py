@@ -14,6 +14,7 @@ from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.run import measured
 from xbench.errors import XBenchError
 from xbench.experiments import choose
+from xbench.store.record import Record
 from xbench.store.results import FOLDER
 
 Scenarios = Annotated[
@@ -111,7 +112,7 @@ def _sensible(plan: Any, batch: int) -> None:
         raise XBenchError(f"{words}: --samples-per-query must be a multiple of it")
 
 
-def _report(records: list[dict[str, Any]], file: Path, as_json: bool) -> None:
+def _report(records: list[Record], file: Path, as_json: bool) -> None:
     from xbench.cli.terminal.console import console
     from xbench.reports.load import rows, show
 

@@ -9,6 +9,7 @@ from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.run import measured
 from xbench.experiments import choose
+from xbench.store.record import Record
 from xbench.store.results import FOLDER
 
 
@@ -57,7 +58,7 @@ def phases(
     raise typer.Exit(outcome.exit_code)
 
 
-def _print(records: list[dict[str, Any]]) -> None:
+def _print(records: list[Record]) -> None:
     from xbench.cli.terminal.console import console
     from xbench.reports.study import grids_of
     from xbench.reports.study_page import show

@@ -9,6 +9,7 @@ from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.run import measured
 from xbench.experiments import choose
+from xbench.store.record import Record
 from xbench.store.results import FOLDER
 
 Top = Annotated[int, typer.Option(help="How many layers are shown, the longest first; all are recorded.", min=1)]
@@ -58,7 +59,7 @@ def profile(
     raise typer.Exit(outcome.exit_code)
 
 
-def _print(records: list[dict[str, Any]], top: int) -> None:
+def _print(records: list[Record], top: int) -> None:
     from xbench.cli.terminal.console import console
     from xbench.reports.study import grids_of
     from xbench.reports.study_page import show

@@ -15,7 +15,7 @@ from xbench.store.results import FILE, FOLDER, StoreError, open_store, salvage
 if TYPE_CHECKING:
     from xbench.recommend.question import Question
     from xbench.recommend.recommendation import Answer
-    from xbench.store.schema import Record
+    from xbench.store.record import Record
 
 Latency = Annotated[
     list[str] | None,

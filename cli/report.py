@@ -8,8 +8,8 @@ import typer
 from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.errors import XBenchError
+from xbench.store.record import Record, by_name
 from xbench.store.results import FILE, FOLDER, salvage
-from xbench.store.schema import Record
 
 OUTPUT = Path("report.html")
 
@@ -70,7 +70,7 @@ def _read(paths: list[Path]) -> tuple[list[Record], list[str]]:
 
 def _name_unknown(name: str, words: list[str], records: list[Record]) -> None:
     """A line on stderr for each word that no record has."""
-    known = sorted({record["case"][name] for record in records})
+    known = sorted({by_name(record["case"])[name] for record in records})
     for word in words:
         if word not in known:
             say(f"no {name} {word!r} among the results; there is: {', '.join(known) or 'none'}", err=True)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.run import measured
 from xbench.errors import XBenchError
 from xbench.experiments import choose
+from xbench.store.record import Record
 from xbench.store.results import FOLDER
 
 Workers = Annotated[str, typer.Option(help="Numbers of processes, on this machine: 1,2,4.")]
@@ -79,7 +80,7 @@ def _numbers(words: str) -> tuple[int, ...]:
     return tuple(sorted({int(part) for part in parts}))
 
 
-def _report(records: list[dict[str, Any]], out: Path, as_json: bool) -> None:
+def _report(records: list[Record], out: Path, as_json: bool) -> None:
     from xbench.cli.terminal.console import console
     from xbench.converters.source import parse
     from xbench.experiments.scaling.run import Scale

@@ -13,6 +13,7 @@ from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.turn import turn
 from xbench.experiments import choose
+from xbench.store.record import Record
 from xbench.store.results import FOLDER
 from xbench.studies import RUNTIMES, SCALES, STUDIES
 
@@ -197,9 +198,7 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
-def _run(
-    found: Any, tasks: Sequence[Any], setting: Any, folder: Path, again: str
-) -> tuple[list[dict[str, Any]], set[str]]:
+def _run(found: Any, tasks: Sequence[Any], setting: Any, folder: Path, again: str) -> tuple[list[Record], set[str]]:
     """The records of all tasks, each stored as soon as it is final, and the networks that could not be exported."""
     from xbench.cli.terminal.progress import Bar
     from xbench.experiments import study as running
@@ -214,7 +213,7 @@ def _run(
         return records, lab.broken
 
 
-def _stored(tasks: Sequence[Any], folder: Path) -> list[dict[str, Any]]:
+def _stored(tasks: Sequence[Any], folder: Path) -> list[Record]:
     from xbench.experiments import study as running
 
     return [record for task in tasks for record in running.stored(task, folder)]

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 from statistics import fmean, median
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,6 +11,8 @@ from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.run import measured
 from xbench.experiments import choose
+from xbench.store.experiments import Training
+from xbench.store.record import NOTHING, Record
 from xbench.store.results import FOLDER
 
 Data = Annotated[
@@ -72,7 +74,7 @@ def train(
     raise typer.Exit(outcome.exit_code)
 
 
-def _report(records: list[dict[str, Any]], out: Path, data: str, as_json: bool) -> None:
+def _report(records: list[Record], out: Path, data: str, as_json: bool) -> None:
     """The table or the records on stdout; the curves beside the store."""
     from xbench.converters.source import parse
     from xbench.experiments.train import Train
@@ -95,7 +97,7 @@ def _report(records: list[dict[str, Any]], out: Path, data: str, as_json: bool) 
         say(f"saved in {out / Train.file}; cannot write {picture}: {error.strerror}", err=True)
 
 
-def _print(records: list[dict[str, Any]]) -> None:
+def _print(records: list[Record]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -106,11 +108,11 @@ def _print(records: list[dict[str, Any]]) -> None:
     names = ("error / noise", "steps proved", "train loss", "test accuracy", "s / epoch", "memory", "power")
     table = Table("runtime", "autodiff", "status", *names)
     for record in records:
-        found, ratio = record["training"], (record["parity"] or {}).get("ratio")
+        found, ratio = record["training"], (record["parity"] or NOTHING).get("ratio")
         colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(record["status"], "bold red")
         status = Text(record["status"], colour)
-        cells = [label(record["case"] | {"note": record["note"]}), record["autodiff"] or "", status]
-        table.add_row(*cells, "" if ratio is None else f"{ratio:.1f}", _proved(record), *_columns(found))
+        name, error = label({**record["case"], "note": record["note"]}), "" if ratio is None else f"{ratio:.1f}"
+        table.add_row(name, record["autodiff"] or "", status, error, _proved(record), *_columns(found))
     out = console(160)
     out.print(table)
     for record in records:
@@ -118,7 +120,7 @@ def _print(records: list[dict[str, Any]]) -> None:
             out.print(f"{record['case']['runtime']}: {visible(record['message'])}", soft_wrap=True)
 
 
-def _proved(record: dict[str, Any]) -> str:
+def _proved(record: Record) -> str:
     """Before which step the first wrong one comes, or the last that could be judged."""
     found = record["training"]
     if not record["parity"]:
@@ -127,17 +129,17 @@ def _proved(record: dict[str, Any]) -> str:
     return f"{right} of {found['proof_steps']}"
 
 
-def _columns(found: dict[str, Any]) -> list[str]:
+def _columns(found: Training) -> list[str]:
     """Mean loss of the last epoch that ended, its test accuracy, the median of the epochs' seconds; the peak of the
     memory, the mean power where something counts energy."""
     from xbench.host import usage
     from xbench.reports.cost import size
+    from xbench.reports.curves import losses_of
     from xbench.stats.quantities import number
 
     if not (accuracies := found["test_accuracy"]):
         return [""] * 5
-    steps = found["train_samples"] // found["batch"]
-    last = found["losses"][(len(accuracies) - 1) * steps : len(accuracies) * steps]
+    last = losses_of(found, len(accuracies) - 1)
     memory, power = max((each["peak_bytes"] for each in found["usage"]), default=None), usage.watts(found["usage"])
     cells = [f"{fmean(last):.4f}", f"{accuracies[-1]:.2%}", number(median(found["epoch_s"])), size(memory)]
     return [*cells, "" if power is None else f"{power:.3g} W"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from xbench.converters import damage
 from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
-from xbench.proof.record import Record
+from xbench.store.record import Record
 from xbench.workers.prepare import Exporter
 
 GOOD = ("PASS", "CONVERTED")

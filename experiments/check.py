@@ -11,8 +11,9 @@ from xbench.experiments.experiment import Experiment, Lab
 from xbench.host import machine
 from xbench.proof.explain import explain
 from xbench.proof.prove import verify_each
-from xbench.proof.record import Record, key
+from xbench.proof.record import key
 from xbench.runtimes import adapter_digest
+from xbench.store.record import NOTHING, Record, completed
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,10 @@ class Check(Experiment):
 
     def _explained(self, case: Case, record: Record, artifact: Artifact, lab: Lab) -> Record:
         lab.say(case, f"{case.mode}: what does the failure look like?")
-        wrong = (record["parity"] or {}).get("first_wrong")
+        wrong: str | None = (record["parity"] or NOTHING).get("first_wrong")
         try:
-            return record | {"explanations": explain(case, artifact, wrong, lab.exporter, lab.timeout, lab.logs)}
+            found = explain(case, artifact, wrong, lab.exporter, lab.timeout, lab.logs)
+            return completed(record, {"explanations": found})
         except XBenchError as error:
             return record | {"explanations": [], "message": f"{record['message']}; not explained: {error}"}
 
@@ -58,7 +60,7 @@ class Check(Experiment):
 
 def row_of(record: Record) -> dict[str, Any]:
     """The row of a record without times (`xbench check --json`)."""
-    case, parity = record["case"], record["parity"] or {}
+    case, parity = record["case"], record["parity"] or NOTHING
     explained = {"explanations": record["explanations"]} if "explanations" in record else {}
     return explained | {
         "model": case["model"],

@@ -21,8 +21,9 @@ from xbench.experiments.choose import batch_of
 from xbench.experiments.experiment import Experiment, Lab
 from xbench.host import machine
 from xbench.proof.prove import SEEDS, opened_in, references
-from xbench.proof.record import Record, base, expected, impossible, key, no_layout
+from xbench.proof.record import base, expected, impossible, key, no_layout
 from xbench.proof.tuning import settled
+from xbench.store.record import Record, by_name, completed
 from xbench.workers.prepare import Exporter, converted
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
@@ -73,8 +74,8 @@ class Convert(Experiment):
             lab.say(case, "convert")
             row = self._made(case, artifact, lab)
             record = base(case, artifact, uuid.uuid4().hex[:12]) | {"key": self.keys(case, artifact, lab)[0]}
-            record |= {name: row.pop(name) for name in ("status", "message")}
-            yield record | {"command": self._command(case), "conversion": row}
+            found = {name: row.pop(name) for name in ("status", "message")}
+            yield completed(record, {**found, "command": self._command(case), "conversion": row})
 
     def _made(self, case: Case, artifact: Artifact, lab: Lab) -> dict[str, Any]:
         row = convert(artifact, case.runtime, case.device, lab.logs, self.cold)
@@ -96,8 +97,8 @@ class Convert(Experiment):
 def row_of(record: Record) -> dict[str, Any]:
     """The row of a record (`xbench convert --json`)."""
     case = record["case"]
-    made: dict[str, Any] = record["conversion"]
-    own = {"model": case["model"], "runtime": case["runtime"], "status": record["status"]}
+    made: dict[str, Any] = {**by_name(record["conversion"])}
+    own: dict[str, Any] = {"model": case["model"], "runtime": case["runtime"], "status": record["status"]}
     own |= {"operators": made["operators"], "message": record["message"]}
     return own | made | own  # in this order, and whatever a store has written into `conversion`
 

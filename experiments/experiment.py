@@ -17,7 +17,8 @@ from xbench.converters.artifact import Artifact
 from xbench.converters.cache import CacheError
 from xbench.errors import XBenchError
 from xbench.experiments.blame import sound
-from xbench.proof.record import Record, expected, impossible
+from xbench.proof.record import expected, impossible
+from xbench.store.record import Record
 from xbench.store.results import Store, latest
 from xbench.store.schema import FAILED
 from xbench.workers.prepare import EXPORT_TIMEOUT, Exporter

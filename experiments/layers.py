@@ -10,8 +10,9 @@ from xbench.converters.printable import shell
 from xbench.experiments.experiment import Experiment, Lab
 from xbench.proof.open_cell import opened
 from xbench.proof.prove import outcome
-from xbench.proof.record import Record, base, key
+from xbench.proof.record import base, key
 from xbench.runtimes import row_of
+from xbench.store.record import Record, completed
 from xbench.workers.worker import WorkerFailure
 
 PASSES = 20
@@ -45,7 +46,7 @@ def _run(case: Case, artifact: Artifact, lab: Lab) -> Record:
         return found
     try:
         profile: dict[str, Any] = worker.call("timed_layers", lab.timeout, count=PASSES)
-        return found | {"times": None, "profile": profile}
+        return completed(found, {"times": None, "profile": profile})
     except WorkerFailure as failure:
         return found | {"times": None} | outcome(failure)
     finally:

@@ -22,9 +22,10 @@ from xbench.experiments.experiment import Experiment, Lab
 from xbench.host import machine
 from xbench.proof.open_cell import opened
 from xbench.proof.prove import outcome
-from xbench.proof.record import Record, base, key
+from xbench.proof.record import base, key
 from xbench.stats.quantities import number
 from xbench.stats.quantities import seconds as duration
+from xbench.store.record import Record, completed
 from xbench.workers.jobs.load import LEAST, MOST
 from xbench.workers.worker import Worker, WorkerFailure
 
@@ -138,8 +139,8 @@ def filed(record: Record, case: Case, plan: Load, scenario: str, found: dict[str
     nothing = dict.fromkeys(names) | {"trials": [], "latencies": []}
     says = "; ".join(filter(None, (record["message"], (found or {}).pop("says", None)))) or None
     more = {"key": digest(record["key"], asked), "message": says, "command": _command(case, plan, scenario)}
-    more["versions"] = record["versions"] | machine.versions(("mlcommons-loadgen",))
-    return record | more | {"load": asked | nothing | (found or {})}
+    versions = record["versions"] | machine.versions(("mlcommons-loadgen",))
+    return completed(record, {**more, "versions": versions, "load": asked | nothing | (found or {})})
 
 
 def _command(case: Case, plan: Load, scenario: str) -> str:

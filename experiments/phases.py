@@ -25,8 +25,9 @@ from xbench.experiments.rounds import Open, block, judged
 from xbench.experiments.session import warmed
 from xbench.experiments.settings import Protocol
 from xbench.proof.prove import outcome
-from xbench.proof.record import Record, base, key
+from xbench.proof.record import base, key
 from xbench.proof.timed import Judge
+from xbench.store.record import Record, by_name, completed
 from xbench.workers import samples
 from xbench.workers.worker import WorkerFailure
 
@@ -71,11 +72,12 @@ def _run(case: Case, artifact: Artifact, protocol: Protocol, lab: Lab) -> Record
             cell = warmed(own, fresh, artifact, lab.exporter, protocol, lab.logs)
             if not isinstance(cell, Open):
                 words = f"{mode}: {cell['message']}" if cell["message"] else mode
-                return record | {name: cell[name] for name in ("status", "parity")} | {"message": words}
+                return completed(record, {"status": cell["status"], "parity": cell["parity"], "message": words})
             cells[mode] = cell
         rounds = [_round(cells, number, protocol, judge, folder, lab) for number in range(protocol.blocks)]
-        proved = {name: cells["step"].record[name] for name in ("status", "parity", "versions", "note", "contracts")}
-        return record | proved | {"phases": summary(rounds) | {"rounds": rounds}}
+        proved = by_name(cells["step"].record)
+        found = {name: proved[name] for name in ("status", "parity", "versions", "note", "contracts")}
+        return completed(record, {**found, "phases": summary(rounds) | {"rounds": rounds}})
     except WorkerFailure as failure:
         return record | outcome(failure)
     finally:

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,10 +12,10 @@ from xbench.experiments.settings import Protocol
 from xbench.host import health
 from xbench.proof import contracts
 from xbench.proof.prove import outcome
-from xbench.proof.record import Record
 from xbench.proof.timed import Judge, Looks, State, contracts_of
 from xbench.proof.watch import Watch
 from xbench.stats.statistics import median_interval, relative_half_width
+from xbench.store.record import Cost, Record, known
 from xbench.workers import cost
 from xbench.workers.worker import Worker, WorkerFailure
 
@@ -78,7 +78,7 @@ def rounds(
             alive.remove(cell)
             record = over[cell.case] or _broken(cell)
             if record is None:
-                cell.record |= {"cost": cost.whole(cell.case, cell.worker, protocol.timeout, say)}
+                cell.record["cost"] = cast(Cost | None, cost.whole(cell.case, cell.worker, protocol.timeout, say))
             cell.worker.stop()
             yield record or cell
 
@@ -120,9 +120,8 @@ def _broken(cell: Open) -> Record | None:
     """The record of a cell whose timed blocks broke a promise that a time needs; None where none did."""
     samples = [sample for each in cell.blocks for sample in each["samples"]]
     step = statistics.median(samples) if samples else 0.0
-    found = contracts_of(cell.case, cell.record["audit"], cell.looks, step)
-    kept = cell.record["contracts"] | contracts.as_dicts(found)
-    cell.record |= {"contracts": kept}
+    found = contracts_of(cell.case, known(cell.record["audit"]), cell.looks, step)
+    known(cell.record["contracts"]).update(contracts.as_dicts(found))
     if reason := contracts.broken(found, cell.case.runtime):
         return cell.record | {"status": "FAIL", "message": reason, "times": None}
     return None
@@ -138,7 +137,7 @@ def block(cell: Open, number: int, protocol: Protocol, judge: Judge) -> None:
     passed = cell.worker.passed
     cell.worker.pause()
     promises = cell.watch.look(cell.case, cell.worker, result, passed)
-    cell.record["contracts"] |= contracts.as_dicts(promises)
+    known(cell.record["contracts"]).update(contracts.as_dicts(promises))
     if words := contracts.broken(promises, cell.case.runtime):
         raise WorkerFailure("FAIL", f"while it was timed it {words}")
     cell.looks.add(result)

@@ -27,12 +27,13 @@ from xbench.experiments.settings import Protocol
 from xbench.host import machine
 from xbench.proof import contracts, physics
 from xbench.proof.open_cell import failed, opened
-from xbench.proof.record import Record, base, key
+from xbench.proof.record import base, key
 from xbench.proof.timed import Judge
 from xbench.stats.ratio import median_over_processes
 from xbench.stats.series import WINDOW, drift, resemblance, steady_from
 from xbench.stats.statistics import relative_half_width
 from xbench.store import results
+from xbench.store.record import NOTHING, Record, completed, known
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import WorkerFailure
 
@@ -136,7 +137,7 @@ def warmed(
     try:
         warmup = worker.call("warm", protocol.timeout, seconds=protocol.budget)
         worker.pause()
-        first = {**record["times"], "warmup": warmup, "steady_from": steady_from(warmup)}
+        first = {**known(record["times"]), "warmup": warmup, "steady_from": steady_from(warmup)}
         return Open(case, record | {"times": None}, worker, [first])
     except WorkerFailure as failure:
         worker.stop()
@@ -172,16 +173,16 @@ def _final(cell: Open, protocol: Protocol) -> Record:
         "cpus": cell.cpu / cell.wall if cell.wall else None,
     }
     physical = {"physical": physics.judge(_computing(cell), cell.record["cost"], times["median_s"])}
-    cell.record["contracts"] |= contracts.as_dicts(physical)
+    known(cell.record["contracts"]).update(contracts.as_dicts(physical))
     if reason := contracts.broken(physical, cell.case.runtime):
         return cell.record | {"status": "FAIL", "message": reason}
     words = "; ".join(filter(None, (cell.record["message"], *_remarks(times, protocol))))
-    return cell.record | {"times": times, "message": words or None}
+    return completed(cell.record, {"times": times, "message": words or None})
 
 
 def _computing(cell: Open) -> Case:
     """The case in the precision that it is computed in: a file may have 16 bits itself."""
-    narrow = (cell.record["parity"] or {}).get("class", "fp32") != "fp32"
+    narrow = (cell.record["parity"] or NOTHING).get("class", "fp32") != "fp32"
     return replace(cell.case, precision="fp16") if narrow and cell.case.precision == "fp32" else cell.case
 
 

@@ -16,8 +16,8 @@ from xbench.experiments.session import Time
 from xbench.experiments.settings import Protocol
 from xbench.experiments.train import Train
 from xbench.models import MODELS
-from xbench.proof.record import Record
 from xbench.runtimes import distributed
+from xbench.store.record import NOTHING, Record
 from xbench.store.results import Store, open_store
 from xbench.studies import ALL, Part, Study, spread
 from xbench.workers import samples
@@ -124,7 +124,7 @@ def stored(task: Task, folder: Path) -> list[Record]:
     path = folder / _file(task.part)
     known: dict[Case, dict[Any, Record]] = {}
     for record in Store(path).read() if path.exists() else ():
-        workers = (record.get("scaling") or {}).get("workers")
+        workers = (record.get("scaling") or NOTHING).get("workers")
         known.setdefault(Case(**record["case"]), {})[workers] = record
     return [record for case in task.cases for record in known.get(case, {}).values()]
 

@@ -21,7 +21,8 @@ from xbench.experiments.experiment import Experiment, Lab
 from xbench.host import usage
 from xbench.parity import verdict
 from xbench.proof.prove import cut_short, outcome
-from xbench.proof.record import Record, base, impossible, key
+from xbench.proof.record import base, impossible, key
+from xbench.store.record import NOTHING, Record, completed, known
 from xbench.workers import samples
 from xbench.workers.worker import WorkerFailure, worker_of
 
@@ -108,9 +109,9 @@ class Train(Experiment):
             yield record | {"key": self.keys(case, artifact, lab)[0]}
 
     def line(self, record: Record) -> str:
-        found, ratio = record["training"], (record["parity"] or {}).get("ratio")
+        found, ratio = record["training"], (record["parity"] or NOTHING).get("ratio")
         words = [record["status"]]
-        words += [f"{ratio:.1f} x noise in {record['parity']['worst_tensor']}"] if ratio is not None else []
+        words += [f"{ratio:.1f} x noise in {known(record['parity'])['worst_tensor']}"] if ratio is not None else []
         words += [f"loss {found['losses'][-1]:.4f}"] if found["losses"] else []
         words += [f"test accuracy {found['test_accuracy'][-1]:.2%}"] if found["test_accuracy"] else []
         said = f": {record['message']}" if record["message"] else ""
@@ -122,7 +123,8 @@ def trained(case: Case, artifact: Artifact, plan: Plan, lab: Lab) -> Record:
     exporter, timeout = lab.exporter, lab.timeout
     say = partial(lab.say, case)
     record = base(case, artifact, "train") | {"dropout": plan.dropout, "command": _command(case, plan)}
-    record["training"] = found = _nothing(plan)
+    found = _nothing(plan)
+    record = completed(record, {"training": found})
     if reason := impossible(case, artifact):
         return record | {"status": "UNSUPPORTED", "message": reason}
     worker = worker_of(case, lab.logs / f"{digest(case.model, case.runtime)}.log")

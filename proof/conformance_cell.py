@@ -14,10 +14,11 @@ from xbench.errors import XBenchError
 from xbench.proof import contracts, physics, probes
 from xbench.proof.explain import explain
 from xbench.proof.prove import outcome, prove
-from xbench.proof.record import Record, base, impossible
+from xbench.proof.record import base, impossible
 from xbench.proof.timed import Judge, Looks, contracts_of
 from xbench.proof.watch import Watch
 from xbench.runtimes import _configuration
+from xbench.store.record import Record
 from xbench.workers import cost
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import Worker, WorkerFailure

@@ -12,6 +12,7 @@ from typing import Any
 from xbench.case import Case
 from xbench.host import machine
 from xbench.runtimes import UNCLOCKED, parse
+from xbench.store.record import Promise
 from xbench.workers.worker import Worker
 
 Facts = Mapping[str, Any]
@@ -267,5 +268,5 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms"
 
 
-def as_dicts(contracts: Mapping[str, Contract]) -> dict[str, dict[str, Any]]:
+def as_dicts(contracts: Mapping[str, Contract]) -> dict[str, Promise]:
     return {name: {"held": each.held, "says": each.says} for name, each in contracts.items()}

@@ -7,7 +7,8 @@ from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
 from xbench.proof import contracts
 from xbench.proof.prove import located, outcome, prove
-from xbench.proof.record import Record, impossible
+from xbench.proof.record import impossible
+from xbench.store.record import Record, completed
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
@@ -31,11 +32,11 @@ def opened(
         worker.call("arm", timeout, plane=case.plane)
         facts, kept = contracts.audited(worker, case, timeout, audit)
         words = "; ".join(filter(None, (record["message"], *contracts.told(kept))))
-        record |= {"contracts": contracts.as_dicts(kept), "audit": facts, "message": words or None}
+        record |= {"contracts": contracts.as_dicts(kept), "audit": {**facts}, "message": words or None}
         if reason := contracts.broken(kept, case.runtime):
             worker.stop()
             return record | {"status": "FAIL", "message": reason}, None
-        return record | {"times": {**opening, "proof_s": facts["proof_s"]}}, worker
+        return completed(record, {"times": {**opening, "proof_s": facts["proof_s"]}}), worker
     except WorkerFailure as failure:
         worker.stop()
         return failed(record, failure, case, artifact, exporter, timeout), None

@@ -13,8 +13,9 @@ from xbench.errors import XBenchError
 from xbench.host import machine
 from xbench.proof import kernels
 from xbench.proof.bisect.search import first_wrong
-from xbench.proof.record import Record, base, impossible
+from xbench.proof.record import base, impossible
 from xbench.proof.tuning import as_opened, settled
+from xbench.store.record import NOTHING, Record, completed
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import Worker, WorkerFailure, kill_all, worker_of
 
@@ -58,7 +59,7 @@ def prove(
     notes = (opening["tuned"] or record["note"], *choice.pop("notes"))
     found |= {"note": ", ".join(filter(None, notes)) or None, **choice}
     found |= {"versions": record["versions"] | opening["versions"]}
-    return record | found, opening["times"]
+    return completed(record, found), opening["times"]
 
 
 def references(case: Case, artifact: Artifact, exporter: Exporter, batches: Sequence[int]) -> list[str]:
@@ -134,14 +135,12 @@ def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, 
         tensor = first_wrong(exporter, artifact, as_opened(case, artifact, record), timeout)
     except (WorkerFailure, XBenchError):
         tensor = None
-    parity = dict(record["parity"] or {})
+    parity = dict(record["parity"] or NOTHING)
     tensor = tensor or parity.get("first_wrong")
     if not tensor:
         return record
-    return record | {
-        "parity": parity | {"first_wrong": tensor},
-        "message": f"{record['message']}; first wrong tensor: {tensor}",
-    }
+    message = f"{record['message']}; first wrong tensor: {tensor}"
+    return completed(record, {"parity": parity | {"first_wrong": tensor}, "message": message})
 
 
 def verify_each(

@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from dataclasses import asdict
-from typing import Any
+from typing import cast
 
 from xbench import models
 from xbench.case import AUTO, SYNTHETIC, Case, digest
@@ -11,10 +11,10 @@ from xbench.converters.artifact import Artifact
 from xbench.host import machine
 from xbench.runtimes import parse, row_of, version
 from xbench.store.command import VERSION, command
+from xbench.store.record import CaseFields, Drawn, Record
 from xbench.store.schema import VERSION as SCHEMA
 
 NARROW = ("fp16", "int8")  # for which ONNX Runtime's graph is written again
-Record = dict[str, Any]
 
 
 def key(case: Case, artifact: Artifact) -> str:
@@ -32,7 +32,7 @@ def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:
     return {
         "schema": SCHEMA,
         "key": key(case, artifact),
-        "case": asdict(case),
+        "case": cast(CaseFields, asdict(case)),
         "status": "CRASH",
         "message": None,
         "note": row.note,
@@ -64,7 +64,7 @@ def graph_of(case: Case, artifact: Artifact) -> str:
     return "given" if as_it_is else "converted"
 
 
-def drawn(case: Case, artifact: Artifact) -> list[dict[str, Any]] | None:
+def drawn(case: Case, artifact: Artifact) -> list[Drawn] | None:
     """What is drawn for every input, in words; None where the values come from elsewhere."""
     if case.data != SYNTHETIC:
         return None

@@ -27,7 +27,7 @@ from xbench.stats.ratio import (
     paired_ratio,
     side_by_side,
 )
-from xbench.store.schema import Record
+from xbench.store.record import Opening, Record, known
 
 Array = npt.NDArray[np.float64]
 
@@ -40,7 +40,7 @@ SURE = 0.95
 def levelled(records: Sequence[Record]) -> list[float]:
     """The median of each cell in seconds; of those whose rounds ran side by side that of the fastest, times the ratio
     to it round by round, so that a drift between their blocks does not rank them."""
-    found = [float(record["times"]["median_s"]) for record in records]
+    found = [known(record["times"])["median_s"] for record in records]
     for members in _sessions(records):
         anchor = min(members, key=lambda place: found[place])
         ratios = {place: ratio(records[place], records[anchor]) for place in members if place != anchor}
@@ -52,8 +52,8 @@ def levelled(records: Sequence[Record]) -> list[float]:
 def ratio(a: Record, b: Record) -> Ratio:
     """The time of a over that of b: round by round where they ran side by side, else each as one observation."""
     if not (_has_samples(a) and _has_samples(b)):
-        return Ratio(a["times"]["median_s"] / b["times"]["median_s"], None, None, False)
-    ours, theirs = (record["times"]["blocks"] for record in (a, b))
+        return Ratio(known(a["times"])["median_s"] / known(b["times"])["median_s"], None, None, False)
+    ours, theirs = (known(record["times"])["blocks"] for record in (a, b))
     if _session(a) is not None and _session(a) == _session(b):
         found = paired_ratio(ours, theirs, np.random.default_rng(0))
         if found.paired:
@@ -73,7 +73,7 @@ def drawn_steps(records: Sequence[Record], centres: Sequence[float]) -> Array:
     found = np.log(np.array(centres))[:, None] + np.zeros((len(records), DRAWS))
     alone = set(range(len(records)))
     for members in _sessions(records):
-        errors = side_by_side([records[place]["times"]["blocks"] for place in members], rng)
+        errors = side_by_side([known(records[place]["times"])["blocks"] for place in members], rng)
         if errors is None:
             continue
         alone -= set(members)
@@ -82,7 +82,7 @@ def drawn_steps(records: Sequence[Record], centres: Sequence[float]) -> Array:
             found[place] += session + error.error * rng.standard_t(error.freedom, DRAWS)
     for place in sorted(alone):
         record = records[place]
-        seen = observation(record["times"]["blocks"]) if _has_samples(record) else (0.0, 0.0)
+        seen = observation(known(record["times"])["blocks"]) if _has_samples(record) else (0.0, 0.0)
         found[place] += _error([seen], SESSION, rng)
     return np.asarray(np.exp(found))
 
@@ -91,9 +91,9 @@ def drawn_starts(records: Sequence[Record]) -> Array:
     """Draws of what a start may take in truth, in seconds, of shape (cells, draws)."""
     rng, found = np.random.default_rng(1), []
     for record in records:
-        seen = [math.log(max(start(each), 1e-9)) for each in record["times"].get("processes") or () if each]
+        seen = [math.log(max(start(each), 1e-9)) for each in known(record["times"]).get("processes") or () if each]
         error = _error([(value, 0.0) for value in seen] or [(0.0, 0.0)], START, rng)
-        found.append(start(record["times"]) * np.exp(error))
+        found.append(start(known(record["times"])) * np.exp(error))
     return np.array(found).reshape(len(records), DRAWS)
 
 
@@ -114,7 +114,7 @@ def drawn_ratio(value: float, draws: Array, first: Array) -> Ratio:
     return Ratio(value, float(low), float(high), False)
 
 
-def start(times: dict[str, Any]) -> float:
+def start(times: Opening) -> float:
     """Seconds from nothing to the end of the first call, in a process that finds no kernels of its own on disk."""
     first = times["first_s"] if times.get("anew_s") is None else times["anew_s"]
     return (times.get("load_s") or 0.0) + (times.get("compile_s") or 0.0) + (first or 0.0)
@@ -158,7 +158,7 @@ def _error(observed: Sequence[Observation], prior: float, rng: np.random.Generat
 
 
 def _has_samples(record: Record) -> bool:
-    return any(block["samples"] for block in record["times"].get("blocks") or ())
+    return any(block["samples"] for block in known(record["times"]).get("blocks") or ())
 
 
 def _session(record: Record) -> tuple[Any, ...] | None:

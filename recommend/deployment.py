@@ -26,7 +26,7 @@ from xbench.proof.tuning import as_opened
 from xbench.recommend import chance
 from xbench.recommend.script import form, script
 from xbench.runtimes.scripts import Form
-from xbench.store.schema import Record
+from xbench.store.record import NOTHING, Record, known
 from xbench.workers.prepare import Exporter
 from xbench.workers.variables import MEMORY
 
@@ -151,14 +151,14 @@ def _tried(path: Path, runtime: str) -> str:
 
 def _readme(record: Record, case: Case, answer: str) -> str:
     """What the folder is, what was measured, how it was proved, how to run it."""
-    parity, times = record["parity"], record["times"]
+    parity, times = known(record["parity"]), known(record["times"])
     facts: list[tuple[str, Any]] = [("model", case.model), ("runtime", case.runtime), ("batch", case.batch)]
     facts += [("threads", case.threads), ("layout", case.layout), ("machine", machine.label(record.get("machine")))]
     if times.get("median_s"):
         facts += [("median of a call", _milliseconds(times["median_s"]))]
-        facts += [("its 95 % interval", " to ".join(_milliseconds(times.get(name)) for name in ("low_s", "high_s")))]
+        facts += [("its 95 % interval", f"{_milliseconds(times.get('low_s'))} to {_milliseconds(times.get('high_s'))}")]
     facts += [("load, compile, first call", f"{chance.start(times):.3g} s")]
-    peak = (record.get("cost") or {}).get("peak_memory_bytes")
+    peak = (record.get("cost") or NOTHING).get("peak_memory_bytes")
     facts += [("peak memory", f"{peak / 1e6:.4g} MB")] if peak else []
     facts += _loaded(record.get("load"))
     rows = "\n".join(markdown_table(("measured", ""), ("---", "---"), facts))

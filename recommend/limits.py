@@ -13,7 +13,7 @@ from typing import Any
 from xbench.errors import XBenchError
 from xbench.host.machine import label
 from xbench.recommend import chance
-from xbench.store.schema import Record
+from xbench.store.record import NOTHING, Record, known
 
 MEMORY = "memory"
 MB = 1e6  # bytes
@@ -66,7 +66,7 @@ def samples_of(record: Record) -> list[float]:
     """The seconds of every step, or of every query of a load."""
     if "load" in record:
         return list(record["load"].get("latencies") or ())
-    return [value for block in record["times"].get("blocks") or () for value in block["samples"]]
+    return [value for block in known(record["times"]).get("blocks") or () for value in block["samples"]]
 
 
 def at_most(record: Record, limit: Limit, timed: Iterable[Record] = ()) -> float | None:
@@ -134,7 +134,7 @@ def _is_amount(value: Any) -> bool:
 
 
 def is_server(record: Record) -> bool:
-    return (record.get("load") or {}).get("scenario") == SERVER
+    return (record.get("load") or NOTHING).get("scenario") == SERVER
 
 
 def relaxations(
@@ -144,8 +144,8 @@ def relaxations(
     several at once, none of which is wider than another in every respect. Given are the cells that nothing but limits
     excludes, by their label, with what each takes at most; one of which that is not known cannot be advised."""
     wanted = []
-    for label_, known in excluded:
-        values = {limit.name: known.get(limit.name) for limit in limits}
+    for label_, most in excluded:
+        values = {limit.name: most.get(limit.name) for limit in limits}
         needs = {each.name: v for each in limits if (v := values[each.name]) is not None and not each.allows(v)}
         if needs and None not in values.values():
             wanted.append(Relaxation(needs, label_))
@@ -173,5 +173,5 @@ def _memory(record: Record, timed: Iterable[Record]) -> float | None:
 
     if "load" in record:
         record = ([each for each in timed if same(each)] or [record])[-1]
-    found: Any = (record.get("cost") or {}).get("peak_memory_bytes")
+    found: Any = (record.get("cost") or NOTHING).get("peak_memory_bytes")
     return float(found) if found and _is_amount(found) else None

@@ -15,7 +15,7 @@ from xbench.experiments.load import SCENARIOS
 from xbench.host import machine
 from xbench.recommend.limits import Limit
 from xbench.runtimes import parse
-from xbench.store.schema import Record
+from xbench.store.record import NOTHING, Record
 
 USUAL: dict[str, Any] = {"mode": "forward", "device": "cpu", "data": "synthetic", "plane": "resident"}
 
@@ -93,9 +93,9 @@ def fields(scenario: str | None) -> list[tuple[str, Callable[[Record], Any]]]:
 
     found = [of_case(name) for name in ("mode", "device", "data", "plane")]
     if scenario:
-        found.append(("scenario", lambda record: (record.get("load") or {}).get("scenario") or ""))
+        found.append(("scenario", lambda record: (record.get("load") or NOTHING).get("scenario") or ""))
     if scenario == "multi-stream":
-        found.append(("stream", lambda record: (record.get("load") or {}).get("samples_per_query") or 0))
+        found.append(("stream", lambda record: (record.get("load") or NOTHING).get("samples_per_query") or 0))
     found.append(("machine", lambda record: machine.label(record.get("machine"))))
     return [*found, of_case("threads"), of_case("batch")]
 

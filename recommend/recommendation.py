@@ -6,7 +6,7 @@ The last record of a cell counts. Only what is proved equal and was timed is ran
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,7 @@ from xbench.recommend.limits import (
 from xbench.recommend.question import Question
 from xbench.runtimes import find_row, parse
 from xbench.stats.ratio import Observation, Ratio
-from xbench.store.schema import Record
+from xbench.store.record import NOTHING, Record, by_name, known
 
 Wanted = tuple[str, str]  # the word of a runtime, and a precision
 STALE = "it was measured on another version of the model"
@@ -156,13 +156,13 @@ def _judged(record: Record, question: Question, content: Any, timed: Sequence[Re
 
 def _unfit(record: Record, question: Question, content: Any) -> str:
     """Why a cell is not ranked, whatever the limits are."""
-    case, times = Case(**record["case"]), record.get("times") or {}
+    case, times = Case(**record["case"]), record.get("times") or NOTHING
     layout = (record.get("layout") or {}).get("chosen") or case.layout
     if record.get("artifact") != content:
         return STALE
     if record["status"] != "PASS":
         return f"{record['status']}: {record.get('message') or 'nothing is told'}"
-    if (record.get("parity") or {}).get("class") in (None, "wrong"):
+    if (record.get("parity") or NOTHING).get("class") in (None, "wrong"):
         return "its record holds no proof"
     if case.precision not in question.precisions:
         return (
@@ -182,7 +182,7 @@ def _unfit(record: Record, question: Question, content: Any) -> str:
 
 def _observed(record: Record, question: Question) -> Observation | None:
     """The logarithm of what a load costs, with its variance; None where the record does not say."""
-    load = record.get("load") or {}
+    load: Mapping[str, Any] = record.get("load") or NOTHING
     if question.scenario in ("offline", SERVER):
         rate = load.get("queries_per_s" if is_server(record) else "samples_per_s")
         return chance.rate_observed(rate, is_server(record)) if rate else None
@@ -201,11 +201,11 @@ def rank(found: Sequence[Cell], question: Question) -> list[Place]:
         draws = chance.drawn_alone(observed)
     elif question.calls:
         more = question.calls - 1
-        steps = [float(record["times"]["median_s"]) for record in records]
-        costs = [chance.start(each["times"]) + more * step for each, step in zip(records, steps, strict=True)]
+        steps = [known(record["times"])["median_s"] for record in records]
+        costs = [chance.start(known(each["times"])) + more * step for each, step in zip(records, steps, strict=True)]
         draws = chance.drawn_starts(records) + more * chance.drawn_steps(records, steps)
     else:
-        steps, costs = [float(record["times"]["median_s"]) for record in records], chance.levelled(records)
+        steps, costs = [known(record["times"])["median_s"] for record in records], chance.levelled(records)
         draws = chance.drawn_steps(records, costs)
     first = min(range(len(found)), key=lambda place: costs[place])
 
@@ -225,7 +225,7 @@ def rank(found: Sequence[Cell], question: Question) -> list[Place]:
 
 def break_even(first: Place, second: Place) -> float | None:
     """After how many calls two cost the same; None where one of them costs less at any number."""
-    starts = [chance.start(place.cell.record["times"]) for place in (first, second)]
+    starts = [chance.start(known(place.cell.record["times"])) for place in (first, second)]
     gained = first.step - second.step
     if gained == 0 or (starts[1] - starts[0]) / gained <= 0:
         return None
@@ -235,15 +235,15 @@ def break_even(first: Place, second: Place) -> float | None:
 def label(record: Record) -> str:
     """The runtime's word, and what else of the cell is not usual."""
     case = Case(**record["case"])
-    layout, option = ((record.get(name) or {}).get("chosen") for name in ("layout", "tuning"))
+    layout, option = ((by_name(record).get(name) or {}).get("chosen") for name in ("layout", "tuning"))
     words = [case.precision] if case.precision != "fp32" else []
     if case.layout != "nchw":
         words.append(f"{case.layout}: {layout}" if layout and layout != case.layout else case.layout)
     if case.tune != "default":
         budget = f" {case.tune_budget:g} s" if case.tune_budget else ""
         words.append(f"tune {case.tune}{budget}{f': {option}' if option else ''}")
-    elif not layout and record.get("note"):
-        words.append(record["note"])
+    elif not layout and (note := record.get("note")):
+        words.append(note)
     words += [f"{case.steps} steps proved"] if case.steps != STEPS else []
     return f"{case.runtime} ({', '.join(words)})" if words else case.runtime
 
@@ -272,4 +272,4 @@ def _notes(ranked: Sequence[Place], records: Iterable[Record], question: Questio
 def _is_kept(record: Record) -> bool:
     """Whether the start of a cell may have been short because of what lay on disk."""
     row = find_row(record["case"]["runtime"])
-    return bool(row and row.keeps and record["times"].get("anew_s") is None)
+    return bool(row and row.keeps and known(record["times"]).get("anew_s") is None)

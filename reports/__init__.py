@@ -16,7 +16,7 @@ from xbench.case import MODES, Case
 from xbench.host.machine import label
 from xbench.stats.ratio import paired_ratio
 from xbench.stats.roofline import attainable
-from xbench.store.schema import Record
+from xbench.store.record import NOTHING, Record, by_name, known
 
 Row = dict[str, Any]
 Cell = tuple[str, Case]  # the machine in words, and what was measured on it
@@ -105,7 +105,7 @@ def _ranked(cells: list[tuple[Cell, Record]]) -> list[tuple[Row, Record]]:
     passed = [record for _, record in cells if _is_timed(record)]
     ratios: dict[int, Row] = {}
     if passed:
-        fastest = min(passed, key=lambda record: float(record["times"]["median_s"]))
+        fastest = min(passed, key=lambda record: known(record["times"])["median_s"])
         ratios = {id(record): _ratio(record, fastest) for record in passed}
         # Round by round another one can be ahead of the one with the lowest median: then that one is the fastest.
         ahead = min(passed, key=lambda record: float(ratios[id(record)]["ratio"]))
@@ -117,14 +117,14 @@ def _ranked(cells: list[tuple[Cell, Record]]) -> list[tuple[Row, Record]]:
 
 def _is_timed(record: Record) -> bool:
     """Say whether the record may be ranked: its parity passed and it has a time."""
-    return record["status"] == "PASS" and bool((record.get("times") or {}).get("median_s"))
+    return record["status"] == "PASS" and bool((record.get("times") or NOTHING).get("median_s"))
 
 
 def _ratio(record: Record, fastest: Record) -> Row:
     """Return the ratio columns of a record; the seed is fixed so that the same store prints the same report."""
     if record is fastest:
         return {"ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0, "paired": True}
-    times, reference = record["times"], fastest["times"]
+    times, reference = known(record["times"]), known(fastest["times"])
     if not times.get("blocks") or not reference.get("blocks"):
         return {"ratio": times["median_s"] / reference["median_s"], "paired": False}
     same = record.get("session") is not None and record.get("session") == fastest.get("session")
@@ -138,14 +138,14 @@ def _row(cell: Cell, record: Record, ratio: Row) -> Row:
     row: Row = dict.fromkeys(COLUMNS) | {"machine": machine}
     row |= {name: value for name, value in dataclasses.asdict(case).items() if name in row}
     row |= {name: record.get(name) for name in ("status", "autodiff", "note", "message", "time")}
-    found = (record.get("parity") or {}).get("class")
+    found = (record.get("parity") or NOTHING).get("class")
     row["class"] = found if isinstance(found, str) else None
     if _is_timed(record):
-        times = record["times"]
+        times = known(record["times"])
         names = ("median_s", "low_s", "high_s", "converged", "compile_s", "load_s", "first_s", "anew_s")
-        row |= {name: times.get(name) for name in names}
+        row |= {name: by_name(times).get(name) for name in names}
         row["samples_per_s"] = case.batch / times["median_s"]
-        row |= _cost(record.get("cost") or {}, times["median_s"])
+        row |= _cost(record.get("cost") or NOTHING, times["median_s"])
     return row | ratio
 
 

@@ -14,6 +14,7 @@ from xbench.converters import printable
 from xbench.converters.printable import visible
 from xbench.stats.quantities import number, seconds
 from xbench.store.comparison import Change
+from xbench.store.record import NOTHING, Record
 
 HEADER = ("cell", "old", "new", "new / old", "95 % interval", "runs", "verdict")
 COLOURS = {"lost": "bold red", "slower": "red", "faster": "green", "fixed": "green", "same": "dim"}
@@ -83,10 +84,10 @@ def cells(change: Change, several: bool = False) -> list[str]:
     return [name(change, several), *times, number(ratio.value) if ratio else "", interval, runs, change.verdict]
 
 
-def _time(record: dict[str, Any] | None) -> str:
+def _time(record: Record | None) -> str:
     if record is None:
         return ""
-    times = record.get("times") or {}
+    times = record.get("times") or NOTHING
     return seconds(times.get("median_s")) if record["status"] == "PASS" and times else str(record["status"])
 
 

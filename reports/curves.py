@@ -2,6 +2,7 @@
 (where something counts energy) by second."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from xbench.converters.printable import picture
-from xbench.store.schema import Record
+from xbench.store.experiments import Training
+from xbench.store.record import Record
 
 # Okabe and Ito's colours, told apart by the colour-blind; the curves lie on one another, so that each is thinner than
 # the one below and has dashes of its own.
@@ -77,7 +79,14 @@ def _label(record: Record) -> str:
     return str(runtime) if status == "PASS" else f"{runtime}: {status}"
 
 
-def thinned(losses: Sequence[float]) -> tuple[Any, Any]:
+def losses_of(training: Training, epoch: int) -> list[float]:
+    """The loss of each step of an epoch, counted from 0; NaN where it was not finite."""
+    steps = training["train_samples"] // training["batch"]
+    found = training["losses"][epoch * steps : (epoch + 1) * steps]
+    return [math.nan if each is None else each for each in found]
+
+
+def thinned(losses: Sequence[float | None]) -> tuple[Any, Any]:
     """Steps and losses: the first ones single, behind them means of ever more neighbours, as wide on a log axis."""
     starts = np.unique(np.geomspace(1, len(losses), POINTS).astype(int)) - 1
     ends = np.append(starts[1:], len(losses))

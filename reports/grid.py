@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from xbench.store.schema import Record
+from xbench.store.record import Record, by_name
 from xbench.studies import Quote
 
 Value = dict[str, Any]  # status, value, low, high, std, converged, message
@@ -57,7 +57,7 @@ def value_of(record: Record, scale: float = 1.0) -> Value:
     if not times:
         return told | {"value": None}
     names = {"value": "median_s", "low": "low_s", "high": "high_s"}
-    bounds = {name: None if times[of] is None else times[of] * scale for name, of in names.items()}
+    bounds = {name: None if (bound := by_name(times)[of]) is None else bound * scale for name, of in names.items()}
     return told | bounds | {"converged": times["converged"]}
 
 

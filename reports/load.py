@@ -12,7 +12,7 @@ from xbench.converters.printable import markdown, markdown_table, visible
 from xbench.reports.formats import label
 from xbench.reports.table import COLOURS, OTHER
 from xbench.stats.quantities import number, seconds
-from xbench.store.schema import Record
+from xbench.store.record import NOTHING, Record, by_name
 
 Row = dict[str, Any]
 ASKED = ("scenario", "samples_per_query", "percentile", "bound_s")
@@ -96,12 +96,12 @@ def cells(row: Row, group: Sequence[Row]) -> list[str]:
 
 
 def _row(record: Record) -> Row:
-    load, passed = record["load"], record["status"] == "PASS"
-    row = {name: record["case"][name] for name in CASE} | {name: load[name] for name in ASKED}
+    load, passed = by_name(record["load"]), record["status"] == "PASS"
+    row = {name: by_name(record["case"])[name] for name in CASE} | {name: load[name] for name in ASKED}
     row |= {name: load[name] if passed else None for name in FOUND}
     row["bound_s"] = row["bound_s"] if passed and row["scenario"] == "server" else None
-    row["class"] = (record["parity"] or {}).get("class")
-    return row | {name: record[name] for name in ("status", "note", "message", "time")}
+    row["class"] = (record["parity"] or NOTHING).get("class")
+    return row | {name: by_name(record)[name] for name in ("status", "note", "message", "time")}
 
 
 def _group(row: Row) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from xbench.converters.printable import visible
 from xbench.reports import Row
 from xbench.reports.formats import label
 from xbench.stats.quantities import number
-from xbench.store.schema import Record
+from xbench.store.record import NOTHING, Record
 
 # The worse, the later: what stands for a place of several cells, which differ in batch, threads and the like.
 ORDER = ("UNSUPPORTED", "PASS", "UNVERIFIED", "TIMEOUT", "OOM", "CRASH", "FAIL")
@@ -56,7 +56,7 @@ class Matrix(NamedTuple):
 
 def proof(record: Record) -> dict[str, Any]:
     """Return what a record says of its proof, as far as it is what docs/results.md promises; the rest is left out."""
-    found = record.get("parity") or {}
+    found = record.get("parity") or NOTHING
     told: dict[str, Any] = {
         name: visible(found[name]) for name in ("worst_tensor", "first_wrong") if isinstance(found.get(name), str)
     }

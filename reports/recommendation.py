@@ -14,6 +14,7 @@ from xbench.recommend.question import Question
 from xbench.recommend.recommendation import Answer, Cell, Place
 from xbench.reports.table import COLOURS
 from xbench.stats.quantities import number, seconds
+from xbench.store.record import NOTHING, known
 
 FASTER = {"offline": "samples/s", "server": "queries/s"}
 
@@ -43,7 +44,7 @@ def to_json(answer: Answer, deployed: str | None = None) -> str:
 
 
 def _ranked(place: Place, question: Question) -> dict[str, Any]:
-    times = place.cell.record["times"] or {}
+    times = place.cell.record["times"] or NOTHING
     ratio = place.ratio
     return _cell(place.cell) | {
         "cost_s": place.cost,
@@ -64,7 +65,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "cell": cell.label,
         "runtime": record["case"]["runtime"],
         "status": record["status"],
-        "class": (record.get("parity") or {}).get("class"),
+        "class": (record.get("parity") or NOTHING).get("class"),
         "at_most": cell.known,
     }
 
@@ -157,13 +158,13 @@ def cells(place: Place, question: Question) -> list[str]:
     if question.scenario in FASTER:
         cost = [number(1 / place.cost)]
     elif question.calls:
-        cost = [seconds(place.cost), seconds(chance.start(record["times"])), seconds(place.step)]
+        cost = [seconds(place.cost), seconds(chance.start(known(record["times"]))), seconds(place.step)]
     else:
         cost = [seconds(place.step)]
     limits = [place.cell.known.get(limit.name) for limit in question.limits]
     shown = ["" if v is None else _amount(n.name, v) for n, v in zip(question.limits, limits, strict=True)]
     ratio = f"{'~' if place.tied and place.ratio.low != place.ratio.high else ''}{number(place.ratio.value)}"
-    status = f"{record['status']} {record['parity']['class']}"
+    status = f"{record['status']} {known(record['parity'])['class']}"
     return [visible(place.cell.label), status, *cost, ratio, _interval(place), _percent(place.chance), *shown]
 
 

@@ -12,7 +12,7 @@ from xbench.converters.printable import markdown, markdown_table, visible
 from xbench.reports.formats import label
 from xbench.reports.table import COLOURS, OTHER
 from xbench.stats.quantities import number, seconds
-from xbench.store.schema import Record
+from xbench.store.record import NOTHING, Record, by_name, known
 
 Row = dict[str, Any]
 CASE = ("model", "runtime", "batch", "device", "threads")
@@ -87,14 +87,14 @@ def cells(row: Row) -> list[str]:
 
 
 def _row(record: Record) -> Row:
-    told, passed = record["scaling"], record["status"] == "PASS"
-    row = {name: record["case"][name] for name in CASE} | {name: told[name] for name in ASKED}
+    told, passed = by_name(known(record["scaling"])), record["status"] == "PASS"
+    row = {name: by_name(record["case"])[name] for name in CASE} | {name: told[name] for name in ASKED}
     row |= {name: told[name] if passed else None for name in (*INTERVALS, *FOUND)}
     said = row["prediction"] or {}
     row |= {name: said.get(source) for name, source in MODEL.items()}
-    parity = record["parity"] or {}
+    parity = record["parity"] or NOTHING
     row |= {"class": parity.get("class"), "ratio": parity.get("ratio"), "proof": told["proof"]}
-    return row | {name: record[name] for name in ("status", "note", "message", "time")}
+    return row | {name: by_name(record)[name] for name in ("status", "note", "message", "time")}
 
 
 def _middle(interval: dict[str, float | None] | None) -> float | None:

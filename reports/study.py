@@ -1,11 +1,13 @@
 """The tables of a study in its own shape: a `Grid` each, today's runtimes as columns, published figures beside them."""
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
 from xbench.host import usage
 from xbench.reports import scaling
+from xbench.reports.curves import losses_of
 from xbench.reports.grid import Column, Grid, Listing, Value, columns, label_of, quoted, united, value_of
-from xbench.store.schema import Record
+from xbench.store.record import NOTHING, Record, by_name
 from xbench.studies import COMMUNICATION, Part
 
 HERE = "this machine"
@@ -87,9 +89,9 @@ def _swept(part: Part, records: Sequence[Record]) -> list[Grid]:
     found = []
     for (model, mode), own in tables.items():
         quotes = [q for q in part.quotes if q.network == model and q.mode in ("", mode)]
-        rows = united((str(record["case"][name]) for record in own), *(quote.rows for quote in quotes))
-        about = f"{other} {own[0]['case'][other]}" if own else ONLY
-        ours = columns(own, lambda record: str(record["case"][name]))
+        rows = united((str(by_name(record["case"])[name]) for record in own), *(quote.rows for quote in quotes))
+        about = f"{other} {by_name(own[0]['case'])[other]}" if own else ONLY
+        ours = columns(own, lambda record: str(by_name(record["case"])[name]))
         title = f"{part.title}: {' '.join(filter(None, (model, mode)))}, {about}"
         found.append(Grid(part.name, title, name, rows, ours, **quoted(quotes), notes=part.notes, axis=name))
     return found
@@ -120,7 +122,8 @@ def _phase_column(record: Record) -> Column:
     told = {"status": record["status"], "message": record["message"]}
     if not record["phases"]:
         return {row: told | {"value": None} for row in PHASES}
-    return {row: told | {"value": record["phases"][row]["mean"], "std": record["phases"][row]["std"]} for row in PHASES}
+    phases = by_name(record["phases"])
+    return {row: told | {"value": phases[row]["mean"], "std": phases[row]["std"]} for row in PHASES}
 
 
 def _training(part: Part, records: Sequence[Record]) -> list[Grid]:
@@ -140,11 +143,9 @@ def _training(part: Part, records: Sequence[Record]) -> list[Grid]:
 def _training_column(record: Record) -> Column:
     told = {"status": record["status"], "message": record["message"]}
     found = record["training"]
-    steps = found["train_samples"] // found["batch"]
     column: Column = {}
     for epoch, accuracy in enumerate(found["test_accuracy"]):
-        losses = found["losses"][epoch * steps : (epoch + 1) * steps]
-        column[f"loss, epoch {epoch + 1}"] = told | {"value": sum(losses) / len(losses)}
+        column[f"loss, epoch {epoch + 1}"] = told | {"value": fmean(losses_of(found, epoch))}
         column[f"test accuracy, %, epoch {epoch + 1}"] = told | {"value": 100 * accuracy}
     column["seconds an epoch"] = told | {"value": sorted(found["epoch_s"])[len(found["epoch_s"]) // 2]}
     if peaks := [each["peak_bytes"] for each in found["usage"]]:
@@ -217,7 +218,7 @@ def _costs(part: Part, records: Sequence[Record]) -> list[Grid]:
     """A row a cell and what it costs besides time: the peak of its host memory, and the joules of a step."""
     ours: dict[str, Column] = {}
     for record in records:
-        cost, told = record["cost"] or {}, {"status": record["status"], "message": record["message"]}
+        cost, told = record["cost"] or NOTHING, {"status": record["status"], "message": record["message"]}
         column = ours.setdefault(label_of(record), {})
         memory, joules = cost.get("peak_memory_bytes"), cost.get("energy_j")
         passed = record["status"] == "PASS"

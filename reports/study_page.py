@@ -13,7 +13,7 @@ from xbench.reports.grid import Grid, Listing, Value
 from xbench.reports.plots import draw
 from xbench.reports.study import PHASES
 from xbench.stats.quantities import number, seconds
-from xbench.store.schema import Record
+from xbench.store.record import Record
 from xbench.studies import Study
 
 PAGE = "study.md"

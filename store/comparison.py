@@ -15,7 +15,7 @@ import numpy as np
 from xbench.case import Case
 from xbench.host.machine import label
 from xbench.stats.ratio import SESSION, Estimate, Ratio, as_ratio, moderated, observation
-from xbench.store.schema import Record
+from xbench.store.record import NOTHING, Record, known
 
 Side = dict[tuple[str, Case], list[Record]]  # by machine and case
 FALSE = 0.05  # of what is said to have changed, at most so much may not have
@@ -118,7 +118,7 @@ def _change(case: Case, old: list[Record], new: list[Record]) -> Change:
     if label(before.get("machine")) != label(after.get("machine")):
         return Change(case, "other machine", before, after)
     sides = [[run for run in side if _is_timed(run)] for side in (old, new)]
-    seen = [[observation(run["times"]["blocks"]) for run in side] for side in sides]
+    seen = [[observation(known(run["times"])["blocks"]) for run in side] for side in sides]
     if not all(seen):
         return Change(case, "same", before, after)
     estimate = moderated(seen[::-1], SESSION)
@@ -135,4 +135,4 @@ def _judged(change: Change, p: float | None) -> Change:
 
 
 def _is_timed(record: Record) -> bool:
-    return record["status"] == "PASS" and bool((record.get("times") or {}).get("blocks"))
+    return record["status"] == "PASS" and bool((record.get("times") or NOTHING).get("blocks"))

@@ -8,8 +8,8 @@ from typing import Any
 
 from xbench.case import digest
 from xbench.host.machine import label
+from xbench.store.record import Record
 from xbench.store.results import FILE, StoreError, open_store, salvage
-from xbench.store.schema import Record
 from xbench.store.turn import held
 
 FILES = "*.jsonl"  # each kind of measurement has its own

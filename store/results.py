@@ -21,7 +21,8 @@ from typing import Any
 from xbench.errors import XBenchError
 from xbench.host.memory import uncollected
 from xbench.store import schema
-from xbench.store.schema import VERSION, Record
+from xbench.store.record import Record
+from xbench.store.schema import VERSION
 
 FOLDER = Path("xbench-results")
 FILE = "results.jsonl"
@@ -155,7 +156,7 @@ def _decode(line: bytes, path: Path, number: int) -> Record:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path}, line {number}: not JSON; remove that line or choose another --out") from error
-    if problem := schema.problem(record):
+    if problem := schema.unreadable(record):
         raise (NewerStore if schema.is_newer(record) else StoreError)(f"{path}, line {number}: {problem}")
     return schema.migrated(record)
 

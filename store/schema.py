@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from xbench.case import Case
+from xbench.store.fits import misfit
+from xbench.store.record import Record
 
 VERSION = 6
+Plain = dict[str, Any]  # a record of an older format
 FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")  # the statuses of a cell that is no use as it is
-Record = dict[str, Any]
 
 OBJECTS = ("times", "cost", "parity", "machine", "versions")
 NUMBERS = ("median_s", "low_s", "high_s", "load_s", "compile_s", "first_s", "anew_s")  # of `times`, all seconds
@@ -29,16 +31,21 @@ def problem(record: Any) -> str | None:
     return _wrong_case(record.get("case")) or _wrong_field(record) or _wrong_times(record.get("times") or {})
 
 
+def unreadable(record: Any) -> str | None:
+    """Return as `problem` of what was read, where no field of today's may be of another type either."""
+    return problem(record) or (misfit(record, Record) if record["schema"] == VERSION else None)
+
+
 def is_newer(record: Any) -> bool:
     """Say whether plain data is a record of a format that this version does not know."""
     return isinstance(record, dict) and isinstance(record.get("schema"), int) and record["schema"] > VERSION
 
 
-def migrated(record: Record) -> Record:
+def migrated(record: Plain) -> Record:
     """Return the record in today's format; what its own did not know is null."""
     for step in STEPS[record["schema"] - 1 :]:
         record = step(record)
-    return record | {"schema": VERSION}
+    return cast(Record, record | {"schema": VERSION})
 
 
 def _wrong_case(found: Any) -> str | None:
@@ -94,12 +101,12 @@ def _are_times(values: list[Any]) -> bool:
         return False
 
 
-def _promised(record: Record) -> Record:
+def _promised(record: Plain) -> Plain:
     """1 had no `contracts` and no `audit`."""
     return {"contracts": None, "audit": None} | record
 
 
-def _by_process(record: Record) -> Record:
+def _by_process(record: Plain) -> Plain:
     """2 knew of one process a cell, whose warm-up stood in `times`, and of nothing that disturbed a block."""
     record = {"cost": None} | record
     times = record.get("times")
@@ -113,12 +120,12 @@ def _by_process(record: Record) -> Record:
     return record | {"times": unknown | kept | {"blocks": blocks}}
 
 
-def _tuned(record: Record) -> Record:
+def _tuned(record: Plain) -> Plain:
     """3 knew no `tune`: the case has the default, as no other was there."""
     return {"tuning": None} | record
 
 
-def _anew(record: Record) -> Record:
+def _anew(record: Plain) -> Plain:
     """4 told neither the first call without kernels on disk nor the time of the proof."""
     times = record.get("times")
     if not times:
@@ -128,11 +135,11 @@ def _anew(record: Record) -> Record:
     return record | {"times": {"anew_s": None} | times | {"processes": processes}}
 
 
-def _over_time(record: Record) -> Record:
+def _over_time(record: Plain) -> Plain:
     """5 did not tell what a training took over its time."""
     training = record.get("training")
     return record | {"training": {"usage": []} | training} if isinstance(training, dict) else record
 
 
 # From 1 to 2, from 2 to 3, ...
-STEPS: tuple[Callable[[Record], Record], ...] = (_promised, _by_process, _tuned, _anew, _over_time)
+STEPS: tuple[Callable[[Plain], Plain], ...] = (_promised, _by_process, _tuned, _anew, _over_time)

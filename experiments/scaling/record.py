@@ -13,9 +13,9 @@ from xbench.experiments.scaling import model as scaling_model
 from xbench.experiments.scaling.model import Line, Phases
 from xbench.host import machine
 from xbench.proof import record as records
-from xbench.proof.record import Record
 from xbench.runtimes import distributed
 from xbench.stats.statistics import Interval, median_interval
+from xbench.store.record import Record, completed, known
 from xbench.workers.worker_group import Group
 
 PARTS = ("io", "h2d", "forward", "gradient", "step")
@@ -82,7 +82,7 @@ def filed(record: Record, case: Case, artifact: Artifact, plan: Plan, workers: i
     }
     more = ("efficiency", "phases", "messages", "early", "line", "prediction", "blocks")
     found = {"key": key(case, artifact, plan, workers), "command": shell(*words, "--rerun")}
-    return record | found | {"scaling": told | dict.fromkeys((*names, *more))}
+    return completed(record, {**found, "scaling": told | dict.fromkeys((*names, *more))})
 
 
 def interval(blocks: list[list[float]]) -> Interval:
@@ -92,7 +92,7 @@ def interval(blocks: list[list[float]]) -> Interval:
 def final(team: Team, one: Team | None, phases: dict[int, dict[str, Interval]], layers: Layers, case: Case) -> Record:
     """The record of a group that was timed."""
     whole = team.kinds[0]
-    told = team.record["scaling"]
+    told: dict[str, Any] = {**known(team.record["scaling"])}
     iteration, shard = interval(team.blocks[whole]), phases.get(team.shard)
     found: dict[str, Any] = {
         "iteration_s": iteration._asdict(),
@@ -117,7 +117,7 @@ def final(team: Team, one: Team | None, phases: dict[int, dict[str, Interval]], 
         says.append(f"oversubscribed: {threads} threads on {told['cpus']} CPUs")
     versions = team.record["versions"] | team.versions
     message = "; ".join(filter(None, says)) or None
-    return team.record | {"message": message, "versions": versions, "scaling": told | found}
+    return completed(team.record, {"message": message, "versions": versions, "scaling": told | found})
 
 
 def communication(team: Team) -> dict[str, Any]:

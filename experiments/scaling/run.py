@@ -26,10 +26,10 @@ from xbench.experiments.scaling.proof import prove, reference
 from xbench.experiments.scaling.record import PARTS, Plan, Team, filed, final, interval, key
 from xbench.proof import record as records
 from xbench.proof.prove import outcome
-from xbench.proof.record import Record
 from xbench.runtimes import distributed
 from xbench.stats import quantities
 from xbench.stats.statistics import Interval
+from xbench.store.record import Record, completed, known
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import WorkerFailure
 from xbench.workers.worker_group import Group
@@ -78,9 +78,9 @@ class Scale(Experiment):
             yield from _run(case, artifact, plan, lab.exporter, lab.logs, partial(lab.say, case))
 
     def line(self, record: Record) -> str:
-        found, case, words = record["scaling"], record["case"], [record["status"]]
+        found, case, words = known(record["scaling"]), record["case"], [record["status"]]
         if record["status"] == "PASS":
-            words += [f"iteration {quantities.seconds(found['iteration_s']['median'])}"]
+            words += [f"iteration {quantities.seconds(known(found['iteration_s'])['median'])}"]
             words += [f"speed-up {quantities.number(found['speed_up']['median'])}"] if found["speed_up"] else []
         said = f": {record['message']}" if record["message"] else ""
         return f"{case['model']} {case['runtime']} x {found['workers']}: {', '.join(words)}{said}"
@@ -129,7 +129,7 @@ def _opened(
     say: Say,
 ) -> Team | Record:
     """A group that is proved, or the record of why there is none."""
-    told, timeout = record["scaling"], plan.timeout
+    told, timeout = known(record["scaling"]), plan.timeout
     workers, group = told["workers"], None
     say(f"{_count(workers)}: start, load, check")
     try:
@@ -140,7 +140,7 @@ def _opened(
         one = next((team.group for team in teams if team.workers == 1), None)
         found = prove(group, one, artifact, exporter, told["shard"], timeout)
         proof = found.pop("proof")
-        record |= found | {"scaling": told | {"proof": proof}}
+        record = completed(record, {**found, "scaling": {**told, "proof": proof}})
         if found["status"] == "PASS":
             return Team(workers, group, told["shard"], record, proof, versions)
         group.stop()

@@ -22,7 +22,7 @@ from xbench.reports.html.commands import NONE
 from xbench.reports.html.content import Content, where
 from xbench.reports.html.other_experiments import FILES, KINDS, readable, tables
 from xbench.stats.quantities import seconds
-from xbench.store.schema import Record
+from xbench.store.record import Record, by_name
 
 HERE = Path(__file__).parent
 MISSING = "xbench report needs Jinja2 and vl-convert-python: pip install 'xbench[report]'"
@@ -106,7 +106,7 @@ def _content(
 
 
 def _is_chosen(record: Record, chosen: Mapping[str, Sequence[str]]) -> bool:
-    return all(not words or record["case"][of] in words for of, words in chosen.items())
+    return all(not words or by_name(record["case"])[of] in words for of, words in chosen.items())
 
 
 def facts(content: Content) -> list[tuple[str, dict[str, Any]]]:

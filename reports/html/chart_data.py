@@ -12,6 +12,7 @@ from xbench.reports.formats import conditions, label
 from xbench.reports.html.content import Content
 from xbench.reports.html.plots import specs
 from xbench.reports.study import PHASES
+from xbench.store.record import NOTHING, Record, by_name
 
 # A timed cell, times in µs, memory in MiB, as `report.js` calls them. One that is not timed is its runtime alone.
 FIELDS = ("t", "median", "ratio", "low", "high", "q5", "q25", "q75", "q95", "n", "start", "memory", "rate", "intensity")
@@ -86,7 +87,7 @@ def _group(content: Content, index: Index, row: Row, first: int, number: int) ->
     return [*index.of(row), *where, first, number]
 
 
-def _cell(row: Row, record: dict[str, Any], index: Index) -> list[Any]:
+def _cell(row: Row, record: Record, index: Index) -> list[Any]:
     runtime = index.runtimes(visible(label(row)))
     if row["median_s"] is None:
         return [runtime]
@@ -135,37 +136,36 @@ def _proofs(content: Content) -> dict[str, dict[str, Any]]:
     return found
 
 
-def named(record: dict[str, Any]) -> str:
+def named(record: Record) -> str:
     """The runtime of a record as its row would call it."""
     return visible(label({"runtime": record["case"]["runtime"], "note": record.get("note")}))
 
 
-def _training(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _training(records: Sequence[Record]) -> list[dict[str, Any]]:
     found = []
     for record in records:
-        told = record.get("training") or {}
-        if not told.get("losses"):
+        training = record.get("training") or NOTHING
+        if not training.get("losses"):
             continue
-        losses = [each if each is not None else float("nan") for each in told["losses"]]
-        curve = [[_round(step), _round(loss)] for step, loss in zip(*thinned(losses)) if loss > 0]
+        curve = [[_round(step), _round(loss)] for step, loss in zip(*thinned(training["losses"])) if loss > 0]
         case = record["case"]
         words = f"{case['model']} on {str(case.get('data')).partition(':')[0]}, batch {case['batch']}"
-        accuracy = [[epoch, _round(100 * each)] for epoch, each in enumerate(told["test_accuracy"], 1)]
+        accuracy = [[epoch, _round(100 * each)] for epoch, each in enumerate(training["test_accuracy"], 1)]
         passed = "" if record["status"] == "PASS" else f": {record['status']}"
-        memory, power = ([[_round(x), _round(y)] for x, y in zip(*each)] for each in over_time(told["usage"]))
-        told = {"title": visible(words), "runtime": named(record), "status": passed}
+        memory, power = ([[_round(x), _round(y)] for x, y in zip(*each)] for each in over_time(training["usage"]))
+        told: dict[str, Any] = {"title": visible(words), "runtime": named(record), "status": passed}
         told |= {"loss": curve, "accuracy": accuracy, "memory": memory, "power": power}
         found.append({**told, "model": visible(case["model"])})
     return found
 
 
-def _phases(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _phases(records: Sequence[Record]) -> list[dict[str, Any]]:
     found = []
     for record in records:
-        if not record.get("phases"):
+        if not (phases := record.get("phases")):
             continue
         case = record["case"]
-        parts = [[PHASES[name], _round(record["phases"][name]["mean"], 1e3)] for name in STACKED]
+        parts = [[PHASES[name], _round(by_name(phases)[name]["mean"], 1e3)] for name in STACKED]
         name = f"{case['model']}, batch {case['batch']}: {named(record)}"
         found.append(
             {"title": visible(name), "model": visible(case["model"]), "runtime": named(record), "parts": parts}
@@ -173,7 +173,7 @@ def _phases(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _scaling(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _scaling(records: Sequence[Record]) -> list[dict[str, Any]]:
     from xbench.reports import scaling
 
     return [

@@ -8,7 +8,7 @@ from xbench.converters import printable
 from xbench.converters.printable import visible
 from xbench.reports import Row
 from xbench.store.command import command
-from xbench.store.schema import Record
+from xbench.store.record import Record
 
 END = " --rerun"
 NONE = "no command was recorded"

@@ -18,7 +18,7 @@ from xbench.reports.parity_matrix import Matrix, Place, matrix, proof
 from xbench.reports.sweeps import Sweep, sweeps
 from xbench.reports.winner_sentence import Verdict, verdict
 from xbench.stats.quantities import number, seconds
-from xbench.store.schema import Record
+from xbench.store.record import Record
 
 MORE = (
     *("5, 25, 75, 95 % of the times", "ahead from call", "peak memory", "energy", "GFLOP/s", "of attainable"),

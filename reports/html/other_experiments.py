@@ -13,7 +13,7 @@ from xbench.reports.html.content import Table
 from xbench.reports.study import grids_of
 from xbench.reports.study_page import lines, remarks
 from xbench.stats.quantities import number
-from xbench.store.schema import Record
+from xbench.store.record import Record
 from xbench.studies import Part
 
 # Section, file, kind of table, and the command that measures it.

@@ -1,0 +1,137 @@
+"""What a record holds of one experiment alone (docs/results.md): the types of these fields. Times are in seconds."""
+
+from typing import Any, TypedDict
+
+
+class Conversion(TypedDict):
+    """What `convert` made of a model for a runtime."""
+
+    operators: dict[str, int]
+    version: str | None
+    device: str
+    seconds: float | None
+    folder: str
+    files: list[str]
+    kernels: dict[str, float | None]
+
+
+class Training(TypedDict):
+    """What `train` reached."""
+
+    epochs: int
+    batch: int
+    seed: int
+    train_samples: int
+    test_samples: int
+    content: str
+    losses: list[float | None]
+    proof_steps: int
+    oracle_losses: list[float]
+    first_wrong_step: int | None
+    train_accuracy: list[float]
+    test_accuracy: list[float]
+    epoch_s: list[float]
+    usage: list[dict[str, Any]]
+
+
+class Trial(TypedDict):
+    """A rate of queries that a server was asked."""
+
+    rate_per_s: float
+    scheduled_per_s: float | None
+    answered_per_s: float | None
+    latency_s: float
+    queries: int
+    passed: bool
+    says: str | None
+
+
+class Load(TypedDict):
+    """A scenario: what was asked, and what was found; null, or empty, where nothing was."""
+
+    scenario: str
+    seconds: float
+    percentile: float
+    bound_s: float | None
+    samples_per_query: int
+    queries: int | None
+    latency_s: dict[str, float] | None
+    queries_per_s: float | None
+    samples_per_s: float | None
+    latencies: list[float]
+    step_s: float | None
+    single_stream_s: float | None
+    trials: list[Trial]
+    cpus: float | None
+
+
+class Mean(TypedDict):
+    """Over the rounds."""
+
+    mean: float
+    std: float
+
+
+class Phases(TypedDict):
+    """Where the time of a training iteration goes."""
+
+    t_io: Mean
+    t_h2d: Mean
+    t_f: Mean
+    t_b: Mean
+    t_u: Mean
+    t_step: Mean
+    t_iter: Mean
+    other: Mean
+    rounds: list[dict[str, float]]
+
+
+class Layer(TypedDict):
+    """As a runtime's own profiler tells of it."""
+
+    name: str
+    operator: str
+    median_s: float
+
+
+class Profile(TypedDict):
+    """The layers of a forward pass, in the order in which they run."""
+
+    layers: list[Layer]
+    whole_s: float
+    passes: int
+
+
+class Interval(TypedDict):
+    """Its ends are null where nothing is known of them."""
+
+    median: float
+    low: float | None
+    high: float | None
+
+
+class Scaling(TypedDict):
+    """A training step by several workers."""
+
+    kind: str
+    workers: int
+    shard: int
+    total: int
+    engine: str
+    cpus: int
+    oversubscribed: bool
+    proof: dict[str, Any] | None
+    iteration_s: Interval | None
+    apart_s: Interval | None
+    comm_s: Interval | None
+    exposed_s: Interval | None
+    hidden: bool | None
+    samples_per_s: float | None
+    speed_up: Interval | None
+    efficiency: float | None
+    phases: dict[str, Interval] | None
+    messages: list[int] | None
+    early: bool | None
+    line: dict[str, Any] | None
+    prediction: dict[str, Any] | None
+    blocks: dict[str, list[list[float]]] | None

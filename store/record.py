@@ -1,0 +1,188 @@
+"""A record: what a line of the store holds (docs/results.md says what each field means), as types that mypy knows.
+
+Plain dictionaries, because that is what a line is; `schema.problem` checks one where it is read. Times are in seconds.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NotRequired, TypedDict, TypeVar, cast
+
+from xbench.store.experiments import Conversion, Load, Phases, Profile, Scaling, Training
+
+T = TypeVar("T")
+NOTHING: Any = {}  # instead of a part that a record need not have
+
+
+class CaseFields(TypedDict):
+    """A `Case`."""
+
+    model: str
+    runtime: str
+    mode: str
+    batch: int
+    device: str
+    threads: int
+    precision: str
+    layout: str
+    plane: str
+    data: str
+    steps: int
+    tune: str
+    tune_budget: float
+
+
+Parity = TypedDict(
+    "Parity",
+    {
+        "class": str | None,
+        "worst_tensor": str | None,
+        "ratio": float | None,
+        "first_wrong": str | None,
+        "tensors": int,
+        "rel_l2": float | None,
+        "steps": int,
+        "seeds": NotRequired[list[float | None]],
+    },
+)
+
+
+class Promise(TypedDict):
+    """A contract as it was judged."""
+
+    held: bool | None
+    says: str | None
+
+
+class Process(TypedDict):
+    """How a process of a cell began."""
+
+    load_s: float | None
+    compile_s: float | None
+    first_s: float | None
+    anew_s: float | None
+    proof_s: float | None
+    warmup: list[float]
+    steady_from: int | None
+
+
+class Block(TypedDict):
+    """Steps that were timed one after the other."""
+
+    round: int
+    process: int
+    samples: list[float]
+    lead: list[float]
+    health: dict[str, Any]
+    disturbed: str | None
+
+
+class Opening(TypedDict):
+    """The times of a cell that was opened, whatever is measured of it."""
+
+    load_s: float | None
+    compile_s: float | None
+    first_s: float | None
+    anew_s: float | None
+
+
+class Times(Opening):
+    """The times of a cell whose steps were measured."""
+
+    median_s: float
+    low_s: float | None
+    high_s: float | None
+    converged: bool
+    drift: float | None
+    resemblance: float | None
+    processes: list[Process]
+    blocks: list[Block]
+    repeated: list[Block]
+    cpus: float | None
+
+
+class Cost(TypedDict):
+    """What a step costs besides time."""
+
+    peak_memory_bytes: int | None
+    peak_memory_of: str
+    references_bytes: int
+    device_memory_bytes: int | None
+    energy_j: float | None
+    artifact_bytes: int
+    parameter_bytes: int
+    convert_s: float | None
+    flop: int | None
+    bytes: int
+    peak_flops: float | None
+    bandwidth: float | None
+
+
+class Drawn(TypedDict):
+    """What was drawn for an input."""
+
+    name: str
+    drawn: str
+    unread: list[str] | None
+
+
+class Record(TypedDict, total=False):
+    """A cell, or what an experiment measured of one. The fields from `certificate` on are those of one experiment."""
+
+    schema: int
+    key: str
+    case: CaseFields
+    status: str
+    message: str | None
+    note: str | None
+    autodiff: str | None
+    dropout: bool
+    graph: str
+    layout: dict[str, Any] | None
+    tuning: dict[str, Any] | None
+    parity: Parity | None
+    contracts: dict[str, Promise] | None
+    audit: dict[str, Any] | None
+    times: Times | None
+    cost: Cost | None
+    session: str
+    artifact: str
+    inputs: list[Drawn] | None
+    macs: int | None
+    versions: dict[str, str]
+    machine: dict[str, Any]
+    command: str
+    time: str
+    certificate: dict[str, Any] | None
+    explanations: list[dict[str, Any]]
+    conversion: Conversion
+    training: Training
+    load: Load
+    phases: Phases | None
+    profile: Profile | None
+    scaling: Scaling | None
+
+
+def known(part: T | None) -> T:
+    """A part of a record that its status says is there.
+
+    Raises:
+        LookupError: it is not.
+    """
+    if part is None:
+        raise LookupError("a record lacks a part that it must have")
+    return part
+
+
+def class_of(record: Record) -> str | None:
+    """The arithmetic that explains its error; None where it was not compared."""
+    parity = record.get("parity")
+    return parity["class"] if parity else None
+
+
+def by_name(part: Mapping[str, object]) -> Mapping[str, Any]:
+    """A record, or a part of one, whose fields are asked for by names that are not known before."""
+    return part
+
+
+def completed(record: Record, fields: Mapping[str, Any]) -> Record:
+    """A record with other fields, which somebody has put together."""
+    return cast(Record, {**record, **fields})
