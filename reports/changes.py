@@ -4,14 +4,16 @@ import csv
 import dataclasses
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from xbench.converters import printable
 from xbench.converters.printable import visible
+from xbench.reports.tables import Table
+from xbench.reports.tables import show as printed
+from xbench.reports.tables import to_markdown as as_markdown
 from xbench.stats.quantities import number, seconds
 from xbench.store.comparison import Change
 from xbench.store.record import NOTHING, Record
@@ -35,31 +37,26 @@ def to_csv(changes: Sequence[Change]) -> str:
     return text.getvalue()
 
 
+def table(changes: Sequence[Change]) -> Table:
+    """The changes, and below them why cells no longer pass and what versions changed."""
+    several = has_machines(changes)
+    styles = [COLOURS.get(change.verdict, "yellow") for change in changes]
+    broken = [change for change in changes if change.verdict in ("lost", "failing")]
+    notes = [f"{name(each)}: {each.new['status']} {each.new['message'] or ''}" for each in broken if each.new]
+    versions = {package: pair for change in changes for package, pair in change.versions.items()}
+    notes += [f"{package}: {old} -> {new}" for package, (old, new) in sorted(versions.items())]
+    body = [cells(change, several) for change in changes]
+    return Table("", HEADER, body, ending=1, notes=notes, styles=styles, styled=len(HEADER) - 1)
+
+
 def to_markdown(changes: Sequence[Change]) -> str:
-    """Return one Markdown table."""
-    body = [cells(change, has_machines(changes)) for change in changes]
-    align = ["---", *["--:"] * (len(HEADER) - 2), "---"]
-    return "".join(f"{line}\n" for line in printable.markdown_table(HEADER, align, body))
+    """Return the table as Markdown."""
+    return as_markdown([replace(table(changes), notes=())])
 
 
 def show(changes: Sequence[Change], console: Console) -> None:
-    """Print the table, and below it why cells no longer pass and what versions changed."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for place, title in enumerate(HEADER):
-        table.add_column(title, justify="right" if 0 < place < len(HEADER) - 1 else "left", no_wrap=True)
-    several = has_machines(changes)
-    for change in changes:
-        texts = [Text(cell) for cell in cells(change, several)]
-        texts[-1].stylize(COLOURS.get(change.verdict, "yellow"))
-        table.add_row(*texts)
-    console.print(table)
-    for change in changes:
-        if change.verdict in ("lost", "failing") and change.new:
-            words = f"  {name(change)}: {change.new['status']} {change.new['message'] or ''}"
-            console.print(Text(visible(words)), soft_wrap=True)
-    versions = {package: pair for change in changes for package, pair in change.versions.items()}
-    for package, (old, new) in sorted(versions.items()):
-        console.print(Text(visible(f"  {package}: {old} -> {new}")), soft_wrap=True)
+    """Print the table."""
+    printed([table(changes)], console)
 
 
 def name(change: Change, several: bool = False) -> str:

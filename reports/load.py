@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from xbench.converters.printable import markdown, markdown_table, visible
+from xbench.converters.printable import visible
 from xbench.reports.formats import label
-from xbench.reports.table import COLOURS, OTHER
+from xbench.reports.tables import COLOURS, OTHER, Table
+from xbench.reports.tables import show as printed
+from xbench.reports.tables import to_markdown as as_markdown
 from xbench.stats.quantities import number, seconds
 from xbench.store.record import NOTHING, Record, by_name
 
@@ -32,38 +32,26 @@ def rows(records: Iterable[Record]) -> list[Row]:
     return [row for each in groups.values() for row in sorted(each, key=_place)]
 
 
-def show(found: Sequence[Row], console: Console) -> None:
-    """Prints a table a scenario, the messages below it."""
+def tables(found: Iterable[Row]) -> list[Table]:
+    """A table a scenario, the messages below it."""
+    made = []
     for group in grouped(found):
-        console.print(Text(title(group[0]), style="bold"), soft_wrap=True)
-        names = header(group)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for name in names:
-            table.add_column(name, justify="left" if name in names[:2] else "right", no_wrap=True, overflow="ellipsis")
-        for row in group:
-            texts = [Text(text) for text in cells(row, group)]
-            texts[1].stylize(COLOURS.get(row["status"], OTHER))
-            table.add_row(*texts)
-        console.print(table)
-        for row in group:
-            if row["message"]:
-                console.print(Text(f"  {visible(label(row))}: {visible(row['message'])}"), soft_wrap=True)
-        if _bounds_differ(group):
-            console.print(Text(f"  {BOUNDS}", style="dim"), soft_wrap=True)
-        console.print()
+        body = [cells(row, group) for row in group]
+        notes = [f"{label(row)}: {row['message']}" for row in group if row["message"]]
+        notes += [BOUNDS] if _bounds_differ(group) else []
+        styles = [COLOURS.get(row["status"], OTHER) for row in group]
+        made.append(Table(title(group[0]), header(group), body, words=2, notes=notes, styles=styles))
+    return made
 
 
-def to_markdown(found: Sequence[Row]) -> str:
-    """One Markdown table a scenario."""
-    parts = []
-    for group in grouped(found):
-        names = header(group)
-        align = ["---", "---", *["--:"] * (len(names) - 2)]
-        table = markdown_table(names, align, [cells(row, group) for row in group])
-        says = [f"- {markdown(label(row))}: {markdown(row['message'])}" for row in group if row["message"]]
-        says += [f"- {BOUNDS}"] if _bounds_differ(group) else []
-        parts.append("\n".join([f"### {markdown(title(group[0]))}", "", *table, "", *says, *([""] if says else [])]))
-    return "\n".join(parts)
+def show(found: Iterable[Row], console: Console) -> None:
+    """Prints the tables."""
+    printed(tables(found), console)
+
+
+def to_markdown(found: Iterable[Row]) -> str:
+    """The tables in Markdown."""
+    return as_markdown(tables(found))
 
 
 def title(row: Row) -> str:

@@ -4,15 +4,15 @@ import math
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from xbench.converters.printable import json, markdown, markdown_table, visible
+from xbench.converters.printable import json, visible
 from xbench.recommend import chance
 from xbench.recommend.limits import MB, MEMORY, Limit, Relaxation
 from xbench.recommend.question import Question
 from xbench.recommend.recommendation import Answer, Cell, Place
-from xbench.reports.table import COLOURS
+from xbench.reports.tables import COLOURS, Table
+from xbench.reports.tables import show as printed
+from xbench.reports.tables import to_markdown as as_markdown
 from xbench.stats.quantities import number, seconds
 from xbench.store.record import NOTHING, known
 
@@ -177,33 +177,22 @@ def below(answer: Answer) -> list[str]:
     return said + [f"note: {visible(note)}" for note in answer.notes]
 
 
+def table(answer: Answer) -> Table:
+    """The answer: its sentences above the ranked cells, the others below."""
+    body, styles = [cells(place, answer.question) for place in answer.ranked], [COLOURS["PASS"]] * len(answer.ranked)
+    about, notes = verdict(answer), below(answer)
+    heading = title(answer.question)
+    return Table(heading, header(answer.question), body, words=2, about=about, notes=notes, styles=styles)
+
+
 def to_markdown(answer: Answer) -> str:
     """The answer as Markdown."""
-    names = header(answer.question)
-    align = ["---", "---", *["--:"] * (len(names) - 2)]
-    table = markdown_table(names, align, [cells(place, answer.question) for place in answer.ranked])
-    parts = [f"### {markdown(title(answer.question))}", "", *map(markdown, verdict(answer)), ""]
-    parts += [*table, ""] if answer.ranked else []
-    return "\n".join([*parts, *(f"- {markdown(line)}" for line in below(answer)), ""])
+    return as_markdown([table(answer)])
 
 
 def show(answer: Answer, console: Console) -> None:
-    """Prints the answer to a terminal; sentences are never wrapped, so that they can be searched and copied."""
-    console.print(Text(title(answer.question), style="bold"), soft_wrap=True)
-    for line in verdict(answer):
-        console.print(Text(visible(line)), soft_wrap=True)
-    if answer.ranked:
-        names = header(answer.question)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for name in names:
-            table.add_column(name, justify="left" if name in names[:2] else "right", no_wrap=True, overflow="ellipsis")
-        for place in answer.ranked:
-            texts = [Text(text) for text in cells(place, answer.question)]
-            texts[1].stylize(COLOURS["PASS"])
-            table.add_row(*texts)
-        console.print(table)
-    for line in below(answer):
-        console.print(Text(line, style="dim"), soft_wrap=True)
+    """Prints the answer."""
+    printed([table(answer)], console)
 
 
 def _cost(place: Place, question: Question) -> str:

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from xbench.converters.printable import markdown, markdown_table, visible
+from xbench.converters.printable import visible
 from xbench.reports.formats import label
-from xbench.reports.table import COLOURS, OTHER
+from xbench.reports.tables import COLOURS, OTHER, Table
+from xbench.reports.tables import show as printed
+from xbench.reports.tables import to_markdown as as_markdown
 from xbench.stats.quantities import number, seconds
 from xbench.store.record import NOTHING, Record, by_name, known
 
@@ -33,31 +33,24 @@ def rows(records: Iterable[Record]) -> list[Row]:
     return sorted(found, key=lambda row: (order.index((_group(row), row["runtime"])), row["workers"]))
 
 
-def show(found: Sequence[Row], console: Console) -> None:
-    """Prints the tables, the messages below each."""
+def tables(found: Iterable[Row]) -> list[Table]:
+    """A table a network and kind of scaling, the messages below it."""
+    made = []
     for group in grouped(found):
-        console.print(Text(title(group[0]), style="bold"), soft_wrap=True)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for name in HEADER:
-            table.add_column(name, justify="left" if name in HEADER[:2] else "right", no_wrap=True, overflow="ellipsis")
-        for row in group:
-            texts = [Text(text) for text in cells(row)]
-            texts[1].stylize(COLOURS.get(row["status"], OTHER))
-            table.add_row(*texts)
-        console.print(table)
-        for words in says(group):
-            console.print(Text(f"  {words}"), soft_wrap=True)
-        console.print()
+        styles = [COLOURS.get(row["status"], OTHER) for row in group]
+        body = [cells(row) for row in group]
+        made.append(Table(title(group[0]), HEADER, body, words=2, notes=says(group), styles=styles))
+    return made
 
 
-def to_markdown(found: Sequence[Row]) -> str:
-    """One Markdown table a group."""
-    parts = []
-    for group in grouped(found):
-        table = markdown_table(HEADER, ["---", "---", *["--:"] * (len(HEADER) - 2)], map(cells, group))
-        below = [f"- {markdown(words)}" for words in says(group)]
-        parts.append("\n".join([f"### {markdown(title(group[0]))}", "", *table, "", *below, ""]))
-    return "\n".join(parts)
+def show(found: Iterable[Row], console: Console) -> None:
+    """Prints the tables."""
+    printed(tables(found), console)
+
+
+def to_markdown(found: Iterable[Row]) -> str:
+    """The tables in Markdown."""
+    return as_markdown(tables(found))
 
 
 def title(row: Row) -> str:

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from xbench.converters.printable import markdown, markdown_code, markdown_table, visible
+from xbench.converters.printable import markdown, markdown_code, visible
 from xbench.reports.grid import Grid, Listing, Value
 from xbench.reports.plots import draw
 from xbench.reports.study import PHASES
+from xbench.reports.tables import Table
+from xbench.reports.tables import show as printed
+from xbench.reports.tables import to_markdown as as_markdown
 from xbench.stats.quantities import number, seconds
 from xbench.store.record import Record
 from xbench.studies import Study
@@ -66,27 +67,20 @@ def remarks(grid: Grid | Listing) -> list[str]:
     return [*(once.values() if once else why), *(f"† {line}" for line in grid.quotes), *grid.notes]
 
 
-def to_markdown(grid: Grid | Listing) -> str:
-    """One table in Markdown, with what stands below it."""
+def table(grid: Grid | Listing) -> Table:
+    """A table of a study, with what stands below it."""
     header, *body = lines(grid)
-    table = markdown_table(header, ["---", *["--:"] * (len(header) - 1)], body)
-    below = [f"- {markdown(line)}" for line in remarks(grid)]
-    return "\n".join([f"### {markdown(grid.title)}", "", *table, "", *below, *([""] if below else [])])
+    return Table(grid.title, header, body, notes=remarks(grid))
+
+
+def to_markdown(grid: Grid | Listing) -> str:
+    """One table in Markdown."""
+    return as_markdown([table(grid)])
 
 
 def show(grid: Grid | Listing, console: Console) -> None:
     """Prints a table."""
-    console.print(Text(grid.title, style="bold"), soft_wrap=True)
-    header, *body = lines(grid)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for index, name in enumerate(header):
-        table.add_column(Text(name), justify="right" if index else "left", overflow="fold", no_wrap=not index)
-    for line in body:
-        table.add_row(*map(Text, line))
-    console.print(table)
-    for words in remarks(grid):
-        console.print(Text(f"  {words}", style="dim"), soft_wrap=True)
-    console.print()
+    printed([table(grid)], console)
 
 
 def save(

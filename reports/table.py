@@ -10,9 +10,8 @@ from rich.text import Text
 from xbench.converters.printable import visible
 from xbench.reports import Row, grouped
 from xbench.reports.formats import TIMES, View, has_machines, label, remark, title
+from xbench.reports.tables import COLOURS, OTHER
 
-COLOURS = {"PASS": "green", "FAIL": "bold red", "UNVERIFIED": "yellow", "UNSUPPORTED": "cyan"}
-OTHER = "magenta"  # OOM, TIMEOUT, CRASH
 GAP = 2
 
 

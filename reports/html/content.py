@@ -16,6 +16,7 @@ from xbench.reports.formats import title as whole_title
 from xbench.reports.html import commands
 from xbench.reports.parity_matrix import Matrix, Place, matrix, proof
 from xbench.reports.sweeps import Sweep, sweeps
+from xbench.reports.tables import Table
 from xbench.reports.winner_sentence import Verdict, verdict
 from xbench.stats.quantities import number, seconds
 from xbench.store.record import Record
@@ -46,18 +47,6 @@ class Group:
     @property
     def size(self) -> int:
         return len(self.rows)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of text; `words` are the columns, from the left, that hold words and not numbers."""
-
-    caption: str
-    header: Sequence[str]
-    lines: Sequence[Sequence[str]]
-    keys: Sequence[Row | None] = ()  # of each line a row, by which it is filtered
-    words: int = 1
-    model: str = ""  # of a table that is of one network
 
 
 @dataclass(frozen=True)

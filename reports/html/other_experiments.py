@@ -1,17 +1,16 @@
 """The tables of what is not in results.jsonl: conversions, checks, trainings, phases, layers, loads, workers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from xbench.converters.printable import script_json, visible
 from xbench.experiments.check import held, row_of
 from xbench.experiments.convert import row_of as converted
-from xbench.reports import load, scaling
+from xbench.reports import load, scaling, study_page
 from xbench.reports.formats import label
 from xbench.reports.html.chart_data import DRAWN
-from xbench.reports.html.content import Table
 from xbench.reports.study import grids_of
-from xbench.reports.study_page import lines, remarks
+from xbench.reports.tables import Table
 from xbench.stats.quantities import number
 from xbench.store.record import Record
 from xbench.studies import Part
@@ -29,7 +28,7 @@ KINDS = (
 FILES = {name: file for name, file, _, _ in KINDS}
 
 
-def tables(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
+def tables(name: str, records: Sequence[Record]) -> list[Table]:
     """The tables of a section, network by network, each with the notes below it.
 
     Raises:
@@ -38,24 +37,19 @@ def tables(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]
     by_model: dict[str, list[Record]] = {}
     for record in records:
         by_model.setdefault(visible(record["case"]["model"]), []).append(record)
-    own_kind = {"convert": _conversions, "check": _checks, "load": _loads, "scaling": _workers}.get(name)
-    make = own_kind or (lambda own: _grids(name, own))
-    return [(replace(table, model=model), notes) for model, own in by_model.items() for table, notes in make(own)]
+    make = OWN.get(name) or (lambda own: _grids(name, own))
+    return [replace(table, model=model) for model, own in by_model.items() for table in make(own)]
 
 
-def _grids(name: str, records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
+def _grids(name: str, records: Sequence[Record]) -> list[Table]:
     titles = {"phases": "Mean ± standard deviation", "training": "Training", "layers": "Median of a layer"}
-    found = []
-    for grid in grids_of(Part(name, titles[name], name, {}), list(records)):
-        header, *body = lines(grid)
-        found.append((Table(grid.title, header, body), remarks(grid)))
-    return found
+    return [study_page.table(grid) for grid in grids_of(Part(name, titles[name], name, {}), list(records))]
 
 
 CONVERTED = ("runtime", "status", "version", "seconds", "own form")
 
 
-def _conversions(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
+def _conversions(records: Sequence[Record]) -> list[Table]:
     lines, notes = [], []
     for record in records:
         row = converted(record)
@@ -63,13 +57,13 @@ def _conversions(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
         lines.append([visible(word) for word in (*words, "")][: len(CONVERTED)])
         if row["message"]:
             notes.append(f"{visible(row['runtime'])}: {visible(row['message'])}")
-    return [(Table("Whether a runtime takes the network", CONVERTED, lines, words=3), notes)]
+    return [Table("Whether a runtime takes the network", CONVERTED, lines, words=3, notes=notes)]
 
 
 CHECKED = ("runtime", "mode", "status", "class", "parameters", "worst tensor", "batch", "error / noise")
 
 
-def _checks(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
+def _checks(records: Sequence[Record]) -> list[Table]:
     lines, notes = [], []
     for record in records:
         row = row_of(record)
@@ -80,24 +74,15 @@ def _checks(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
         lines.append([*map(visible, words), str(record["case"]["batch"]), ratio])
         if row["message"]:
             notes.append(f"{visible(row['runtime'])} {mode}: {visible(row['message'])}")
-    return [(Table("Compared with float64", CHECKED, lines, words=6), notes)]
+    return [Table("Compared with float64", CHECKED, lines, words=6, notes=notes)]
 
 
-def _loads(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
-    found: list[tuple[Table, list[str]]] = []
-    for group in load.grouped(load.rows(records)):
-        told = [f"{visible(label(row))}: {visible(row['message'])}" for row in group if row["message"]]
-        body = [load.cells(row, group) for row in group]
-        found.append((Table(load.title(group[0]), load.header(group), body, words=2), told))
-    return found
-
-
-def _workers(records: Sequence[Record]) -> list[tuple[Table, list[str]]]:
-    found = []
-    for own in scaling.grouped(scaling.rows(records)):
-        body = [scaling.cells(row) for row in own]
-        found.append((Table(scaling.title(own[0]), scaling.HEADER, body, words=2), scaling.says(own)))
-    return found
+OWN: Mapping[str, Callable[[Sequence[Record]], list[Table]]] = {
+    "convert": _conversions,
+    "check": _checks,
+    "load": lambda records: load.tables(load.rows(records)),
+    "scaling": lambda records: scaling.tables(scaling.rows(records)),
+}
 
 
 def readable(name: str, records: Sequence[Record]) -> tuple[list[Record], list[str]]:

@@ -1,0 +1,81 @@
+"""A table of text, and how it is shown: to a terminal, as Markdown; the report shows it as HTML."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from xbench.converters.printable import markdown, markdown_table, visible
+
+Lines = Sequence[Sequence[str]]
+COLOURS = {"PASS": "green", "FAIL": "bold red", "UNVERIFIED": "yellow", "UNSUPPORTED": "cyan"}
+OTHER = "magenta"  # OOM, TIMEOUT, CRASH
+
+
+@dataclass(frozen=True)
+class Table:
+    """Lines of text under a header. `words` are the columns, from the left, that hold words and not numbers, `ending`
+    those at the right. `about` are sentences above the table, `notes` below it. `styles` are those of the cells in
+    the column `styled`, a line each; `keys` the rows by which a report filters the lines; `model` that of a table which
+    is of one network."""
+
+    caption: str
+    header: Sequence[str]
+    lines: Lines
+    keys: Sequence[Mapping[str, Any] | None] = ()
+    words: int = 1
+    model: str = ""
+    ending: int = 0
+    about: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    styles: Sequence[str] = ()
+    styled: int = 1
+
+    @property
+    def numbers(self) -> list[bool]:
+        """Whether a column holds numbers."""
+        return [self.words <= place < len(self.header) - self.ending for place in range(len(self.header))]
+
+
+def show(tables: Iterable[Table], console: Console) -> None:
+    """Prints tables; sentences are never wrapped, so that they can be searched and copied."""
+    for table in tables:
+        if table.caption:
+            console.print(Text(visible(table.caption), style="bold"), soft_wrap=True)
+        for line in table.about:
+            console.print(Text(visible(line)), soft_wrap=True)
+        if table.lines:
+            console.print(_grid(table))
+        for line in table.notes:
+            console.print(Text(f"  {visible(line)}"), soft_wrap=True)
+        console.print()
+
+
+def to_markdown(tables: Iterable[Table]) -> str:
+    """Tables in Markdown, each under its caption; sentences below a table are a list."""
+    return "\n".join(map(_markdown, tables))
+
+
+def _grid(table: Table) -> Grid:
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for place, (name, number) in enumerate(zip(table.header, table.numbers, strict=True)):
+        grid.add_column(Text(name), justify="right" if number else "left", overflow="fold", no_wrap=not place)
+    styles = [*table.styles, *[""] * (len(table.lines) - len(table.styles))]
+    for line, style in zip(table.lines, styles, strict=True):
+        texts = list(map(Text, line))
+        if style:
+            texts[table.styled].stylize(style)
+        grid.add_row(*texts)
+    return grid
+
+
+def _markdown(table: Table) -> str:
+    parts = [f"### {markdown(table.caption)}", ""] if table.caption else []
+    parts += [*map(markdown, table.about), ""] if table.about else []
+    align = ["--:" if each else "---" for each in table.numbers]
+    parts += [*markdown_table(table.header, align, table.lines), ""] if table.lines else []
+    parts += [*(f"- {markdown(line)}" for line in table.notes), ""] if table.notes else []
+    return "\n".join(parts)
