@@ -50,57 +50,14 @@ def check(
 
 
 def _give(rows: list[dict[str, Any]], form: str) -> None:
+    from xbench.cli.terminal.console import console
+    from xbench.reports.checks import tables
     from xbench.reports.github import checks
+    from xbench.reports.tables import show
 
     if form == JSON:
         say(json.dumps(rows, indent=1))
     elif form == GITHUB:
         summarise(*checks(rows))
-    elif rows:
-        _print(rows)
-
-
-def _worst(row: dict[str, Any]) -> str:
-    """The worst tensor; what else there is to say of a cell that passes, or nothing tells, or instead of one."""
-    told = row["message"] if row["status"] in ("PASS", "UNVERIFIED") or not row["worst_tensor"] else None
-    return "; ".join(filter(None, (row["worst_tensor"], told)))
-
-
-def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.table import Column, Table
-    from rich.text import Text
-
-    from xbench.cli.terminal.console import console
-    from xbench.experiments.check import about_inputs, held
-
-    out = console()
-    for model in dict.fromkeys(row["model"] for row in rows):
-        runtime = Column("runtime", no_wrap=True)
-        rest = ("mode", "status", "class", "x noise", "parameters", Column("worst tensor", overflow="fold"))
-        table = Table(runtime, *rest, box=None, pad_edge=False)
-        for row in (row for row in rows if row["model"] == model):
-            ratio = "" if row["ratio"] is None else f"{row['ratio']:.1f}"
-            colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(row["status"], "bold red")
-            mode = f"{row['steps']} steps" if row["steps"] else row["mode"]
-            words = ["" if row["ratio"] is None else row["class"], ratio, held(row), _worst(row)]
-            table.add_row(row["runtime"], mode, Text(row["status"], colour), *words)
-        out.print()
-        out.print(Text(model, "bold"), soft_wrap=True)
-        out.print(table)
-        lines = next((lines for row in rows if row["model"] == model and (lines := about_inputs(row))), [])
-        for line in lines:
-            out.print(f"  {line}", highlight=False, soft_wrap=True)
-        for row in (row for row in rows if row["model"] == model and "explanations" in row):
-            out.print(*_explained(row), sep="\n", highlight=False)
-
-
-def _explained(row: dict[str, Any]) -> list[str]:
-    """What a failed cell looks like, a line each; the first is the likeliest."""
-    head, found = f"{row['runtime']} {row['mode']}", row["explanations"]
-    if not found:
-        return [f"{head}: no known mistake explains it: {row['message']}"]
-    lines = []
-    for each in found:
-        place = f" ({each['scope'] or 'it explains this tensor, not all behind it'}, at {each['tensor']})"
-        lines.append(f"{each['says']}{place if each['tensor'] else ''}; {each['ratio']:.1f} x noise is left")
-    return [f"{head} looks like: {lines[0]}", *(f"  or: {line}" for line in lines[1:])]
+    else:
+        show(tables(rows), console())

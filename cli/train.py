@@ -25,6 +25,9 @@ Data = Annotated[
 Epochs = Annotated[int | None, typer.Option(help="Times through the training samples. Default: the set's.", min=1)]
 Dropout = Annotated[bool, typer.Option("--dropout", help="Train with the network's dropout; the proof is without it.")]
 
+REACHED = ("train loss", "test accuracy", "s / epoch", "memory", "power")
+HEADER = ("runtime", "autodiff", "status", "error / noise", "steps proved", *REACHED)
+
 
 def train(
     model: options.Model,
@@ -98,26 +101,18 @@ def _report(records: list[Record], out: Path, data: str, as_json: bool) -> None:
 
 
 def _print(records: list[Record]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     from xbench.cli.terminal.console import console
-    from xbench.converters.printable import visible
     from xbench.reports.formats import label
+    from xbench.reports.tables import COLOURS, OTHER, Table, show
 
-    names = ("error / noise", "steps proved", "train loss", "test accuracy", "s / epoch", "memory", "power")
-    table = Table("runtime", "autodiff", "status", *names)
+    body, styles = list[list[str]](), [COLOURS.get(record["status"], OTHER) for record in records]
     for record in records:
-        found, ratio = record["training"], (record["parity"] or NOTHING).get("ratio")
-        colour = {"PASS": "green", "UNSUPPORTED": "cyan"}.get(record["status"], "bold red")
-        status = Text(record["status"], colour)
+        ratio: float | None = (record["parity"] or NOTHING).get("ratio")
         name, error = label({**record["case"], "note": record["note"]}), "" if ratio is None else f"{ratio:.1f}"
-        table.add_row(name, record["autodiff"] or "", status, error, _proved(record), *_columns(found))
-    out = console(160)
-    out.print(table)
-    for record in records:
-        if record["message"]:
-            out.print(f"{record['case']['runtime']}: {visible(record['message'])}", soft_wrap=True)
+        named = [name, record["autodiff"] or "", record["status"], error, _proved(record)]
+        body.append([*named, *_columns(record["training"])])
+    notes = [f"{record['case']['runtime']}: {record['message']}" for record in records if record["message"]]
+    show([Table("", HEADER, body, words=3, notes=notes, styles=styles, styled=2)], console(160))
 
 
 def _proved(record: Record) -> str:
@@ -138,8 +133,8 @@ def _columns(found: Training) -> list[str]:
     from xbench.stats.quantities import number
 
     if not (accuracies := found["test_accuracy"]):
-        return [""] * 5
-    last = losses_of(found, len(accuracies) - 1)
+        return [""] * len(REACHED)
+    loss = fmean(losses_of(found, len(accuracies) - 1))
     memory, power = max((each["peak_bytes"] for each in found["usage"]), default=None), usage.watts(found["usage"])
-    cells = [f"{fmean(last):.4f}", f"{accuracies[-1]:.2%}", number(median(found["epoch_s"])), size(memory)]
+    cells = [f"{loss:.4f}", f"{accuracies[-1]:.2%}", number(median(found["epoch_s"])), size(memory)]
     return [*cells, "" if power is None else f"{power:.3g} W"]
