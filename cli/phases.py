@@ -64,6 +64,5 @@ def _print(records: list[Record]) -> None:
     from xbench.reports.study_page import show
     from xbench.studies import Part
 
-    out = console(160)
-    for grid in grids_of(Part("phases", "Phases of an iteration, mean ± standard deviation", "phases", {}), records):
-        show(grid, out)
+    part = Part("phases", "Phases of an iteration, mean ± standard deviation", "phases", {})
+    show(grids_of(part, records), console(160))

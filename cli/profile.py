@@ -65,6 +65,5 @@ def _print(records: list[Record], top: int) -> None:
     from xbench.reports.study_page import show
     from xbench.studies import Part
 
-    out = console(160)
-    for grid in grids_of(Part("layers", "Layers of a forward pass", "layers", {}, settings={"top": str(top)}), records):
-        show(grid, out)
+    part = Part("layers", "Layers of a forward pass", "layers", {}, settings={"top": str(top)})
+    show(grids_of(part, records), console(160))

@@ -238,9 +238,7 @@ def _report(name: str, shown: Sequence[str], setting: Any, folder: Path, as_json
         told = {"study": name, "scale": setting.scale, "omitted": omitted, "tables": [grid.plain() for grid in asked]}
         say(json.dumps(told, indent=1))
     else:
-        out = console(160)
-        for grid in asked:
-            study_page.show(grid, out)
+        study_page.show(asked, console(160))
     flat = [record for own in records.values() for record in own]
     try:
         saved = study_page.save(whole, command, grids, omitted, flat, folder)

@@ -1,6 +1,6 @@
 """A study's tables as text: for the terminal, and as the page `study.md` with its pictures beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +78,9 @@ def to_markdown(grid: Grid | Listing) -> str:
     return as_markdown([table(grid)])
 
 
-def show(grid: Grid | Listing, console: Console) -> None:
-    """Prints a table."""
-    printed([table(grid)], console)
+def show(grids: Iterable[Grid | Listing], console: Console) -> None:
+    """Prints the tables."""
+    printed(map(table, grids), console)
 
 
 def save(

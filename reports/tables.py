@@ -41,8 +41,10 @@ class Table:
 
 
 def show(tables: Iterable[Table], console: Console) -> None:
-    """Prints tables; sentences are never wrapped, so that they can be searched and copied."""
-    for table in tables:
+    """Prints tables, an empty line between them. No sentence is wrapped, so that each can be searched and copied."""
+    for number, table in enumerate(tables):
+        if number:
+            console.print()
         if table.caption:
             console.print(Text(visible(table.caption), style="bold"), soft_wrap=True)
         for line in table.about:
@@ -51,7 +53,6 @@ def show(tables: Iterable[Table], console: Console) -> None:
             console.print(_grid(table))
         for line in table.notes:
             console.print(Text(f"  {visible(line)}"), soft_wrap=True)
-        console.print()
 
 
 def to_markdown(tables: Iterable[Table]) -> str:

@@ -25,7 +25,7 @@ SMALL = Table("sizes", ("name", "number"), [["a|b", "1"], ["c", "20"]], notes=["
 
 def test_numbers_are_aligned_at_the_right_and_sentences_are_one_line():
     lines = [line.rstrip() for line in printed([SMALL]).splitlines()]
-    assert lines == ["sizes", "two", "name  number", "a|b        1", "c         20", "  a is small", ""]
+    assert lines == ["sizes", "two", "name  number", "a|b        1", "c         20", "  a is small"]
 
 
 def test_markdown_has_the_caption_the_sentences_and_escaped_cells():
@@ -34,7 +34,7 @@ def test_markdown_has_the_caption_the_sentences_and_escaped_cells():
 
 
 def test_a_table_without_lines_is_its_sentences():
-    assert printed([Table("none", ("name",), [], notes=["there is none"])]) == "none\n  there is none\n\n"
+    assert printed([Table("none", ("name",), [], notes=["there is none"])]) == "none\n  there is none\n"
 
 
 def test_a_message_of_several_cells_stands_there_once_and_not_in_a_column():
