@@ -205,4 +205,6 @@ def built(program, inputs):
     outputs, _ = apply(params, state, *given, training=True, rng=None)
     if missing := sorted({*program.params} - {*layers.made.held}):
         raise Unsaid(f"{missing[0]} belongs to no layer")
+    for name, variable in layers.made.held.items():
+        variable.trainable = name in program.params  # a layer may hold a constant, as a scale of ones
     return keras.Model(given, list(outputs)), layers.made

@@ -31,6 +31,7 @@ TRAINERS = [name for name in ORIGINALS if RUNTIMES[name].autodiff]
 FOLDER = Path(remote.__file__).parents[1] / "originals"
 NORMAL = "small_nets:dropping@x:float32:batch,3,32,32"
 RECURRENT = "small_nets:recurrent@words:int64:batch,7"
+BARE = "small_nets:bare@x:float32:batch,3,8,8"
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,12 @@ def test_keras_computes_lenet_by_its_layers(exporter, tmp_path, backend, mode):
     status, message, record = verdict(exporter, "lenet", f"keras:backend={backend}", mode, tmp_path)
     assert (status, message) == ("PASS", None)
     assert "keras" in record["versions"]
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_keras_does_not_train_what_is_a_constant_of_the_graph(exporter, tmp_path, backend):
+    status, message, _ = verdict(exporter, BARE, f"keras:backend={backend}", "step", tmp_path)
+    assert (status, message) == ("PASS", None)
 
 
 @pytest.mark.parametrize("runtime", ["mxnet", "keras"])

@@ -165,6 +165,21 @@ class Normed(nn.Module):
         return self.head(torch.tanh(self.norm(self.conv(x))).mean((2, 3)))
 
 
+class Bare(nn.Module):
+    """A BatchNorm without scale and shift: constants in the graph, and no parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.fc = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, affine=False), nn.Linear(4, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(torch.relu(self.norm(self.conv(x))).mean((2, 3)))
+
+
+def bare() -> nn.Module:
+    return Bare()
+
+
 def normed() -> nn.Module:
     return Normed()
 

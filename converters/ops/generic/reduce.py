@@ -74,7 +74,10 @@ def ArgMin(xp, x, *, axis=0, keepdims=1, select_last_index=0):
 
 
 def CumSum(xp, x, axis, *, exclusive=0, reverse=0):
-    axis = int(np.asarray(axis).reshape(())) % len(xp.shape(x))
+    axis, rank = int(np.asarray(axis).reshape(())), len(xp.shape(x))
+    if not -rank <= axis < rank:  # a tensor, which no reader of the file looks at
+        raise ValueError(f"CumSum: there is no axis {axis} among {rank}")
+    axis %= rank
     x = xp.flip(x, axis) if reverse else x
     y = xp.cumsum(x, axis)
     y = y - x if exclusive else y

@@ -6,7 +6,7 @@ import test_operators as rows
 from cases import CASES
 
 from xbench.converters.ops.arrays import numpy as xp
-from xbench.converters.ops.generic import operators
+from xbench.converters.ops.generic import operators, reduce
 
 TABLE = operators(xp, {})
 KERNELS = {"Conv", "ConvTranspose"}  # every framework has its own
@@ -25,3 +25,9 @@ def test_an_operator_computes_in_numpy_what_onnx_says(op):
             found = call(*row.given(op))
         for y, right in zip(found, rows.expected(op, index), strict=True):
             rows.assert_close(np.asarray(y), right, 3e-6)
+
+
+@pytest.mark.parametrize("axis", [2, -3, 5])
+def test_an_axis_that_is_a_tensor_is_within_the_rank(axis):
+    with pytest.raises(ValueError, match=f"CumSum: there is no axis {axis} among 2"):
+        reduce.CumSum(xp, np.ones((2, 3)), np.array(axis))
