@@ -39,7 +39,8 @@ def convert(
     Without MODEL it is the default suite. What was converted is cached by content and recorded: a second call does
     nothing, --rerun converts again. With --to the model is also written in the runtime's own form: jax, tensorflow,
     torch: a Python file that reads like the network and trains, and its weights (.safetensors), tensorflow a
-    SavedModel beside it; openvino: its IR; tvm: a library; onnxruntime: the ONNX file; each with certificate.json,
+    SavedModel beside it (its inputs have `_` for what TensorFlow allows in no name); openvino: its IR; tvm: a
+    library; onnxruntime: the ONNX file; each with certificate.json,
     which says what it holds. With --compile the kernels of forward and step are there when `time` asks for them;
     the seconds that they took are recorded with its times. Exit code 1 when a conversion crashed; operators that a
     runtime lacks are no failure of the command.

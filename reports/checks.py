@@ -46,7 +46,7 @@ def _named(own: Sequence[Row], all_: int) -> str:
     if len(own) == all_ > 2:
         return f"all {all_}"
     modes = {row["runtime"]: [_mode(each) for each in own if each["runtime"] == row["runtime"]] for row in own}
-    return ", ".join(f"{runtime} {' and '.join(found)}" for runtime, found in modes.items())
+    return ", ".join(f"{runtime} {'/'.join(found)}" for runtime, found in modes.items())
 
 
 def _explained(row: Row) -> list[str]:

@@ -1,5 +1,6 @@
 """TensorFlow: the printed program as a `tf.function` with fixed shapes; `tensorflow:xla` compiles it with XLA."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +34,18 @@ def _rewrites(options: Options) -> dict[str, bool]:
     }
     told = {names[options.precision]: True} if options.precision in names else {}
     return told | ({"disable_meta_optimizer": True} if options.extra.get("grappler") == "off" else {})
+
+
+def _arguments(names: Sequence[str]) -> list[str]:
+    """The names of inputs as those that a signature of TensorFlow may have: letters, digits and `_`, a letter first."""
+    words: list[str] = []
+    for name in names:
+        word = re.sub(r"\W", "_", name, flags=re.ASCII)
+        word = word if word[:1].isalpha() and word != "self" else f"v_{word}"
+        while word in words:
+            word += "_"
+        words.append(word)
+    return words
 
 
 class TensorFlow(Trainer):
@@ -173,9 +186,10 @@ class TensorFlow(Trainer):
         module = tf.Module(name)
         module.params, module.state = list(self.params.values()), list(self.state.values())
         inputs = self.artifact.info["inputs"]
+        words = _arguments([item["name"] for item in inputs])
         for batch in (None, *self.batches):
             shapes = [[batch if n == "batch" else n for n in item["shape"]] for item in inputs]
-            signature = [tf.TensorSpec(s, i["dtype"], i["name"]) for s, i in zip(shapes, inputs, strict=True)]
+            signature = [tf.TensorSpec(s, i["dtype"], w) for s, i, w in zip(shapes, inputs, words, strict=True)]
             module.forward = tf.function(self._named, signature, autograph=False)
             try:
                 module.forward.get_concrete_function()

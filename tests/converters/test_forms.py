@@ -4,6 +4,7 @@ import hashlib
 import json
 
 import numpy as np
+import onnx
 import pytest
 from fault_kit import refused
 
@@ -122,3 +123,21 @@ def test_a_certificate_names_what_differs(artifact):
     assert certify(artifact, None)["equal"] is None
     digest = hashlib.sha256(params["conv1.bias"].tobytes()).hexdigest()
     assert {"name": "conv1.bias", "shape": [20], "sha256": digest} in certify(artifact, params)["parameters"]
+
+
+def test_a_saved_model_takes_inputs_whatever_they_are_called(shell):
+    tensorflow = pytest.importorskip("tensorflow")
+    names, types = ["a b", "a/b", "self", "日本"], onnx.TensorProto.FLOAT
+    node = onnx.helper.make_node("Sum", names, ["y"])
+    given = [onnx.helper.make_tensor_value_info(name, types, ["batch", 3]) for name in names]
+    graph = onnx.helper.make_graph([node], "g", given, [onnx.helper.make_tensor_value_info("y", types, ["batch", 3])])
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), shell.folder / "odd.onnx"
+    )
+    answer = shell.run("convert", "odd.onnx", "--to", "tensorflow", "-o", "out")
+    assert answer.returncode == 0, answer.stderr
+    made = tensorflow.saved_model.load(str(shell.folder / "out" / "odd" / "tensorflow" / "saved_model"))
+    call = made.signatures["serving_default"]
+    told = dict(zip(["a_b", "a_b_", "v_self", "v___"], (1.0, 2.0, 4.0, 8.0), strict=True))
+    (output,) = call(**{name: tensorflow.fill([2, 3], value) for name, value in told.items()}).values()
+    assert np.array_equal(output.numpy(), np.full((2, 3), 15.0))

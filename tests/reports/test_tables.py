@@ -57,7 +57,7 @@ def test_modes_of_a_runtime_are_named_together_and_explanations_come_last():
     rows = [row("torch", "FAIL", "y is off"), row("torch", "FAIL", "y is off", "gradient", explanations=[found])]
     (table,) = checks.tables([*rows, row("jax", explanations=[])])
     assert list(table.notes) == [
-        "torch forward and gradient: y is off",
+        "torch forward/gradient: y is off",
         "torch gradient looks like: a bias is left out (every Conv, at c); 1.0 x noise is left",
         "jax forward: no known mistake explains it",
     ]
