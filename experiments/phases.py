@@ -25,7 +25,7 @@ from xbench.experiments.rounds import Open, block, judged
 from xbench.experiments.session import warmed
 from xbench.experiments.settings import Protocol
 from xbench.proof.prove import outcome
-from xbench.proof.record import base, key
+from xbench.proof.record import base, impossible, key
 from xbench.proof.timed import Judge
 from xbench.store.record import Record, by_name, completed
 from xbench.workers import samples
@@ -58,11 +58,14 @@ def _run(case: Case, artifact: Artifact, protocol: Protocol, lab: Lab) -> Record
         XBenchError: no samples can be made for this network.
     """
     session = uuid.uuid4().hex[:12]
-    judge = Judge(artifact, lab.exporter, session, lab.logs)
     own = replace(case, mode="step")
-    folder = store(artifact, case.batch, lab.logs)
     record = base(own, artifact, session, protocol.words) | {"phases": None}
     record["command"] = _command(case, protocol)
+    for mode in MODES:  # before anything is measured
+        if reason := impossible(replace(case, mode=mode), artifact):
+            return record | {"status": "UNSUPPORTED", "message": f"{mode}: {reason}"}
+    judge = Judge(artifact, lab.exporter, session, lab.logs)
+    folder = store(artifact, case.batch, lab.logs)
     cells: dict[str, Open] = {}
     try:
         for mode in MODES:
