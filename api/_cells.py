@@ -80,7 +80,7 @@ def networks(asked: Asked, request: Request, timeout: float = EXPORT_TIMEOUT) ->
         XBenchError: a word that means nothing, or inputs that do not fit.
     """
     if words := choose.too_many_threads(request.cell.get("threads", 1)):
-        warnings.warn(words, stacklevel=6)
+        warnings.warn(words, stacklevel=5)
     choose.need_torch()
     with contextlib.ExitStack() as stack:
         logs = stack.enter_context(turn.taken(None, lambda words: warnings.warn(words, stacklevel=9)))

@@ -1,6 +1,8 @@
 """The Python functions: what they return is what the commands print, and shows as a table that nothing can break."""
 
 import copy
+import importlib
+import inspect
 import json
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import torch
 from torch import nn
 
 import xbench
+from xbench.host import machine
 from xbench.records import Records, checked, timed
 
 CELL = ("lenet", "--runtime", "onnxruntime", "--mode", "forward", "--threads", "1")
@@ -28,6 +31,24 @@ def test_importing_it_imports_nothing_else():
     code = "import sys; before = set(sys.modules); import xbench; print(sorted(set(sys.modules) - before))"
     answer = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "['xbench']"
+
+
+def test_too_many_threads_are_a_warning_about_the_line_that_asks_for_them(lenet):
+    many = ASKED | {"threads": machine.cpus() + 1}
+    with pytest.warns(UserWarning, match="will be slow and noisy") as found:
+        xbench.check("lenet", **many)
+    assert [each.filename for each in found if "slow and noisy" in str(each.message)] == [__file__]
+
+
+@pytest.mark.parametrize("name", ["check", "time", "convert"])
+def test_a_command_has_the_parameters_of_its_function(name):
+    """With the same defaults, but for a few; what neither has is not written twice."""
+    function, command = getattr(xbench, name), getattr(importlib.import_module(f"xbench.cli.{name}"), name)
+    mine, typed = (inspect.signature(each).parameters for each in (function, command))
+    assert [each for each in mine if each != "progress"] == [each for each in typed if each in mine]
+    assert {each for each in typed if each not in mine} <= {"out", "rerun", "as_json", "format_"}
+    assert {each for each in mine if each in typed and mine[each].default != typed[each].default} <= {"out"}
+    assert all(hasattr(each.annotation, "__metadata__") for each in typed.values()), "an option without its words"
 
 
 def test_all_that_is_promised_is_there_and_documented():
