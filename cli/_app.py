@@ -31,8 +31,8 @@ app = typer.Typer(
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Is it the same network everywhere, and if it is, where does it run best? Networks are defined once in "
-    "PyTorch (or brought as ONNX files), converted to every runtime, proved equal to a float64 oracle, and only then "
-    "timed.",
+    "PyTorch (or brought as ONNX files), converted to every runtime, verified against a float64 reference, and only "
+    "then timed.",
 )
 COMMANDS = (
     inspect,

@@ -14,7 +14,10 @@ from xbench.cli.terminal.run import requested
 from xbench.store.results import FOLDER
 
 StepCount = Annotated[
-    int, typer.Option(help="Training steps of mode step: the loss of each and all weights behind them.", min=1)
+    int,
+    typer.Option(
+        help="Training steps in mode step: the loss of each is compared, and all weights after the last.", min=1
+    ),
 ]
 
 

@@ -31,8 +31,8 @@ def create(
 ) -> None:
     """Make the environment of a framework: an old Python of this machine, and pinned packages.
 
-    It lies in $XBENCH_ENVIRONMENTS, or ~/.local/share/xbench/environments. A build that is cut short counts for
-    nothing. No Python is downloaded: where none fits, exit code 2.
+    It is made in $XBENCH_ENVIRONMENTS, or ~/.local/share/xbench/environments. A build that was interrupted does not
+    count. No Python is downloaded: exit code 2 if none on this machine fits.
     """
     from xbench.cli.terminal.progress import Bar
     from xbench.workers import environment

@@ -26,9 +26,9 @@ def import_(
     """Merge the results of other machines, or of other folders, into one store.
 
     For example: xbench import from-laptop --as laptop; xbench show --machine laptop. Cells of two machines are never
-    ranked together, and every table says of which machine it is. A machine is told by its CPU, or by the name given.
-    What is there already is left out, so the same import again changes nothing; so is what is older than what the
-    store has of the same cell. Lines that cannot be read are skipped and named.
+    ranked together, and every table names its machine: by its CPU, or by the name given. Records that are there already
+    are left out, so the same import again changes nothing; so are those older than what the store has of the same
+    cell. Lines that cannot be read are skipped and named.
     """
     if name is not None and not name.strip():
         raise XBenchError("--as needs a name, such as laptop")

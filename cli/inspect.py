@@ -34,11 +34,11 @@ def inspect(
 
     An .onnx file is read by a process that has no framework in it, and nothing of it is run. Memory is an estimate: all
     that is stored, and the most of inputs and results that are alive at once where nodes run in the order of the file;
-    runtimes fuse, plan and copy, and hold themselves beside it. `looked up` runtimes run our text, whose operators are
-    a table; `asked` ones read the graph in a process of their own and said so. Which values an operator can take is
-    only known by `xbench convert` and `xbench check`.
+    runtimes fuse, plan and copy, and need memory themselves. For `looked up` runtimes the operators were found in
+    xbench's table; `asked` ones read the graph in a process of their own. Which values an operator can take, only
+    `xbench convert` and `xbench check` find out.
 
-    A file with operators that nobody here knows is shown all the same. Exit code 0 whether runtimes take it or not.
+    A file with unknown operators is shown as well. Exit code 0 whether runtimes take it or not.
 
     Examples: xbench inspect model.onnx --batch 8; xbench inspect resnet50 --layers 10 --quick
     """

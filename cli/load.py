@@ -59,8 +59,8 @@ def load(
     other. offline: all samples at once. server: queries at random times (Poisson); searched is the highest rate at
     which --percentile of them are answered within --latency-ms, waiting included. Host arrays go in and come out.
 
-    A runtime is proved and audited first, and its last answer under load is judged again. Each scenario is appended to
-    load.jsonl as soon as it is final; one that is recorded already is not measured again. Exit code 1 when a runtime
+    A runtime is verified and audited first, and its last answer under load is verified again. Each scenario is appended
+    to load.jsonl as soon as it is final; one that is recorded already is not measured again. Exit code 1 when a runtime
     failed.
     """
     from xbench.experiments.load import SCENARIOS, Load, need_loadgen

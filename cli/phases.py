@@ -33,8 +33,8 @@ def phases(
     """Time the phases of a training iteration: reading, copying, forward, backward, update; and the whole of it.
 
     t_f is the forward pass by itself (evaluation form), t_b what the gradient takes beyond it, t_u what the update
-    adds. Samples are read from files, as bytes. The iteration is measured as a whole, too: what the phases do not
-    explain of it stands as `other`. The network is proved in all three modes before. Exit code 1 when a runtime failed.
+    adds. Samples are read from files, as bytes. The whole iteration is measured too: what the phases do not explain
+    of it is `other`. The network is verified in all three modes first. Exit code 1 when a runtime failed.
     """
     from xbench.errors import XBenchError
     from xbench.experiments.phases import Phases

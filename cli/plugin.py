@@ -48,9 +48,9 @@ def test_plugin(
 ) -> None:
     """Test an adapter: is what it computes right, and does the clock see all of the work and nothing else?
 
-    Small networks run on it as every network does. What is found is named: answers before it is done, remembers
+    Small networks run on it as every network does. Each fault is named: it answers before it is done, remembers
     answers, leaves an output out, copies through the host, runs on another device or in less precision, uses more
-    threads than told, and so on. Exit code 1 when anything is found, or nothing could be tested.
+    threads than allowed, and so on. Exit code 1 when a fault is found, or nothing could be tested.
     """
     from xbench.cli.terminal.progress import Bar
     from xbench.proof import conformance, probes

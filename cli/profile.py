@@ -31,10 +31,10 @@ def profile(
     retry: options.Retry = False,
     as_json: options.Json = False,
 ) -> None:
-    """Tell what each layer takes of a forward pass, by each runtime's own profiler, and what the layers leave of it.
+    """Show the time of each layer in a forward pass, by each runtime's own profiler, and the time outside all layers.
 
-    PyTorch is asked module by module; ONNX Runtime and OpenVINO by the nodes that they run, fused as they are. The
-    others compile a network as one and tell of no layer. The network is proved before. Exit code 1 when a runtime
+    PyTorch is measured module by module; ONNX Runtime and OpenVINO by the nodes that they run, fused as they are. The
+    others compile the whole network and report no layers. The network is verified first. Exit code 1 when a runtime
     failed.
     """
     from xbench.errors import XBenchError

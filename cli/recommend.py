@@ -36,7 +36,10 @@ Device = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cpu.")]
 Mode = Annotated[str | None, typer.Option(help="forward, gradient or step. Default: forward.")]
 Plane = Annotated[str | None, typer.Option(help="resident, host or device, as it was measured. Default: resident.")]
 Precision = Annotated[
-    str, typer.Option(help="What is good enough: fp32, or with commas less as well, fp32,bf16; each proved as such.")
+    str,
+    typer.Option(
+        help="What is good enough: fp32, or with commas less as well, fp32,bf16; each verified by its own tolerance."
+    ),
 ]
 Layout = Annotated[str | None, typer.Option(help="nchw or nhwc. Default: either.")]
 Machine = Annotated[str | None, typer.Option(help="Where it was measured: the machine's name, or a part of it.")]
@@ -71,9 +74,9 @@ def recommend(
 ) -> None:
     """Say which runtime to take, how sure that is, what excluded the others; write it as a folder that runs.
 
-    Only cells that are proved equal are ranked, by the time of a call, or with --calls by that of a process that starts
-    anew and calls so often, or with --scenario by what they did under load. Ties are told as ties. A limit is met where
-    that is certain: p99=5 needs 299 samples. Exit code 1 where no cell meets the limits; then it is said what would.
+    Only runtimes that are verified are ranked: by the time of a call, or with --calls by that of a new process with so
+    many calls, or with --scenario by what they did under load. Ties are called ties. A limit is met only where that is
+    certain: p99=5 needs 299 samples. Exit code 1 if none meets the limits; then it says what would.
 
     xbench recommend lenet --max-latency-ms p99=5 --measure --deploy lenet-deployed
     """

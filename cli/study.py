@@ -56,12 +56,12 @@ def study(
     retry: options.Retry = False,
     as_json: options.Json = False,
 ) -> None:
-    """Run a study of deep-learning frameworks again: its networks, its protocol, its tables, the runtimes of today.
+    """Run a published study again, with its networks, its protocol and its tables, on current runtimes.
 
-    The plan is shown first, with what the scale leaves out and how long it may take. Every cell is proved to be the
-    network before it is timed, and stored as soon as it is final: the same command goes on where it was ended.
-    Published figures stand beside ours as quotations. Tables and pictures (study.md, PNG, SVG) lie beside the results.
-    Exit code 1 when a cell failed.
+    The plan is shown first, with what the scale leaves out and how long it may take. Every network is verified on a
+    runtime before it is timed. Each measurement is stored as soon as it is final: the same command resumes. Published
+    figures are shown next to ours as quotations. Tables and pictures (study.md, PNG, SVG) are in the folder of the
+    results. Exit code 1 when a measurement failed.
     """
     from xbench import studies
     from xbench.errors import XBenchError

@@ -50,10 +50,10 @@ def train(
     """Train a network on real data on every runtime that trains, draw the curves over each other, count what is right.
 
     The same samples in the same order, from the same weights, by the same rule. The loss of each of the first 20 steps
-    and all weights behind them are compared with the same training in float64; a runtime that differs by more than the
-    noise of float32 is a FAIL, and so is one whose loss is no number any more. Accuracy is counted by the runtime
-    itself. TVM, which takes minutes to compile a step, is trained where --runtime names it. A training that is recorded
-    already is not repeated. Exit code 1 when a runtime failed.
+    and all weights after them are compared with the same training in float64; a runtime that differs by more than the
+    noise of float32 is a FAIL, and so is one whose loss is not finite. Accuracy is counted by the runtime itself. TVM,
+    which takes minutes to compile a step, is trained only if --runtime names it. A training that is recorded already
+    is not repeated. Exit code 1 when a runtime failed.
     """
     from xbench.data import SETS
     from xbench.errors import XBenchError
