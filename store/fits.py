@@ -1,51 +1,62 @@
-"""Whether plain data has the types of a `TypedDict`: what mypy believes of a record is looked at where one is read."""
+"""Whether plain data has the types of a `TypedDict`: what mypy believes of a record is checked where one is read."""
 
 import functools
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
-WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null"}
-NUMBER = {int, float}
+Test = Callable[[Any], bool]
+NUMBERS = {int, float, type(None)}  # NaN and infinity are written as null
+PLAIN: dict[Any, tuple[Test, str]] = {
+    Any: (lambda value: True, ""),
+    str: (lambda value: type(value) is str, "text"),
+    bool: (lambda value: type(value) is bool, "true or false"),
+    float: (lambda value: type(value) in NUMBERS, "a number"),
+    int: (lambda value: type(value) is int or (type(value) is float and value.is_integer()), "a whole number"),
+}
 
 
 def misfit(value: Any, kind: Any, place: str = "it") -> str | None:
     """What keeps a value from being of a type, in words; None where nothing does. Fields may be missing, as an older
     xbench did not know them, and there may be others."""
-    if kind is Any:
+    if fits(kind)(value):
         return None
-    if typing.is_typeddict(kind):
-        if not isinstance(value, dict):
-            return f"{place} is not an object"
-        own = "" if place == "it" else f"{place}."
-        return _first((value[name], each, own + name) for name, each in _fields(kind).items() if name in value)
+    if kind in PLAIN:
+        return f"{place} is not {PLAIN[kind][1]}"
     of, arguments = typing.get_origin(kind), typing.get_args(kind)
     if of is types.UnionType:
-        return None if value is None else misfit(value, arguments[0], place)
+        return misfit(value, arguments[0], place)
     if of is list:
-        if not isinstance(value, list):
-            return f"{place} is not a list"
-        return None if _are_numbers(value, arguments[0]) else _first((each, arguments[0], place) for each in value)
-    if of is dict:
-        if not isinstance(value, dict):
-            return f"{place} is not an object"
-        return _first((each, arguments[1], f"{place}.{name}") for name, each in value.items())
-    if kind is int and isinstance(value, float):  # JSON knows one kind of number
-        return None if value.is_integer() else f"{place} is not {WORDS[int]}"
-    fits = type(value) in NUMBER or value is None if kind is float else type(value) is kind  # a NaN is written as null
-    return None if fits else f"{place} is not {WORDS[kind]}"
+        items = value if isinstance(value, list) else None
+        return f"{place} is not a list" if items is None else _first((each, arguments[0], place) for each in items)
+    if not isinstance(value, dict):
+        return f"{place} is not an object"
+    own = "" if place == "it" else f"{place}."
+    kinds = dict.fromkeys(value, arguments[1]) if of is dict else typing.get_type_hints(kind)
+    return _first((value[name], each, f"{own}{name}") for name, each in kinds.items() if name in value)
 
 
 def _first(parts: Iterable[tuple[Any, Any, str]]) -> str | None:
     return next((found for part in parts if (found := misfit(*part))), None)
 
 
-def _are_numbers(values: list[Any], kind: Any) -> bool:
-    """Without a call of Python's for each: a store has millions of samples."""
-    return kind is float and {*map(type, values)} <= NUMBER | {type(None)}
-
-
 @functools.cache
-def _fields(kind: Any) -> Mapping[str, Any]:
-    return typing.get_type_hints(kind)
+def fits(kind: Any) -> Test:
+    """A test for a type, made once: a store has ten thousand records, and millions of samples."""
+    if kind in PLAIN:
+        return PLAIN[kind][0]
+    if typing.is_typeddict(kind):
+        fields = {name: fits(each) for name, each in typing.get_type_hints(kind).items()}
+        return lambda value: (
+            isinstance(value, dict) and all(fields[name](each) for name, each in value.items() if name in fields)
+        )
+    of, arguments = typing.get_origin(kind), typing.get_args(kind)
+    inner = fits(arguments[-1] if of is dict else arguments[0])
+    if of is types.UnionType:
+        return lambda value: value is None or inner(value)
+    if of is dict:
+        return lambda value: isinstance(value, dict) and all(map(inner, value.values()))
+    if arguments == (float,):
+        return lambda value: isinstance(value, list) and {*map(type, value)} <= NUMBERS
+    return lambda value: isinstance(value, list) and all(map(inner, value))
