@@ -312,6 +312,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
     },
     "originals": {
         "test_keras_computes_lenet_by_its_layers": but("tensorflow-step"),
+        "test_keras_does_not_train_what_is_a_constant_of_the_graph": but("tensorflow"),
         "test_statistics_and_dropout_are_those_of_the_network": every,
         "test_an_operator_that_is_missing_is_named": every,
     },
@@ -376,6 +377,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_a_wrong_use_of_an_input_of_a_transformer_fails": every,
     },
     "forms": {
+        "test_a_saved_model_takes_inputs_whatever_they_are_called": every,
         "test_a_form_is_written_and_runs": but("onnxruntime", "torch"),
     },
     "standalone": {"test_a_standalone_file_computes_what_onnx_says": but("torch")},
