@@ -63,7 +63,7 @@ def check(asked: Asked) -> Request:
         choose.choose_modes(listed(asked, "modes"), ("forward", "gradient")),
         [batch],
         {**_place(asked), **_arithmetic(asked), "steps": asked["steps"]},
-        "all" if asked.get("rerun") else "failed",  # whoever asks again may have mended what failed
+        "all" if asked.get("rerun") else "failed",  # the user may have fixed what failed
         strict=bool(asked["modes"]),
     )
 

@@ -11,7 +11,7 @@ HEADER = ("runtime", "mode", "status", "class", "x noise", "parameters", "worst 
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """A table a model. A message that several cells have stands there once."""
+    """A table a model. A message that several cells share is shown once."""
     made = []
     for model in dict.fromkeys(row["model"] for row in rows):
         own = [row for row in rows if row["model"] == model]
@@ -58,6 +58,6 @@ def _explained(row: Row) -> list[str]:
         return [f"{head}: no known mistake explains it"]
     lines = []
     for each in found:
-        place = f" ({each['scope'] or 'it explains this tensor, not all behind it'}, at {each['tensor']})"
+        place = f" ({each['scope'] or 'it explains this tensor, not all after it'}, at {each['tensor']})"
         lines.append(f"{each['says']}{place if each['tensor'] else ''}; {each['ratio']:.1f} x noise is left")
     return [f"{head} looks like: {lines[0]}", *(f"  or: {line}" for line in lines[1:])]

@@ -68,7 +68,7 @@ def remarks(grid: Grid | Listing) -> list[str]:
 
 
 def table(grid: Grid | Listing) -> Table:
-    """A table of a study, with what stands below it."""
+    """A table of a study, with its notes."""
     header, *body = lines(grid)
     return Table(grid.title, header, body, notes=remarks(grid))
 

@@ -1,6 +1,7 @@
 """What is read from a store has the types that mypy believes of it."""
 
 import copy
+import json
 import re
 import typing
 from pathlib import Path
@@ -11,7 +12,7 @@ from places import ROOT
 
 from xbench.store import experiments, record, schema
 from xbench.store.fits import misfit
-from xbench.store.results import read
+from xbench.store.results import FILE, StoreError, read, salvage
 
 FIELDS = [
     (kind.__name__, name)
@@ -64,6 +65,18 @@ def test_null_and_numbers_of_either_kind_fit():
 def test_every_field_is_documented(kind, name):
     text = (ROOT / "docs" / "results.md").read_text()
     assert re.search(rf'[`" ,{{]{name}[`", }}(]', text), f"docs/results.md says nothing of {kind}.{name}"
+
+
+def test_a_line_of_another_type_is_named_and_the_others_are_shown(tmp_path):
+    good = stores.record()
+    bad = json.loads(json.dumps(good))
+    bad["parity"]["tensors"] = "all"
+    path = tmp_path / FILE
+    path.write_text("".join(json.dumps({"schema": schema.VERSION, **each}) + "\n" for each in (good, bad)))
+    with pytest.raises(StoreError, match=r"line 2: parity\.tensors is not a whole number"):
+        read(path)
+    found, (problem,) = salvage(path)
+    assert len(found) == 1 and "line 2: parity.tensors is not a whole number" in problem
 
 
 def test_the_stores_of_the_tests_have_these_types(tmp_path: Path):
