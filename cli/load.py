@@ -65,9 +65,7 @@ def load(
     """
     from xbench.experiments.load import SCENARIOS, Load, need_loadgen
 
-    names = choose.choose_models([model], (), shape, inputs, None, ranges)
-    if len(names) > 1:
-        raise XBenchError("load takes one network at a time")
+    name = choose.choose_model("load", model, shapes=shape, inputs=inputs, ranges=ranges)
     chosen = _scenarios(scenario, SCENARIOS)
     bound = None if latency_ms is None else latency_ms / 1e3
     experiment = Load(tuple(chosen), seconds, percentile, bound, samples_per_query)
@@ -75,7 +73,7 @@ def load(
     targets = choose.choose_runtimes(runtime)
     cell = {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "plane": "host"}
     need_loadgen()
-    cases = choose.cells(names, targets, ["forward"], [batch], cell)
+    cases = choose.cells([name], targets, ["forward"], [batch], cell)
     again = choose.again(rerun, retry)
     outcome = measured(experiment, cases, out, timeout, again)
     _report(outcome.records, out / Load.file, as_json)

@@ -36,18 +36,15 @@ def phases(
     adds. Samples are read from files, as bytes. The whole iteration is measured too: what the phases do not explain
     of it is `other`. The network is verified in all three modes first. Exit code 1 when a runtime failed.
     """
-    from xbench.errors import XBenchError
     from xbench.experiments.phases import Phases
     from xbench.experiments.settings import Protocol
     from xbench.store.results import encode
 
-    names = choose.choose_models([model], (), shape, inputs, optimizer, ranges)
-    if len(names) > 1:
-        raise XBenchError("phases takes one network at a time")
-    own = batch or choose.batch_of(names[0], 1)
+    name = choose.choose_model("phases", model, shapes=shape, inputs=inputs, optimizer=optimizer, ranges=ranges)
+    own = batch or choose.batch_of(name, 1)
     cell: dict[str, Any] = {"device": choose.choose_device(device), "threads": options.choose_threads(threads)}
     targets = choose.choose_runtimes(runtime)
-    cases = choose.cells(names, targets, ["step"], [own], cell)
+    cases = choose.cells([name], targets, ["step"], [own], cell)
     experiment = Phases(Protocol(budget=budget, timeout=timeout))
     outcome = measured(experiment, cases, out, timeout, choose.again(rerun, retry), strict=bool(runtime))
     if as_json:

@@ -37,19 +37,16 @@ def profile(
     others compile the whole network and report no layers. The network is verified first. Exit code 1 when a runtime
     failed.
     """
-    from xbench.errors import XBenchError
     from xbench.experiments.layers import Layers
     from xbench.runtimes import row_of
     from xbench.store.results import encode
 
-    names = choose.choose_models([model], (), shape, inputs, None, ranges)
-    if len(names) > 1:
-        raise XBenchError("profile takes one network at a time")
-    own = batch or choose.batch_of(names[0], 1)
+    name = choose.choose_model("profile", model, shapes=shape, inputs=inputs, ranges=ranges)
+    own = batch or choose.batch_of(name, 1)
     cell: dict[str, Any] = {"device": choose.choose_device(device), "threads": options.choose_threads(threads)}
     targets = choose.choose_runtimes(runtime)
     targets = [each for each in targets if runtime or row_of(each).layers is not None]
-    cases = choose.cells(names, targets, ["forward"], [own], cell)
+    cases = choose.cells([name], targets, ["forward"], [own], cell)
     outcome = measured(Layers(), cases, out, timeout, choose.again(rerun, retry))
     if as_json:
         say(json.dumps([json.loads(encode(record)) for record in outcome.records], indent=1))

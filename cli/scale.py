@@ -53,17 +53,15 @@ def scale(
     from xbench.experiments.scaling.run import KINDS, Scale, sensible
     from xbench.runtimes.distributed import missing
 
-    names = choose.choose_models([model], (), shape, inputs, optimizer, ranges)
-    if len(names) > 1:
-        raise XBenchError("scale takes one network at a time")
+    name = choose.choose_model("scale", model, shapes=shape, inputs=inputs, optimizer=optimizer, ranges=ranges)
     if scaling not in KINDS:
         raise XBenchError(f"unknown scaling {scaling!r}: it is weak or strong")
     plan = Plan(_numbers(workers), scaling, budget, timeout=timeout)
-    size = batch or choose.batch_of(names[0], 32)
+    size = batch or choose.batch_of(name, 32)
     cell = {"device": choose.choose_device(device), "threads": threads, "plane": "host"}
     sensible(plan, size, device)
     targets = [name for name in choose.choose_runtimes(runtime) if runtime or not missing(name)]
-    cases = choose.cells(names, targets, ["step"], [size], cell)
+    cases = choose.cells([name], targets, ["step"], [size], cell)
     outcome = measured(Scale(plan), cases, out, timeout, choose.again(rerun, retry))
     _report(outcome.records, out, as_json)
     raise typer.Exit(outcome.exit_code)

@@ -56,17 +56,14 @@ def train(
     is not repeated. Exit code 1 when a runtime failed.
     """
     from xbench.data import SETS
-    from xbench.errors import XBenchError
     from xbench.experiments.train import Train
     from xbench.workers import samples
 
-    names = choose.choose_models([model], (), None, inputs, optimizer)
-    if len(names) > 1:
-        raise XBenchError("train takes one network at a time")
+    network = choose.choose_model("train", model, inputs=inputs, optimizer=optimizer)
     name, _ = samples.parse(data)
     targets = choose.choose_runtimes(runtime)
     cell = {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "data": data}
-    cases = choose.cells(names, targets, ["step"], [batch or choose.batch_of(names[0], 32)], cell)
+    cases = choose.cells([network], targets, ["step"], [batch or choose.batch_of(network, 32)], cell)
     again = choose.again(rerun, retry)
     experiment = Train(epochs or SETS[name].epochs, seed, dropout)
     outcome = measured(experiment, cases, out, timeout, again, strict=bool(runtime))

@@ -57,6 +57,18 @@ def choose_models(
     return chosen
 
 
+def choose_model(command: str, word: str, **options: Any) -> str:
+    """The one model of a command that takes no more; `options` are those of `choose_models`.
+
+    Raises:
+        XBenchError: as `choose_models`; a word that means several.
+    """
+    names = choose_models([word], (), **options)
+    if len(names) > 1:
+        raise XBenchError(f"{command} takes one network at a time")
+    return names[0]
+
+
 def choose_runtimes(words: Sequence[str] | None) -> list[str]:
     """Runtimes by name, all installed ones when none is given.
 
