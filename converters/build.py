@@ -1,5 +1,6 @@
 """Makes converted models: export, print, count, and write the folder in one piece. Runs in a worker, with PyTorch."""
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -54,19 +55,22 @@ def export_module(source: Source, folder: Path) -> None:
     """Exports what a user's factory makes.
 
     Raises:
-        XBenchError: the factory cannot be imported or called, or makes no module.
+        XBenchError: the factory cannot be imported or called, or makes no module; or weights are of another one.
     """
     from xbench.converters.frontends.torch_call import BadCall, flat
 
+    made = {"factory": source.place, "weights": source.weights}
+    network = models.make(**made)
+    source = dataclasses.replace(source, inputs=source.inputs or models.usual_inputs(network))
     try:
-        network = flat(models.make(source.place), [each.name for each in source.inputs])
+        network = flat(network, [each.name for each in source.inputs])
     except BadCall as error:
         raise XBenchError(f"{source.place}: {plain(error)}") from error
     model, untraced = _traced(source, network)
     given, trained = drawing(source, model, source.inputs), training_of(source, model)
     trained |= {"labels": None, "loss": None} if untraced else {}
-    facts = {"name": source.word, "origin": "module", "seed": 0, "inputs": given, "untraced": untraced, **trained}
-    write(folder, model, facts)
+    facts = {"name": source.word, "origin": "module", "made": made, "seed": 0, "untraced": untraced, **trained}
+    write(folder, model, facts | {"inputs": given})
 
 
 def _traced(source: Source, network: Any) -> tuple[ir.Model, str | None]:

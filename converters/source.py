@@ -5,13 +5,16 @@
     model.keras, saved_model/                     a TensorFlow model, read through tf2onnx
     package.module:factory@x:float32:batch,3,8,8  any PyTorch module: a callable that makes it, and its inputs
     nets/small.py:make(width=64)@x:float32:batch  the same from a file, and with arguments
+    hf:folder, timm:resnet18, torchvision:vgg11   a Hugging Face folder, or a library's network; their inputs are known
+
+    mynet:make@weights=net.safetensors;x:...      any of these modules, with the weights of a file
 
     lenet@optimizer=adam,lr=0.001                 any of them, trained by another update rule than its own
 
     model.onnx@ids=0:30522                        any of them, the values of an input drawn from 0 to 30521
 
-The options behind the @, between semicolons, are those of `--shape`, `--input`, `--range` and `--optimizer`, so that
-one word says all that a record needs.
+The options after the @, between semicolons, are those of `--shape`, `--input`, `--range`, `--weights` and
+`--optimizer`, so that one word says all that a record needs.
 """
 
 import dataclasses
@@ -28,7 +31,7 @@ from xbench.converters.autodiff.optimizer import SLOTS
 from xbench.errors import XBenchError
 
 BATCH = "batch"
-RULE = "optimizer="
+RULE, WEIGHTS = "optimizer=", "weights="
 TYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 
 
@@ -37,7 +40,8 @@ class Source:
     """A parsed word. `kind` is zoo, onnx, tensorflow or module; `place` a name, a path or module:factory.
 
     `shapes` maps names of axes to one size and names of inputs to all their sizes; `inputs` are those of a module;
-    `optimizer` is None where the model's own is meant; `ranges` maps names of inputs to [low, high).
+    `optimizer` is None where the model's own is meant; `ranges` maps names of inputs to [low, high). `weights` is a
+    file of them for a module, "" for its own.
     """
 
     word: str
@@ -47,6 +51,7 @@ class Source:
     inputs: tuple[models.Input, ...]
     optimizer: models.Optimizer | None = None
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    weights: str = ""
 
     @property
     def stem(self) -> str:
@@ -61,20 +66,22 @@ def parse(word: str) -> Source:
         UnknownModel: neither a network of the zoo nor anything else.
         XBenchError: no such file, or an option that cannot be read.
     """
-    place, at, rest = (word, "", "") if Path(word).exists() else word.rpartition("@")
+    place, at, rest = (word, "", "") if Path(word.removeprefix("hf:")).exists() else word.rpartition("@")
     if not at:
         place, rest = word, ""
     kind = _kind(place)
     options = [option for option in rest.split(";") if option]
     rules = [option for option in options if option.startswith(RULE)]
     options = [option for option in options if option not in rules]
+    files = [option for option in options if kind == "module" and option.startswith(WEIGHTS)]
+    options = [option for option in options if option not in files]
     spans = [option for option in options if "=" in option and ":" in option]
     options = [option for option in options if option not in spans]
     shapes = dict(_shape(option) for option in options if "=" in option)
     inputs = tuple(_input(option) for option in options if "=" not in option)
     if inputs and kind != "module":
         raise XBenchError(f"{place}: --input is for module:factory; this model has inputs of its own, see --shape")
-    if kind == "module" and not inputs:
+    if kind == "module" and not inputs and place.partition(":")[0] not in models.LIBRARIES:
         raise XBenchError(f"{place}: name its inputs, such as --input x:float32:batch,3,224,224")
     if inputs and not any(BATCH in each.shape for each in inputs):
         option = f"{inputs[0].name}:{inputs[0].dtype}:{','.join(map(str, inputs[0].shape))}"
@@ -82,12 +89,18 @@ def parse(word: str) -> Source:
     if shapes and kind in ("zoo", "module"):
         raise XBenchError(f"{place}: --shape is for files with dynamic axes")
     ranges = dict(_range(option) for option in spans)
-    return Source(word, kind, place, shapes, inputs, _optimizer(rules[-1]) if rules else None, ranges)
+    rule = _optimizer(rules[-1]) if rules else None
+    return Source(word, kind, place, shapes, inputs, rule, ranges, _weights(files[-1]) if files else "")
 
 
 def _kind(place: str) -> str:
     if place in models.MODELS:
         return "zoo"
+    library, colon, folder = place.partition(":")
+    if colon and library in models.LIBRARIES:
+        if library == "hf" and not Path(folder).is_dir():
+            raise XBenchError(f"{place}: no such folder; nothing is downloaded")
+        return "module"
     path = Path(place)
     if path.suffix in (".keras", ".h5") or (path / "saved_model.pb").exists():
         found = "tensorflow"
@@ -141,6 +154,13 @@ def _range(option: str) -> tuple[str, tuple[float, float]]:
     if low >= high:
         raise XBenchError(f"--range {option} is empty: it holds the numbers from {low:g} to below {high:g}")
     return name, (low, high)
+
+
+def _weights(option: str) -> str:
+    file = option.removeprefix(WEIGHTS)
+    if not Path(file).is_file():
+        raise XBenchError(f"--weights {file}: no such file")
+    return file
 
 
 TRUTH = {"true": "1", "false": "0"}

@@ -11,14 +11,17 @@ import numpy as np
 
 from xbench.models._drawing import UNBOUNDED, draw, drawn, narrowed, resolve
 from xbench.models._factory import BadFactory, make
+from xbench.models._hub import LIBRARIES
 from xbench.models._spec import Input, Loss, ModelSpec, Optimizer, classes, image, plain, tokens
 from xbench.models._table import MODELS
+from xbench.models._usual import usual_inputs
 
 if TYPE_CHECKING:
     from torch import nn
 
 __all__ = (
     "DEFAULT_SUITE",
+    "LIBRARIES",
     "MODELS",
     "UNBOUNDED",
     "BadFactory",
@@ -39,6 +42,7 @@ __all__ = (
     "resolve",
     "sample",
     "tokens",
+    "usual_inputs",
 )
 
 # Small, yet between them: dense, convolution, pooling, dropout, normalisation, recurrence, depthwise.

@@ -1,4 +1,5 @@
-"""What a user's factory makes: `module:callable` or `path/to/file.py:callable`, with arguments as `make(width=64)`."""
+"""What a user's factory makes: `module:callable` or `path/to/file.py:callable`, with arguments as `make(width=64)`; or
+a network of a library (`_hub.py`)."""
 
 import ast
 import functools
@@ -13,36 +14,43 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from xbench.errors import XBenchError
+from xbench.models import _hub
+from xbench.models._stored import load
+
 if TYPE_CHECKING:
     from torch import nn
 
 RANDOM_DEPTH = ("DropPath", "StochasticDepth")  # what the layers are called in timm and in torchvision
 
 
-class BadFactory(Exception):
+class BadFactory(XBenchError):
     """A factory that makes no network; one line."""
 
 
-def make(factory: str) -> "nn.Module":
-    """Calls a factory, with PyTorch's random numbers started afresh; the present folder may hold its module. Stochastic
-    depth stays in evaluation, where it does nothing: to an exporter it is arithmetic with random numbers. So do layers
-    that the factory has set to evaluation in a network that is not.
+def make(factory: str, weights: str = "") -> "nn.Module":
+    """Calls a factory, with PyTorch's random numbers started afresh; the present folder may hold its module. `weights`
+    is a file of them, "" for those that the factory gives. Stochastic depth stays in evaluation, where it does nothing:
+    to an exporter it is arithmetic with random numbers. So do layers that the factory has set to evaluation in a
+    network that is not.
 
     Raises:
         BadFactory: it cannot be imported or called, or what it makes is no `nn.Module`.
+        XBenchError: the weights cannot be read, or are of another network.
     """
     import torch
 
     place, name, positional, keywords = _read(factory)
     try:
-        function: Any = functools.reduce(getattr, name.split("."), _imported(place))
+        function = _function(place, name)
         _check_arguments(factory, function, positional, keywords)
         torch.manual_seed(0)
         network = function(*positional, **keywords)
-    except BadFactory:
+    except XBenchError:
         raise
     except Exception as error:  # whatever a user's module raises when it is imported or called
-        raise BadFactory(f"{factory} raises {type(error).__name__}: {error}") from error
+        cause = _cause(error)
+        raise BadFactory(f"{factory} raises {type(cause).__name__}: {cause}") from error
     network = getattr(network, "_orig_mod", network)  # what torch.compile has made of it
     if not isinstance(network, torch.nn.Module):
         raise BadFactory(f"{factory} makes a {type(network).__name__}, not a torch.nn.Module")
@@ -50,6 +58,8 @@ def make(factory: str) -> "nn.Module":
         raise BadFactory(f"{factory} makes a TorchScript module: give the module that it was made from")
     if any(torch.nn.parameter.is_lazy(each) for each in (*network.parameters(), *network.buffers())):
         raise BadFactory(f"{factory} makes lazy layers: call the network once in the factory, which gives them a size")
+    if weights:
+        load(network, weights)
     for layer in network.modules():
         frozen = network.training and not layer.training
         if frozen or any(word in type(layer).__name__ for word in RANDOM_DEPTH):
@@ -57,9 +67,18 @@ def make(factory: str) -> "nn.Module":
     return network.train()
 
 
+def _cause(error: BaseException) -> BaseException:
+    """What an error was raised from: of an import that a library puts off, what failed in it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
 def _read(factory: str) -> tuple[str, str, list[Any], dict[str, Any]]:
-    """The module or file, the name in it, and the literals between the parentheses."""
+    """The module, file or library, the name in it, and the literals between the parentheses."""
     place, _, call = factory.partition(":")
+    if place == "hf":
+        return place, call, [], {}
     name, opening, rest = call.partition("(")
     if not opening:
         return place, name, [], {}
@@ -72,6 +91,12 @@ def _read(factory: str) -> tuple[str, str, list[Any], dict[str, Any]]:
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         example = f"{place}:{name}(width=64, kind='small')"
         raise BadFactory(f"{factory}: arguments are numbers, texts, True, False, None, as in {example}") from error
+
+
+def _function(place: str, name: str) -> Any:
+    if place in _hub.LIBRARIES:
+        return _hub.factory(place, name)
+    return functools.reduce(getattr, name.split("."), _imported(place))
 
 
 def _imported(place: str) -> ModuleType:

@@ -61,7 +61,7 @@ def module_of(artifact: Artifact) -> nn.Module:
     if artifact.info["origin"] == "zoo":
         return models.build(models.find(artifact.name), artifact.info["seed"])
     names = [each["name"] for each in artifact.info["inputs"]]
-    module, program = flat(models.make(artifact.name.rpartition("@")[0]), names), artifact.program()
+    module, program = flat(models.make(**artifact.info["made"]), names), artifact.program()
     arrays = {**program.state, **program.params}
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(parameter.requires_grad and name not in artifact.info["unused"])
