@@ -19,7 +19,7 @@ from xbench.converters.frontends.onnx_file import InvalidModel, besides, canonic
 from xbench.converters.frontends.validity import all_nodes
 from xbench.converters.inputs import settled
 from xbench.converters.ops.info import info
-from xbench.converters.source import BATCH, Source
+from xbench.converters.source import BATCH, Source, sized
 from xbench.converters.write import weight_bytes, write
 from xbench.errors import XBenchError
 from xbench.host.memory import at_most, uncollected
@@ -61,7 +61,8 @@ def export_module(source: Source, folder: Path) -> None:
 
     made = {"factory": source.place, "weights": source.weights}
     network = models.make(**made)
-    source = dataclasses.replace(source, inputs=source.inputs or models.usual_inputs(network))
+    inputs = source.inputs or sized(source.place, models.usual_inputs(network), source.shapes, models.USUAL_SIZES)
+    source = dataclasses.replace(source, inputs=inputs)
     try:
         network = flat(network, [each.name for each in source.inputs])
     except BadCall as error:

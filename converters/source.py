@@ -4,6 +4,7 @@
     model.onnx, model.onnx@sequence=128           an ONNX file; named axes and whole inputs are given sizes behind the @
     model.keras, saved_model/                     a TensorFlow model, read through tf2onnx
     package.module:factory@x:float32:batch,3,8,8  any PyTorch module: a callable that makes it, and its inputs
+    mynet:make@x:float32:batch,time,8;time=16     its axes may have names, and sizes by these
     nets/small.py:make(width=64)@x:float32:batch  the same from a file, and with arguments
     hf:folder, timm:resnet18, torchvision:vgg11   a Hugging Face folder, or a library's network; their inputs are known
 
@@ -21,8 +22,8 @@ import dataclasses
 import difflib
 import math
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from xbench.converters.autodiff.optimizer import SLOTS
 from xbench.errors import XBenchError
 
 BATCH = "batch"
+LENGTH = 16  # an example of a size
+Sizes = tuple[int | str, ...]
 RULE, WEIGHTS = "optimizer=", "weights="
 TYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 
@@ -47,7 +50,7 @@ class Source:
     word: str
     kind: str
     place: str
-    shapes: dict[str, tuple[int | str, ...]]
+    shapes: dict[str, Sizes]
     inputs: tuple[models.Input, ...]
     optimizer: models.Optimizer | None = None
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -86,8 +89,9 @@ def parse(word: str) -> Source:
     if inputs and not any(BATCH in each.shape for each in inputs):
         option = f"{inputs[0].name}:{inputs[0].dtype}:{','.join(map(str, inputs[0].shape))}"
         raise XBenchError(f"--input {option}: no input has a batch: write {BATCH} for its first size")
-    if shapes and kind in ("zoo", "module"):
-        raise XBenchError(f"{place}: --shape is for files with dynamic axes")
+    if shapes and kind == "zoo":
+        raise XBenchError(f"{place}: --shape is for files with dynamic axes, and for modules")
+    inputs = sized(place, inputs, shapes) if inputs else ()
     ranges = dict(_range(option) for option in spans)
     rule = _optimizer(rules[-1]) if rules else None
     return Source(word, kind, place, shapes, inputs, rule, ranges, _weights(files[-1]) if files else "")
@@ -118,16 +122,45 @@ def _kind(place: str) -> str:
     return found
 
 
-def _shape(option: str) -> tuple[str, tuple[int | str, ...]]:
+def sized(
+    place: str, inputs: Sequence[models.Input], shapes: Mapping[str, Sizes], usual: Mapping[str, int] | None = None
+) -> tuple[models.Input, ...]:
+    """The inputs of a module with sizes in the place of the names of their axes; `usual` are those of axes that none
+    is given for.
+
+    Raises:
+        XBenchError: no input or axis has the name of a size, or an axis has no size.
+    """
+    given = [replace(each, shape=shapes.get(each.name, each.shape)) for each in inputs]
+    axes = list(dict.fromkeys(size for each in given for size in each.shape if isinstance(size, str) and size != BATCH))
+    known = [*(each.name for each in inputs), *axes]
+    for name, shape in shapes.items():
+        if name not in known and not axes:
+            example = f"{inputs[0].name}:{inputs[0].dtype}:{BATCH},{name}"
+            raise XBenchError(f"{place}: --shape is for files with dynamic axes, and for --input {example}")
+        if name not in known:
+            raise XBenchError(f"{place}: --shape {name}=...: {_unknown('axis', name, known)}")
+        if name in axes and (len(shape) != 1 or BATCH in shape):
+            raise XBenchError(f"{place}: --shape {name}=...: an axis has one size, such as {name}={LENGTH}")
+    sizes = dict(usual or {}) | {name: shapes[name][0] for name in axes if name in shapes}
+    if missing := [name for name in axes if name not in sizes]:
+        options = " ".join(f"--shape {name}={LENGTH}" for name in missing)
+        raise XBenchError(f"{place}: how large {'are' if missing[1:] else 'is'} {', '.join(missing)}? Write {options}")
+    return tuple(replace(each, shape=tuple(sizes.get(str(size), size) for size in each.shape)) for each in given)
+
+
+def _shape(option: str) -> tuple[str, Sizes]:
     name, _, sizes = option.partition("=")
     return name, _sizes(sizes, f"--shape {option}")
 
 
-def _sizes(text: str, option: str) -> tuple[int | str, ...]:
+def _sizes(text: str, option: str, named: bool = False) -> Sizes:
     sizes = [size.strip() for size in text.split(",")] if text.strip() else []
-    if bad := [size for size in sizes if size != BATCH and not (size.isdecimal() and int(size) > 0)]:
-        raise XBenchError(f"{option}: {bad[0]!r} is neither a positive number nor the word {BATCH}")
-    return tuple(size if size == BATCH else int(size) for size in sizes)
+    wrong = [size for size in sizes if size != BATCH and not (size.isdecimal() and int(size) > 0)]
+    if bad := [size for size in wrong if not (named and size.isidentifier())]:
+        other = f"the word {BATCH}" if not named else f"the word {BATCH} or another name of an axis"
+        raise XBenchError(f"{option}: {bad[0]!r} is neither a positive number nor {other}")
+    return tuple(int(size) if size.isdecimal() else size for size in sizes)
 
 
 def _input(option: str) -> models.Input:
@@ -136,7 +169,7 @@ def _input(option: str) -> models.Input:
         raise XBenchError(f"--input {option}: write name:type:sizes, such as x:float32:batch,3,224,224")
     if dtype not in TYPES:
         raise XBenchError(f"--input {option}: {_unknown('type', dtype, TYPES)}")
-    shape = _sizes(sizes, f"--input {option}")
+    shape = _sizes(sizes, f"--input {option}", named=True)
     if BATCH in shape[1:]:
         raise XBenchError(f"--input {option}: the word {BATCH} stands for the first size and for no other")
     return models.Input(name, shape, dtype)
@@ -186,7 +219,7 @@ def _optimizer(option: str) -> models.Optimizer:
         if not all(math.isfinite(each) and each >= 0 for each in numbers) or (key != "schedule" and len(numbers) > 1):
             raise XBenchError(f"--optimizer {text}: {key} must be a number of at least 0, not {value}")
         values[key] = numbers if key == "schedule" else bool(numbers[0]) if key == "nesterov" else numbers[0]
-    rule = dataclasses.replace(own, **values)
+    rule = replace(own, **values)
     if rule.nesterov and not (rule.name == "sgd" and rule.momentum):
         raise XBenchError(f"--optimizer {text}: nesterov needs sgd with a momentum")
     if max(rule.beta1, rule.beta2) >= 1:

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from torch import nn
 
 BATCH = "batch"
-LENGTH = 16  # of a text
+LENGTH = "sequence"  # the axis of a text
+USUAL_SIZES = {LENGTH: 16}
 SIDE, COLOURS = 224, 3  # of an image
+Sizes = tuple[int | str, ...]
 SECOND = 16_000  # samples of speech
 
 
@@ -51,31 +53,31 @@ def _of_transformers(network: Any) -> tuple[Input, ...]:
     return tuple(Input(name, (BATCH, *SIZES[name](config)), TYPES.get(name, "int64")) for name in names)
 
 
-def _words(config: Any) -> tuple[int, ...]:
+def _words(config: Any) -> Sizes:
     return (LENGTH,)
 
 
-def _boxes(config: Any) -> tuple[int, ...]:
+def _boxes(config: Any) -> Sizes:
     return (LENGTH, 4)
 
 
-def _image(config: Any) -> tuple[int, ...]:
+def _image(config: Any) -> Sizes:
     side = _value(config, "image_size") or SIDE
     height, width = (side["height"], side["width"]) if isinstance(side, Mapping) else _pair(side)
     return (_value(config, "num_channels") or COLOURS, height, width)
 
 
-def _spectrum(config: Any) -> tuple[int, ...]:
+def _spectrum(config: Any) -> Sizes:
     """Mel bins by frames: a convolution halves the frames before positions are added to them."""
     return (_value(config, "num_mel_bins") or 80, 2 * (_value(config, "max_source_positions") or 1500))
 
 
-def _sound(config: Any) -> tuple[int, ...]:
+def _sound(config: Any) -> Sizes:
     frames = _value(config, "max_length") if _value(config, "num_mel_bins") else None  # of a spectrum, as AST has it
     return (frames, _value(config, "num_mel_bins")) if frames else (SECOND,)
 
 
-SIZES: dict[str, Callable[[Any], tuple[int, ...]]] = {
+SIZES: dict[str, Callable[[Any], Sizes]] = {
     "input_ids": _words,
     "attention_mask": _words,
     "token_type_ids": _words,

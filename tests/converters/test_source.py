@@ -87,6 +87,12 @@ def test_a_word_says_all_there_is_to_know(tmp_path):
     ]
 
 
+def test_the_axes_of_a_module_have_names():
+    made = parse("net:make@x:float32:batch,time,3;edges:int64:2,E;time=7;E=5")
+    assert [each.shape for each in made.inputs] == [("batch", 7, 3), (2, 5)]
+    assert [each.shape for each in parse("net:make@x:float32:batch,time,3;x=batch,4,3").inputs] == [("batch", 4, 3)]
+
+
 def test_options_go_behind_the_word(tmp_path):
     assert with_options("lenet", ["a=1"], []) == "lenet"
     assert with_options("m.onnx", ["a=1", "b=2"], []) == "m.onnx@a=1;b=2"
@@ -121,6 +127,14 @@ def test_what_cannot_be_trained_is_named(shell, network, word, reason):
         ("net:make@x:float32", "no input has a batch"),
         ("net:make@x", "write name:type:sizes"),
         ("net:make@x:float32:batch,3;a=1", "--shape is for files"),
+        ("lenet@a=1", "--shape is for files"),
+        ("net:make@x:float32:batch,time,32", "how large is time? Write --shape time=16"),
+        ("net:make@x:float32:batch,a;y:int64:2,b", "how large are a, b? Write --shape a=16 --shape b=16"),
+        ("net:make@x:float32:batch,time,3;tim=4", "unknown axis 'tim': did you mean time?"),
+        ("net:make@x:float32:batch,time,3;time=4,5", "an axis has one size, such as time=16"),
+        ("net:make@x:float32:batch,time,3;time=batch", "an axis has one size, such as time=16"),
+        ("net:make@x:float32:batch,3-4", "'3-4' is neither a positive number nor the word batch or another name"),
+        ("hf:nowhere", "hf:nowhere: no such folder; nothing is downloaded"),
         ("nothing.onnx", "no such file: nothing.onnx"),
         ("nothing.keras", "no such file: nothing.keras"),
     ],

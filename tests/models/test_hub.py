@@ -19,7 +19,7 @@ BERT = {"model_type": "bert", "architectures": ["BertForSequenceClassification"]
 SEEING = {**SIZES, "image_size": 16, "patch_size": 8}
 SIDES = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
 SIDES |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
-WORDS, IMAGE = ("batch", 16), ("batch", 3, 16, 16)
+WORDS, IMAGE = ("batch", "sequence"), ("batch", 3, 16, 16)
 
 
 @pytest.fixture
@@ -219,6 +219,23 @@ def test_the_network_of_a_folder_is_the_same_everywhere(folder, shell):
     options = ("--runtime", "torch", "--runtime", "onnxruntime", "--mode", "step", "--json")
     rows = json.loads(shell.run("check", f"hf:{place}", *options).stdout)
     assert [row["status"] for row in rows] == ["PASS", "PASS"]
+
+
+def test_the_length_of_a_text_is_given(folder, tmp_path):
+    from xbench.converters.build import export_module
+
+    for option, length in (
+        ("", 16),
+        ("@sequence=9", 9),
+        ("@input_ids=batch,5;attention_mask=batch,5;token_type_ids=batch,5", 5),
+    ):
+        made = tmp_path / str(length)
+        made.mkdir()
+        export_module(parse(f"hf:{folder(BERT)}{option}"), made)
+        inputs = json.loads((made / "model.json").read_text())["inputs"]
+        assert [each["shape"] for each in inputs] == [["batch", length]] * 3
+    with pytest.raises(XBenchError, match="unknown axis 'sequenc': did you mean sequence"):
+        export_module(parse(f"hf:{folder(BERT)}@sequenc=9"), tmp_path)
 
 
 def test_what_weights_cannot_be_used_for_is_one_line(shell, net):
