@@ -15,6 +15,7 @@ import onnx_ir as ir
 from xbench import models
 from xbench.converters import PARAMETERS, cache
 from xbench.converters.artifact import GIVEN
+from xbench.converters.frontends.axes import fix_axes, inputs_of
 from xbench.converters.frontends.onnx_file import InvalidModel, besides, canonical, is_external, plain, read, stored
 from xbench.converters.frontends.validity import all_nodes
 from xbench.converters.inputs import settled
@@ -61,7 +62,7 @@ def export_module(source: Source, folder: Path) -> None:
 
     made = {"factory": source.place, "weights": source.weights}
     network = models.make(**made)
-    inputs = source.inputs or sized(source.place, models.usual_inputs(network), source.shapes, models.USUAL_SIZES)
+    inputs = source.inputs or sized(source.place, models.usual_inputs(network), source.shapes, auto=True)
     source = dataclasses.replace(source, inputs=inputs)
     try:
         network = flat(network, [each.name for each in source.inputs])
@@ -178,49 +179,9 @@ def _is_false(tensor: onnx.TensorProto) -> bool:
     return readable and not onnx.numpy_helper.to_array(tensor).any()
 
 
-def fix_axes(proto: onnx.ModelProto, source: Source) -> None:
-    """Gives dynamic axes the sizes of `--shape`: by the axis' name, or all of an input by the input's.
-
-    Raises:
-        XBenchError: a name that is neither, or a size that contradicts the file.
-    """
-    constants = {tensor.name for tensor in proto.graph.initializer}
-    inputs = {
-        value.name: value.type.tensor_type.shape.dim for value in proto.graph.input if value.name not in constants
-    }
-    axes = {dim.dim_param for dims in inputs.values() for dim in dims if dim.dim_param}
-    for name, sizes in source.shapes.items():
-        if name in inputs:
-            _fix_input(source.place, name, inputs[name], sizes)
-        elif name in axes and len(sizes) == 1:
-            for dim in (dim for dims in inputs.values() for dim in dims if dim.dim_param == name):
-                _fix_axis(dim, sizes[0])
-        else:
-            known = ", ".join(sorted({*axes, *inputs})) or "none"
-            raise XBenchError(f"{source.place} has no axis or input {name!r} of that rank; it has {known}")
-    if source.shapes:
-        del proto.graph.value_info[:]
-
-
-def _fix_input(place: str, name: str, dims: Any, sizes: tuple[int | str, ...]) -> None:
-    given = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
-    agree = len(given) == len(sizes) and all(old in (None, new) for old, new in zip(given, sizes, strict=True))
-    if not agree:
-        raise XBenchError(f"{place}: --shape {name}={','.join(map(str, sizes))} contradicts the file's {given}")
-    for dim, size in zip(dims, sizes, strict=True):
-        _fix_axis(dim, size)
-
-
-def _fix_axis(dim: Any, size: int | str) -> None:
-    if isinstance(size, int):
-        dim.dim_value = size
-    else:
-        dim.dim_param = size
-
-
 def _write_file(folder: Path, source: Source, model: ir.Model, brought: dict[str, Any]) -> None:
     graph = model.graph
-    given = drawing(source, model, [input_of(source, v) for v in graph.inputs if v.name not in graph.initializers])
+    given = drawing(source, model, inputs_of(source, [v for v in graph.inputs if v.name not in graph.initializers]))
     model.metadata_props[PARAMETERS] = json.dumps(trainable(graph))
     facts = {"name": source.word, "origin": "onnx", "seed": 0, "inputs": given, **training_of(source, model)}
     write(folder, model, facts | brought)
@@ -246,24 +207,6 @@ def _static(node: ir.Node) -> list[ir.Value]:
     """The inputs of a node that must be known when it is compiled."""
     given = (node.inputs[i] for i in info(node.op_type).static if i < len(node.inputs))
     return [value for value in given if value is not None]
-
-
-def input_of(source: Source, value: ir.Value) -> models.Input:
-    """An input of a file, in no particular range; its first axis is the batch where it is symbolic.
-
-    Raises:
-        XBenchError: a size is not known.
-    """
-    if value.shape is None or value.dtype is None:
-        raise XBenchError(f"{source.place}: the shape of input {value.name} is not known: --shape {value.name}=...")
-    shape = [n if isinstance(n, int) else BATCH if axis == 0 else None for axis, n in enumerate(value.shape)]
-    if None in shape:
-        axis = shape.index(None)
-        name = getattr(value.shape[axis], "value", None)
-        sizes = ",".join("?" if n is None else str(n) for n in shape)
-        remedy = f"--shape {name}=SIZE" if name and name.isidentifier() else f"--shape {value.name}={sizes}"
-        raise XBenchError(f"{source.place}: axis {axis} of input {value.name} is dynamic; give its size: {remedy}")
-    return models.Input(str(value.name), tuple(n for n in shape if n is not None), value.dtype.numpy().name)
 
 
 def drawing(source: Source, model: ir.Model, inputs: Sequence[models.Input]) -> list[dict[str, Any]]:

@@ -32,9 +32,12 @@ from xbench.converters.autodiff.optimizer import SLOTS
 from xbench.errors import XBenchError
 
 BATCH = "batch"
-LENGTH = 16  # an example of a size
+LENGTH = 16  # of a sequence, and of an axis that nothing is known of
+# What is usual for an axis whose name holds a word: the first that fits.
+USUAL = {"total_seq": 32, "seq": LENGTH, "token": LENGTH, "height": 224, "width": 224, "channel": 3, "batch": 1}
+USUAL_LETTERS = {"h": 224, "w": 224, "c": 3, "n": 1, "b": 1}
 Sizes = tuple[int | str, ...]
-RULE, WEIGHTS = "optimizer=", "weights="
+RULE, WEIGHTS, AUTO = "optimizer=", "weights=", "auto"
 TYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 
 
@@ -44,7 +47,7 @@ class Source:
 
     `shapes` maps names of axes to one size and names of inputs to all their sizes; `inputs` are those of a module;
     `optimizer` is None where the model's own is meant; `ranges` maps names of inputs to [low, high). `weights` is a
-    file of them for a module, "" for its own.
+    file of them for a module, "" for its own. `auto`: axes without a size get the one that is usual for their names.
     """
 
     word: str
@@ -55,6 +58,7 @@ class Source:
     optimizer: models.Optimizer | None = None
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     weights: str = ""
+    auto: bool = False
 
     @property
     def stem(self) -> str:
@@ -77,7 +81,8 @@ def parse(word: str) -> Source:
     rules = [option for option in options if option.startswith(RULE)]
     options = [option for option in options if option not in rules]
     files = [option for option in options if kind == "module" and option.startswith(WEIGHTS)]
-    options = [option for option in options if option not in files]
+    options = [option for option in options if option not in files and option != AUTO]
+    auto = AUTO in rest.split(";")
     spans = [option for option in options if "=" in option and ":" in option]
     options = [option for option in options if option not in spans]
     shapes = dict(_shape(option) for option in options if "=" in option)
@@ -89,12 +94,12 @@ def parse(word: str) -> Source:
     if inputs and not any(BATCH in each.shape for each in inputs):
         option = f"{inputs[0].name}:{inputs[0].dtype}:{','.join(map(str, inputs[0].shape))}"
         raise XBenchError(f"--input {option}: no input has a batch: write {BATCH} for its first size")
-    if shapes and kind == "zoo":
+    if (shapes or auto) and kind == "zoo":
         raise XBenchError(f"{place}: --shape is for files with dynamic axes, and for modules")
-    inputs = sized(place, inputs, shapes) if inputs else ()
+    inputs = sized(place, inputs, shapes, auto) if inputs else ()
     ranges = dict(_range(option) for option in spans)
     rule = _optimizer(rules[-1]) if rules else None
-    return Source(word, kind, place, shapes, inputs, rule, ranges, _weights(files[-1]) if files else "")
+    return Source(word, kind, place, shapes, inputs, rule, ranges, _weights(files[-1]) if files else "", auto)
 
 
 def _kind(place: str) -> str:
@@ -122,11 +127,22 @@ def _kind(place: str) -> str:
     return found
 
 
+def usual_size(name: str) -> int | None:
+    """The size that is usual for an axis of a name; None if the name says nothing."""
+    lower = name.lower()
+    return next((size for word, size in USUAL.items() if word in lower), USUAL_LETTERS.get(lower))
+
+
+def chosen_size(name: str, axis: int = 0, rank: int = 0) -> int:
+    """The size of an axis that none is given for. The last two axes of an image are large."""
+    return usual_size(name) or (USUAL["height"] if rank == 4 and axis > 1 else LENGTH)
+
+
 def sized(
-    place: str, inputs: Sequence[models.Input], shapes: Mapping[str, Sizes], usual: Mapping[str, int] | None = None
+    place: str, inputs: Sequence[models.Input], shapes: Mapping[str, Sizes], auto: bool = False
 ) -> tuple[models.Input, ...]:
-    """The inputs of a module with sizes in the place of the names of their axes; `usual` are those of axes that none
-    is given for.
+    """The inputs of a module with sizes in the place of the names of their axes; if `auto`, usual ones where none is
+    given.
 
     Raises:
         XBenchError: no input or axis has the name of a size, or an axis has no size.
@@ -142,10 +158,14 @@ def sized(
             raise XBenchError(f"{place}: --shape {name}=...: {_unknown('axis', name, known)}")
         if name in axes and (len(shape) != 1 or BATCH in shape):
             raise XBenchError(f"{place}: --shape {name}=...: an axis has one size, such as {name}={LENGTH}")
-    sizes = dict(usual or {}) | {name: shapes[name][0] for name in axes if name in shapes}
-    if missing := [name for name in axes if name not in sizes]:
-        options = " ".join(f"--shape {name}={LENGTH}" for name in missing)
-        raise XBenchError(f"{place}: how large {'are' if missing[1:] else 'is'} {', '.join(missing)}? Write {options}")
+    sizes: dict[str, int | str] = {name: shapes[name][0] for name in axes if name in shapes}
+    missing = {name: chosen_size(name) for name in axes if name not in shapes}
+    if missing and not auto:
+        options = " ".join(f"--shape {name}={size}" for name, size in missing.items())
+        raise XBenchError(
+            f"{place}: how large {'are' if len(missing) > 1 else 'is'} {', '.join(missing)}? Write {options}"
+        )
+    sizes |= missing
     return tuple(replace(each, shape=tuple(sizes.get(str(size), size) for size in each.shape)) for each in given)
 
 

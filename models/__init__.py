@@ -14,7 +14,7 @@ from xbench.models._factory import BadFactory, make
 from xbench.models._hub import LIBRARIES
 from xbench.models._spec import Input, Loss, ModelSpec, Optimizer, classes, image, plain, tokens
 from xbench.models._table import MODELS
-from xbench.models._usual import USUAL_SIZES, usual_inputs
+from xbench.models._usual import usual_inputs
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,7 +24,6 @@ __all__ = (
     "LIBRARIES",
     "MODELS",
     "UNBOUNDED",
-    "USUAL_SIZES",
     "BadFactory",
     "Input",
     "Loss",

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 BATCH = "batch"
 LENGTH = "sequence"  # the axis of a text
-USUAL_SIZES = {LENGTH: 16}
 SIDE, COLOURS = 224, 3  # of an image
 Sizes = tuple[int | str, ...]
 SECOND = 16_000  # samples of speech

@@ -78,11 +78,17 @@ Precision = Annotated[
 ]
 Shapes = Annotated[
     list[str] | None,
-    typer.Option("--shape", help="Size of a dynamic axis of a file, name=128, or of an input, x=batch,3,224,224."),
+    typer.Option(
+        "--shape",
+        help="Size of a named axis, name=128, or of an input, x=batch,3,224,224; auto: what is usual for the others.",
+    ),
 ]
 Inputs = Annotated[
     list[str] | None,
-    typer.Option("--input", help="An input of module:factory by its name in forward: x:float32:batch,3,224,224."),
+    typer.Option(
+        "--input",
+        help="An input of module:factory by its name in forward: x:float32:batch,3,224,224. An axis may have a name.",
+    ),
 ]
 Ranges = Annotated[
     list[str] | None,

@@ -14,6 +14,7 @@ from xbench import models
 from xbench.cli import app
 from xbench.converters import build
 from xbench.converters.artifact import Artifact
+from xbench.converters.frontends.axes import inputs_of
 from xbench.converters.frontends.onnx_file import canonical
 from xbench.converters.frontends.pytorch import clean
 from xbench.converters.inputs import settled
@@ -52,7 +53,7 @@ def drawn(proto, name="i"):
     """How an input of a graph is drawn."""
     model, nobody = clean(canonical(proto)), parse("m:f@x:float32:batch")
     given = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
-    return {each.name: each for each in settled(model, [build.input_of(nobody, value) for value in given])}[name]
+    return {each.name: each for each in settled(model, inputs_of(nobody, given))}[name]
 
 
 BRANCHES = "y = If ({}) <then_branch = a () => ({} v) {{{}}}, else_branch = b () => ({} w) {{{}}}>".format

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ from fault_kit import refused
 from onnx import TensorProto, helper, numpy_helper
 from places import SUPPORT
 
+from xbench.converters import build
 from xbench.converters.source import parse, with_options
 from xbench.errors import XBenchError
 from xbench.experiments.choose import choose_runtimes
@@ -129,7 +131,7 @@ def test_what_cannot_be_trained_is_named(shell, network, word, reason):
         ("net:make@x:float32:batch,3;a=1", "--shape is for files"),
         ("lenet@a=1", "--shape is for files"),
         ("net:make@x:float32:batch,time,32", "how large is time? Write --shape time=16"),
-        ("net:make@x:float32:batch,a;y:int64:2,b", "how large are a, b? Write --shape a=16 --shape b=16"),
+        ("net:make@x:float32:batch,a;y:int64:2,k", "how large are a, k? Write --shape a=16 --shape k=16"),
         ("net:make@x:float32:batch,time,3;tim=4", "unknown axis 'tim': did you mean time?"),
         ("net:make@x:float32:batch,time,3;time=4,5", "an axis has one size, such as time=16"),
         ("net:make@x:float32:batch,time,3;time=batch", "an axis has one size, such as time=16"),
@@ -351,3 +353,54 @@ def test_a_file_whose_weights_lie_beside_it_runs_everywhere(shell):
     told = ("--runtime", "onnxruntime", "--runtime", "torch", "--mode", "forward", "--json")
     answer = shell.run("check", "net.onnx", *told)
     assert [row["status"] for row in json.loads(answer.stdout)] == ["PASS", "PASS"], answer.stdout
+
+
+def saved_with_axes(folder, *shapes):
+    """A file that adds nothing to its inputs, of these shapes."""
+    names = [f"x{number}" for number in range(len(shapes))]
+    nodes = [helper.make_node("Identity", [name], [f"y{name}"]) for name in names]
+    given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in zip(names, shapes, strict=True)]
+    out = [helper.make_tensor_value_info(f"y{n}", TensorProto.FLOAT, s) for n, s in zip(names, shapes, strict=True)]
+    graph = helper.make_graph(nodes, "g", given, out)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "axes.onnx")
+    return str(folder / "axes.onnx")
+
+
+def test_all_missing_sizes_are_asked_for_at_once(tmp_path):
+    file = saved_with_axes(tmp_path, ["batch", 3, "height", "width"], ["batch", "seq_len"], ["batch", None, 4])
+    source = parse(file)
+    (tmp_path / "made").mkdir()
+    with pytest.raises(XBenchError) as raised:
+        build.export_file(source, Path(file), tmp_path / "made")
+    asked = "--shape height=224 --shape width=224 --shape seq_len=16 --shape x2=batch,?,4, or all by --shape auto"
+    assert str(raised.value) == f"{file}: 4 sizes are dynamic; give them: {asked}"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "sizes"),
+    [
+        ([["batch", 3, "height", "width"]], [["batch", 3, 224, 224]]),
+        ([["N", "C", "H", "W"]], [["batch", 3, 224, 224]]),
+        ([["a", None, None, None]], [["batch", 16, 224, 224]]),
+        ([["batch", "sequence"], ["batch", "past_sequence_length", 8]], [["batch", 16], ["batch", 16, 8]]),
+        ([["b", "total_sequence_length"]], [["batch", 32]]),
+        ([["b", "whatever", 4]], [["batch", 16, 4]]),
+        ([[2, 3]], [[2, 3]]),
+    ],
+)
+def test_usual_sizes_are_taken_where_they_are_asked_for(shapes, sizes, tmp_path):
+    file = saved_with_axes(tmp_path, *shapes)
+    (tmp_path / "made").mkdir()
+    build.export_file(parse(f"{file}@auto"), Path(file), tmp_path / "made")
+    inputs = json.loads((tmp_path / "made" / "model.json").read_text())["inputs"]
+    assert [each["shape"] for each in inputs] == sizes
+
+
+def test_a_given_size_comes_before_the_usual_one(tmp_path):
+    file = saved_with_axes(tmp_path, ["batch", 3, "height", "width"])
+    (tmp_path / "made").mkdir()
+    build.export_file(parse(f"{file}@width=32;auto"), Path(file), tmp_path / "made")
+    inputs = json.loads((tmp_path / "made" / "model.json").read_text())["inputs"]
+    assert [each["shape"] for each in inputs] == [["batch", 3, 224, 32]]
+    made = parse("net:make@x:float32:batch,time,tokens;tokens=3;auto")
+    assert [each.shape for each in made.inputs] == [("batch", 16, 3)]

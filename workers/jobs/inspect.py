@@ -23,7 +23,7 @@ def inspect_file(word: str, file: str, batch: int | None, infer: bool = True) ->
     Raises:
         XBenchError: it cannot be read, is no valid ONNX file, or has no batch that could be `batch`.
     """
-    from xbench.converters.build import fix_axes
+    from xbench.converters.frontends.axes import fix_axes
     from xbench.converters.passes import remarks
     from xbench.converters.passes.shapes import free_batch, sized
     from xbench.converters.source import parse
@@ -156,9 +156,10 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
     """
     from xbench.converters import TABLES, operators_of
     from xbench.converters.autodiff.train_step import without_gradient
-    from xbench.converters.build import fix_axes, trainable, training_of
+    from xbench.converters.build import trainable, training_of
     from xbench.converters.codegen.program import count_operators
     from xbench.converters.frontends import validity
+    from xbench.converters.frontends.axes import fix_axes
     from xbench.converters.frontends.functions import expand
     from xbench.converters.frontends.onnx_file import besides, canonical, stored
     from xbench.converters.ops import contrib
@@ -189,11 +190,12 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
 def _drawn(source: Any, model: Any) -> dict[str, Any]:
     """What is drawn for every input, in words, or why one cannot be drawn as it is (`wants`)."""
     from xbench import models
-    from xbench.converters.build import drawing, input_of
+    from xbench.converters.build import drawing
+    from xbench.converters.frontends.axes import inputs_of
 
     given = [each for each in model.graph.inputs if each.name not in model.graph.initializers]
     try:
-        drawn = drawing(source, model, [input_of(source, value) for value in given])
+        drawn = drawing(source, model, inputs_of(source, given))
     except XBenchError as error:
         return {"wants": str(error).removeprefix(f"{source.place}: "), "drawn": {}}
     return {"wants": None, "drawn": {each["name"]: models.drawn(models.Input(**each)) for each in drawn}}
