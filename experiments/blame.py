@@ -21,31 +21,33 @@ def sound(
 ) -> Iterator[Record]:
     """The records that `run` makes, each as soon as it is known that no damage has to do with it. `run` is told the
     keys of those that it need not make."""
-    done, said, reason = set[str](), dict[str, None](), ""
+    done, damages, reason = set[str](), dict[str, None](), ""
     for _ in range(TURNS):
-        before, held = damage.sealed(artifact), list[Record]()
+        before, pending = damage.sealed(artifact), list[Record]()
         for record in run(done):
             if record["key"] in done:
                 continue
             if record["status"] in GOOD or not damage.suspect(artifact, before):
                 done.add(record["key"])
-                yield _noted(record, said)
+                yield _noted(record, damages)
             else:
-                held.append(record)
-        if not held:
+                pending.append(record)
+        if not pending:
             return
         try:
-            said[exporter.renewed(artifact) or "something was made again meanwhile"] = None
-            reason = f"{artifact.folder} is damaged again and again: {'; '.join(said)}"
+            damages[exporter.renewed(artifact) or "something was made again meanwhile"] = None
+            reason = f"{artifact.folder} is damaged again and again: {'; '.join(damages)}"
         except XBenchError as error:
             reason = str(error)
             break
-    yield from (record | {"status": "UNVERIFIED", "message": reason, "parity": None, "times": None} for record in held)
+    yield from (
+        record | {"status": "UNVERIFIED", "message": reason, "parity": None, "times": None} for record in pending
+    )
 
 
-def _noted(record: Record, said: Iterable[str]) -> Record:
+def _noted(record: Record, damages: Iterable[str]) -> Record:
     """The record, which says so where its cell was measured again."""
-    if not said:
+    if not damages:
         return record
-    words = f"measured again, as its model in the cache was damaged: {'; '.join(said)}"
+    words = f"measured again, as its model in the cache was damaged: {'; '.join(damages)}"
     return record | {"message": "; ".join(filter(None, (record["message"], words)))}

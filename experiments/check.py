@@ -49,8 +49,8 @@ class Check(Experiment):
         lab.say(case, f"{case.mode}: what does the failure look like?")
         wrong: str | None = (record["parity"] or NOTHING).get("first_wrong")
         try:
-            found = explain(case, artifact, wrong, lab.exporter, lab.timeout, lab.logs)
-            return completed(record, {"explanations": found})
+            explanations = explain(case, artifact, wrong, lab.exporter, lab.timeout, lab.logs)
+            return completed(record, {"explanations": explanations})
         except XBenchError as error:
             return record | {"explanations": [], "message": f"{record['message']}; not explained: {error}"}
 
@@ -104,12 +104,14 @@ def line(row: Mapping[str, Any]) -> str:
 
 def held(row: Mapping[str, Any]) -> str:
     """Whether the runtime holds the parameters of the model, in words."""
-    found = row["certificate"]
-    if found is None:
+    certificate = row["certificate"]
+    if certificate is None:
         return ""
-    if found["equal"] is None:
+    if certificate["equal"] is None:
         return "not told"
-    tensors = len(found["parameters"])
-    same = f"all {tensors} equal" if found["equal"] else f"{len(found['different'])} of {tensors} differ"
-    same += f", {len(found['unused'])} unused" if found.get("unused") else ""  # which older records do not have
-    return same + (f", {found['dead_nodes']} dead nodes" if found["dead_nodes"] else "")
+    tensors = len(certificate["parameters"])
+    same = f"all {tensors} equal" if certificate["equal"] else f"{len(certificate['different'])} of {tensors} differ"
+    same += (
+        f", {len(certificate['unused'])} unused" if certificate.get("unused") else ""
+    )  # which older records do not have
+    return same + (f", {certificate['dead_nodes']} dead nodes" if certificate["dead_nodes"] else "")

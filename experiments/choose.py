@@ -45,8 +45,8 @@ def choose_models(
     from xbench import models
     from xbench.converters.source import parse, with_options
 
-    found = [f"./{word}" if word.startswith("-") else word for word in words or default]  # a file, and never an option
-    chosen = [name for word in found for name in (models.MODELS if word == ALL else [word])]
+    typed = [f"./{word}" if word.startswith("-") else word for word in words or default]  # a file, and never an option
+    chosen = [name for word in typed for name in (models.MODELS if word == ALL else [word])]
     given = (list(shapes or ()) if words else [], list(inputs or ()) if words else [], optimizer, ranges or ())
     chosen = [with_options(name, *given) for name in dict.fromkeys(chosen)]
     for name in chosen:
@@ -78,8 +78,8 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
     from xbench import runtimes
 
     if not words:
-        rows, found = runtimes.table(), installed_versions()
-        installed = [name for name, row in rows.items() if not (row.hidden or row.named) and found[name]]
+        rows, versions = runtimes.table(), installed_versions()
+        installed = [name for name, row in rows.items() if not (row.hidden or row.named) and versions[name]]
         if not installed:
             raise XBenchError("no runtime is installed: pip install 'xbench[cpu]'")
         return installed

@@ -74,8 +74,8 @@ class Convert(Experiment):
             lab.say(case, "convert")
             row = self._made(case, artifact, lab)
             record = base(case, artifact, uuid.uuid4().hex[:12]) | {"key": self.keys(case, artifact, lab)[0]}
-            found = {name: row.pop(name) for name in ("status", "message")}
-            yield completed(record, {**found, "command": self._command(case), "conversion": row})
+            outcome = {name: row.pop(name) for name in ("status", "message")}
+            yield completed(record, {**outcome, "command": self._command(case), "conversion": row})
 
     def _made(self, case: Case, artifact: Artifact, lab: Lab) -> dict[str, Any]:
         row = convert(artifact, case.runtime, case.device, lab.logs, self.cold)
@@ -213,11 +213,11 @@ def save(artifact: Artifact, case: Case, exporter: Exporter, output: Path, logs:
             own, _ = settled(plain, artifact, paths, logs / "layouts.log", 600)
             where = {"artifact": str(artifact.folder), "folder": str(made), "name": target.parent.name}
             settings = {"runtime": own.runtime, "device": own.device, "layout": own.layout, "batch": own.batch}
-            found = worker.call("save", 1800, **where, **settings)
+            saved = worker.call("save", 1800, **where, **settings)
         except WorkerFailure as failure:
             return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
-        if not found["files"]:
+        if not saved["files"]:
             return {"message": f"{case.runtime} has no form of its own", "files": []}
         shutil.rmtree(target, ignore_errors=True)
         os.rename(made, target)
-    return {"files": [str(target / file) for file in found["files"]]}
+    return {"files": [str(target / file) for file in saved["files"]]}

@@ -174,9 +174,9 @@ def run(
     """
     experiment.need(cases)
     known = {key: record for key, record in latest(store.read()).items() if _can_be_shown(record, experiment)}
-    asked, outcome = list[str](), Outcome(broken=lab.broken)
-    for _, found in groupby(cases, key=experiment.group):
-        members = list(found)
+    requested, outcome = list[str](), Outcome(broken=lab.broken)
+    for _, group in groupby(cases, key=experiment.group):
+        members = list(group)
         lab.progress.say(f"{members[0].model}: export to ONNX")
         artifact = lab.artifact(members[0].model)
         if artifact is None:
@@ -187,12 +187,12 @@ def run(
         outcome.left_out += [(case, artifact) for case in members if case not in keys]
         outcome.kept += (stored := sum(len(own) - len(missing[case]) for case, own in keys.items()))
         lab.progress.skip(experiment.records * (len(members) - len(keys)) + stored)
-        asked += [key for own in keys.values() for key in own]
+        requested += [key for own in keys.values() for key in own]
         for record in _measured(experiment, missing, artifact, lab):
             store.append(record)
             known[record["key"]] = record
             lab.progress.finish(experiment.line(record))
-    outcome.records = [known[key] for key in asked if key in known]
+    outcome.records = [known[key] for key in requested if key in known]
     if outcome.left_out and not (outcome.records or outcome.broken):
         reason = impossible(*outcome.left_out[-1]) or "it is slow to prepare, and is measured where it is asked for"
         raise XBenchError(f"there is nothing to measure: {reason}")

@@ -102,8 +102,8 @@ def _read(source: Source, file: Path, batch: int | None, folder: Path) -> Facts:
     for infer in (True, False):
         worker = Worker(folder / "inspect.log", threads=cpus())
         try:
-            told = {"word": source.word, "file": str(file), "batch": batch, "infer": infer}
-            facts: Facts = worker.call("inspect_file", FILE_TIMEOUT, **told)
+            arguments = {"word": source.word, "file": str(file), "batch": batch, "infer": infer}
+            facts: Facts = worker.call("inspect_file", FILE_TIMEOUT, **arguments)
             if not infer:
                 facts["remarks"].append("ONNX's shape inference fails on it: sizes are those that the file says")
             return facts
@@ -122,7 +122,7 @@ def _lowered(source: Source, file: Path, folder: Path) -> Facts:
     worker = Worker(folder / "lower.log", threads=cpus())
     try:
         where = {"word": source.word, "file": str(file), "folder": str(target)}
-        found: Facts = worker.call("lower_file", FILE_TIMEOUT, **where)
+        lowered: Facts = worker.call("lower_file", FILE_TIMEOUT, **where)
     except WorkerFailure as failure:
         return {
             "trains": False,
@@ -133,16 +133,16 @@ def _lowered(source: Source, file: Path, folder: Path) -> Facts:
         }
     finally:
         worker.stop()
-    remarks = [f"to be converted it needs sizes: {found['wants']}"] if found["wants"] else []
-    return {**found, "folder": str(target), "module": False, "remarks": remarks}
+    remarks = [f"to be converted it needs sizes: {lowered['wants']}"] if lowered["wants"] else []
+    return {**lowered, "folder": str(target), "module": False, "remarks": remarks}
 
 
 def _completed(lowered: Facts, facts: Facts) -> Facts:
     """The same, with what is known of a file that cannot be lowered."""
     remarks = list(lowered["remarks"])
     if facts["unknown"]:
-        asked = "runtimes are asked for the file as it is"
-        remarks.append(f"{REFUSED}operators that ONNX does not define: {counted(facts['unknown'])}; {asked}")
+        words = "runtimes are asked for the file as it is"
+        remarks.append(f"{REFUSED}operators that ONNX does not define: {counted(facts['unknown'])}; {words}")
     return {"program": facts["operators"]} | lowered | {"remarks": remarks}
 
 
@@ -152,18 +152,18 @@ def _of_artifact(artifact: Artifact) -> Facts:
     why = info["untrainable"] if trains else None
     remarks = [f"no training step as a graph: {why}"] if why else []
     drawn = {each["name"]: models.drawn(models.Input(**each)) for each in info["inputs"]}
-    found = {"program": artifact.operators, "folder": str(artifact.folder), "remarks": remarks, "drawn": drawn}
-    return {**found, "trains": trains, "gradients": {}, "untrainable": why, "module": zoo}
+    facts = {"program": artifact.operators, "folder": str(artifact.folder), "remarks": remarks, "drawn": drawn}
+    return {**facts, "trains": trains, "gradients": {}, "untrainable": why, "module": zoo}
 
 
 def _rows(runtimes: Sequence[str], lowered: Facts, device: str, ask: bool, folder: Path) -> list[Facts]:
     """What is known of each; those that are asked are asked side by side."""
     rows = [_row(runtime, lowered) for runtime in runtimes]
-    asked = [row for row in rows if row["version"] and row["takes"] is None and ask and lowered["folder"]]
+    pending = [row for row in rows if row["version"] and row["takes"] is None and ask and lowered["folder"]]
     with ThreadPoolExecutor(max_workers=cpus()) as pool:
-        logs = (folder / f"{place}.log" for place in range(len(asked)))
-        answers = pool.map(lambda row, log: _asked(row["runtime"], lowered["folder"], device, log), asked, logs)
-        for row, answer in zip(asked, answers, strict=True):
+        logs = (folder / f"{place}.log" for place in range(len(pending)))
+        answers = pool.map(lambda row, log: _convertible(row["runtime"], lowered["folder"], device, log), pending, logs)
+        for row, answer in zip(pending, answers, strict=True):
             row |= {"how": ASKED} | answer
     for row in rows:
         row["modes"] = _modes(row_of(row["runtime"]), lowered) if row["takes"] else []
@@ -182,7 +182,7 @@ def _row(runtime: str, lowered: Facts) -> Facts:
     return known | {"message": None if now else "not installed"}
 
 
-def _asked(runtime: str, folder: str, device: str, log: Path) -> Facts:
+def _convertible(runtime: str, folder: str, device: str, log: Path) -> Facts:
     from xbench.runtimes import _configuration
 
     worker = Worker(log, device, python=_configuration.worker(runtime))

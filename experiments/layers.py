@@ -41,19 +41,19 @@ def _run(case: Case, artifact: Artifact, lab: Lab) -> Record:
         message = f"{case.runtime} compiles a network as one, and tells of no single layer"
         return record | {"status": "UNSUPPORTED", "message": message}
     lab.say(case, "load, compile, check")
-    found, worker = opened(told_to(case, more), record, artifact, lab.exporter, lab.timeout, 0.1, lab.logs)
+    proved, worker = opened(with_layers(case, more), record, artifact, lab.exporter, lab.timeout, 0.1, lab.logs)
     if worker is None:
-        return found
+        return proved
     try:
         profile: dict[str, Any] = worker.call("timed_layers", lab.timeout, count=PASSES)
-        return completed(found, {"times": None, "profile": profile})
+        return completed(proved, {"times": None, "profile": profile})
     except WorkerFailure as failure:
-        return found | {"times": None} | outcome(failure)
+        return proved | {"times": None} | outcome(failure)
     finally:
         worker.stop()
 
 
-def told_to(case: Case, more: str) -> Case:
+def with_layers(case: Case, more: str) -> Case:
     """The cell, with what its runtime must be told to tell of its layers."""
     return replace(case, runtime=f"{case.runtime}{',' if ':' in case.runtime else ':'}{more}") if more else case
 

@@ -68,9 +68,9 @@ class Load(Experiment):
 
     def key(self, case: Case, artifact: Artifact, scenario: str) -> str:
         """What the record of a scenario is filed under."""
-        return digest(key(case, artifact), self.asked(case, scenario))
+        return digest(key(case, artifact), self.request(case, scenario))
 
-    def asked(self, case: Case, scenario: str) -> dict[str, Any]:
+    def request(self, case: Case, scenario: str) -> dict[str, Any]:
         """What a record says of the load that was asked for."""
         return {
             "scenario": scenario,
@@ -88,12 +88,12 @@ class Load(Experiment):
             yield from _run(case, artifact, self, missing, lab)
 
     def line(self, record: Record) -> str:
-        found, case, words = record["load"], record["case"], [record["status"]]
-        if record["status"] == "PASS" and found["samples_per_s"]:
-            words += [f"p{percent} {duration(value)}" for percent, value in (found["latency_s"] or {}).items()]
-            words += [f"{number(found['samples_per_s'])} samples/s"]
-        said = f": {record['message']}" if record["message"] else ""
-        return f"{case['model']} {case['runtime']} {found['scenario']}: {', '.join(words)}{said}"
+        load, case, words = record["load"], record["case"], [record["status"]]
+        if record["status"] == "PASS" and load["samples_per_s"]:
+            words += [f"p{percent} {duration(value)}" for percent, value in (load["latency_s"] or {}).items()]
+            words += [f"{number(load['samples_per_s'])} samples/s"]
+        message = f": {record['message']}" if record["message"] else ""
+        return f"{case['model']} {case['runtime']} {load['scenario']}: {', '.join(words)}{message}"
 
 
 def need_loadgen() -> None:
@@ -121,8 +121,8 @@ def _run(case: Case, artifact: Artifact, plan: Load, scenarios: Sequence[str], l
                 yield filed(record, case, plan, scenario)
                 continue
             try:
-                found = _measured(worker, case, plan, scenario, folder, lab.timeout, say)
-                final = filed(record, case, plan, scenario, found)
+                result = _measured(worker, case, plan, scenario, folder, lab.timeout, say)
+                final = filed(record, case, plan, scenario, result)
             except WorkerFailure as failure:
                 worker = None
                 final = filed(record | {"times": None} | outcome(failure), case, plan, scenario)
@@ -132,15 +132,15 @@ def _run(case: Case, artifact: Artifact, plan: Load, scenarios: Sequence[str], l
             worker.stop()
 
 
-def filed(record: Record, case: Case, plan: Load, scenario: str, found: dict[str, Any] | None = None) -> Record:
+def filed(record: Record, case: Case, plan: Load, scenario: str, result: dict[str, Any] | None = None) -> Record:
     """The record of one scenario: what was asked, and what was found where anything was (docs/results.md)."""
-    asked = plan.asked(case, scenario)
+    request = plan.request(case, scenario)
     names = ("queries", "latency_s", "queries_per_s", "samples_per_s", "step_s", "single_stream_s", "cpus")
     nothing = dict.fromkeys(names) | {"trials": [], "latencies": []}
-    says = "; ".join(filter(None, (record["message"], (found or {}).pop("says", None)))) or None
-    more = {"key": digest(record["key"], asked), "message": says, "command": _command(case, plan, scenario)}
+    says = "; ".join(filter(None, (record["message"], (result or {}).pop("says", None)))) or None
+    more = {"key": digest(record["key"], request), "message": says, "command": _command(case, plan, scenario)}
     versions = record["versions"] | machine.versions(("mlcommons-loadgen",))
-    return completed(record, {**more, "versions": versions, "load": asked | nothing | (found or {})})
+    return completed(record, {**more, "versions": versions, "load": request | nothing | (result or {})})
 
 
 def _command(case: Case, plan: Load, scenario: str) -> str:
@@ -163,11 +163,11 @@ def _measured(
     cpus = machine.allowed()
 
     def load(kind: str, seconds: float, batches: int = 1, rate: float = 0.0, waiting: int = 0) -> dict[str, Any]:
-        told = {"scenario": kind, "seconds": seconds, "step": step, "batches": batches, "rate": rate}
-        told |= {"waiting": waiting, "folder": str(folder), "cpus": cpus}
+        arguments = {"scenario": kind, "seconds": seconds, "step": step, "batches": batches, "rate": rate}
+        arguments |= {"waiting": waiting, "folder": str(folder), "cpus": cpus}
         patience = timeout + 10 * seconds + (2 * LEAST / rate if rate else 0)
-        found: dict[str, Any] = worker.call("load", patience, **told)
-        return found
+        result: dict[str, Any] = worker.call("load", patience, **arguments)
+        return result
 
     say(f"{scenario}: {plan.seconds:g} s")
     if scenario == "server":
@@ -177,15 +177,15 @@ def _measured(
         batches = plan.stream // case.batch
     if scenario == "offline":  # a tenth more, as LoadGen does, so that it is not over before its time
         batches = max(1, min(MOST, math.ceil(1.1 * plan.seconds / step)))
-    found = load(scenario, plan.seconds, batches)
-    return _told(found, case.batch * batches, plan, offline=scenario == "offline") | {"step_s": step}
+    result = load(scenario, plan.seconds, batches)
+    return _numbers(result, case.batch * batches, plan, offline=scenario == "offline") | {"step_s": step}
 
 
-def _told(found: dict[str, Any], samples: int, plan: Load, offline: bool = False) -> dict[str, Any]:
+def _numbers(run: dict[str, Any], samples: int, plan: Load, offline: bool = False) -> dict[str, Any]:
     """The numbers of a run; `samples` are those of a query. The latency of the one query of an offline run tells
     nothing that its throughput does not."""
-    latencies, queries = found["latencies"], 1 if offline else len(found["latencies"])
-    pace = queries / found["done_s"]
+    latencies, queries = run["latencies"], 1 if offline else len(run["latencies"])
+    pace = queries / run["done_s"]
     shown = {f"{each:g}": percentile(latencies, each) for each in sorted({*PERCENTILES, plan.percentile})}
     return {
         "queries": queries,
@@ -193,7 +193,7 @@ def _told(found: dict[str, Any], samples: int, plan: Load, offline: bool = False
         "latency_s": None if offline else shown,
         "queries_per_s": pace,
         "samples_per_s": pace * samples,
-        "cpus": found["cpus"],
+        "cpus": run["cpus"],
         "latencies": latencies,
     }
 
@@ -208,21 +208,21 @@ def _served(load: Call, case: Case, plan: Load, say: Say) -> dict[str, Any]:
 
     def passes(rate: float) -> bool:
         seconds = min(max(plan.seconds, LASTS * bound), MOST / rate)
-        found = load("server", seconds, rate=rate, waiting=16 + math.ceil(FLOOD * bound * rate))
-        trials.append(judged(found, rate, bound, plan.percentile))
-        runs[rate] = found
+        run = load("server", seconds, rate=rate, waiting=16 + math.ceil(FLOOD * bound * rate))
+        trials.append(judged(run, rate, bound, plan.percentile))
+        runs[rate] = run
         passed = bool(trials[-1]["passed"])
         say(f"server: {rate:.4g} queries/s: {'within' if passed else trials[-1]['says']}")
         return passed
 
     best = highest_rate(passes, 0.5 / single)
-    told = {"bound_s": bound, "single_stream_s": single, "trials": trials}
+    facts = {"bound_s": bound, "single_stream_s": single, "trials": trials}
     if best is None:
         least = min(trials, key=lambda trial: trial["rate_per_s"])
         words = f"no rate keeps p{plan.percentile:g} within {bound * 1e3:.3g} ms: "
-        return told | {"says": f"{words}at {least['rate_per_s']:.3g} queries/s {least['says']}"}
-    shown = _told(runs[best], case.batch, plan) | {"queries_per_s": best, "samples_per_s": best * case.batch}
-    return shown | told
+        return facts | {"says": f"{words}at {least['rate_per_s']:.3g} queries/s {least['says']}"}
+    shown = _numbers(runs[best], case.batch, plan) | {"queries_per_s": best, "samples_per_s": best * case.batch}
+    return shown | facts
 
 
 def judged(found: dict[str, Any], rate: float, bound: float, percent: float) -> dict[str, Any]:

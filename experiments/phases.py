@@ -79,8 +79,8 @@ def _run(case: Case, artifact: Artifact, protocol: Protocol, lab: Lab) -> Record
             cells[mode] = cell
         rounds = [_round(cells, number, protocol, judge, folder, lab) for number in range(protocol.blocks)]
         proved = by_name(cells["step"].record)
-        found = {name: proved[name] for name in ("status", "parity", "versions", "note", "contracts")}
-        return completed(record, {**found, "phases": summary(rounds) | {"rounds": rounds}})
+        fields = {name: proved[name] for name in ("status", "parity", "versions", "note", "contracts")}
+        return completed(record, {**fields, "phases": summary(rounds) | {"rounds": rounds}})
     except WorkerFailure as failure:
         return record | outcome(failure)
     finally:
@@ -119,29 +119,34 @@ def _round(
     Raises:
         WorkerFailure: one of them did not do the work.
     """
-    found: dict[str, Any] = {}
+    medians: dict[str, Any] = {}
     turns = [*MODES, "iteration"]
     random.shuffle(turns)
     for turn in turns:
         lab.say(cells["step"].case, f"round {number + 1}, {turn}")
         if turn == "iteration":
-            found |= _iterations(cells["step"], protocol, folder)
+            medians |= _iterations(cells["step"], protocol, folder)
             continue
         cell = cells[turn]
         while not any(each["round"] == number for each in cell.blocks):
             block(cell, number, protocol, judge)
         if number + 1 == protocol.blocks and turn != "forward":
             judged(cell, number, protocol, judge)
-        found[turn] = statistics.median(cell.blocks[-1]["samples"])
-    return found
+        medians[turn] = statistics.median(cell.blocks[-1]["samples"])
+    return medians
 
 
 def _iterations(cell: Open, protocol: Protocol, folder: Path) -> dict[str, Any]:
     cell.worker.resume()
-    told = {"folder": str(folder), "batch": cell.case.batch, "seconds": protocol.block, "limit": protocol.max_samples}
-    found = cell.worker.call("iterate", protocol.timeout, **told)
+    arguments = {
+        "folder": str(folder),
+        "batch": cell.case.batch,
+        "seconds": protocol.block,
+        "limit": protocol.max_samples,
+    }
+    times = cell.worker.call("iterate", protocol.timeout, **arguments)
     cell.worker.pause()
-    return {name: statistics.median(values) for name, values in found.items()}
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def summary(rounds: Iterable[dict[str, float]]) -> dict[str, Any]:
@@ -162,7 +167,7 @@ def _phases(one: dict[str, float]) -> dict[str, float]:
     >>> made["t_b"], made["t_u"], made["other"]
     (4, 1, 1)
     """
-    found = {"t_io": one["io"], "t_h2d": one["h2d"], "t_f": one["forward"]}
-    found |= {"t_b": one["gradient"] - one["forward"], "t_u": one["step"] - one["gradient"]}
-    rest = one["whole"] - sum(found.values())
-    return found | {"t_step": one["step"], "t_iter": one["whole"], "other": rest}
+    phases = {"t_io": one["io"], "t_h2d": one["h2d"], "t_f": one["forward"]}
+    phases |= {"t_b": one["gradient"] - one["forward"], "t_u": one["step"] - one["gradient"]}
+    rest = one["whole"] - sum(phases.values())
+    return phases | {"t_step": one["step"], "t_iter": one["whole"], "other": rest}

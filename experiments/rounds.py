@@ -73,7 +73,7 @@ def rounds(
         if states:
             say(f"{alive[0].case.mode}: the steps of round {number + 1} in PyTorch")
         _judged(alive, number, states, judge)
-        over = _settled(alive, over)
+        over = _ending(alive, over)
         for cell in [each for each in alive if each.case in over]:
             alive.remove(cell)
             record = over[cell.case] or _broken(cell)
@@ -103,26 +103,26 @@ def _judged(alive: Sequence[Open], number: int, states: Sequence[State], judge: 
         cell.looks.states += [state for state in states if state.case == cell.case]
 
 
-def _settled(alive: Sequence[Open], over: dict[Case, Record | None]) -> dict[Case, Record | None]:
+def _ending(alive: Sequence[Open], over: dict[Case, Record | None]) -> dict[Case, Record | None]:
     """The cells that end in this round: those that would, those whose states are wrong; none whose last state could not
     be judged, once: its next block has fewer steps between resets."""
-    found = dict(over)
+    ends = dict(over)
     for cell in alive:
         states = [state.passed for state in cell.looks.states]
         if False in states:
-            found[cell.case] = _broken(cell)
+            ends[cell.case] = _broken(cell)
         elif cell.case in over and not over[cell.case] and states and not any(states) and len(states) < 3:
-            del found[cell.case]
-    return found
+            del ends[cell.case]
+    return ends
 
 
 def _broken(cell: Open) -> Record | None:
     """The record of a cell whose timed blocks broke a promise that a time needs; None where none did."""
     samples = [sample for each in cell.blocks for sample in each["samples"]]
     step = statistics.median(samples) if samples else 0.0
-    found = contracts_of(cell.case, known(cell.record["audit"]), cell.looks, step)
-    known(cell.record["contracts"]).update(contracts.as_dicts(found))
-    if reason := contracts.broken(found, cell.case.runtime):
+    promises = contracts_of(cell.case, known(cell.record["audit"]), cell.looks, step)
+    known(cell.record["contracts"]).update(contracts.as_dicts(promises))
+    if reason := contracts.broken(promises, cell.case.runtime):
         return cell.record | {"status": "FAIL", "message": reason, "times": None}
     return None
 
@@ -131,9 +131,9 @@ def block(cell: Open, number: int, protocol: Protocol, judge: Judge) -> None:
     """One block. One that was disturbed is kept aside, to be run again, until as many were as a process must give or
     half of the budget went there: who measures beside others has to live with them, and is told so."""
     cell.worker.resume()
-    told = {"seed": judge.seed(number), "segment": judge.segment(cell.case), "seconds": protocol.block}
+    arguments = {"seed": judge.seed(number), "segment": judge.segment(cell.case), "seconds": protocol.block}
     limit = judge.limit(cell.case, number, protocol.max_samples)
-    result = cell.worker.call("block", protocol.timeout, limit=limit, **told)
+    result = cell.worker.call("block", protocol.timeout, limit=limit, **arguments)
     passed = cell.worker.passed
     cell.worker.pause()
     promises = cell.watch.look(cell.case, cell.worker, result, passed)

@@ -155,12 +155,12 @@ def _final(cell: Open, protocol: Protocol) -> Record:
         for number in range(len(cell.processes))
     ]
     drifts = [drift(series) or 0.0 for series in medians]
-    compiled, anew = ([each[name] for each in cell.processes] for name in ("compile_s", "anew_s"))
+    compiled, cold = ([each[name] for each in cell.processes] for name in ("compile_s", "anew_s"))
     times = {
         "load_s": statistics.median(each["load_s"] for each in cell.processes),
         "compile_s": None if None in compiled else statistics.median(compiled),
         "first_s": statistics.median(each["first_s"] for each in cell.processes),
-        "anew_s": None if None in anew else statistics.median(anew),
+        "anew_s": None if None in cold else statistics.median(cold),
         "median_s": interval.median,
         "low_s": interval.low,
         "high_s": interval.high,
@@ -188,8 +188,8 @@ def _computing(cell: Open) -> Case:
 
 def _remarks(times: dict[str, Any], protocol: Protocol) -> Iterator[str]:
     """What a reader of a time must know of how it came about."""
-    told = [each for each in times["processes"] if len(each["warmup"]) >= 2 * WINDOW]  # of fewer steps nothing is known
-    if any(each["steady_from"] is None for each in told):
+    long = [each for each in times["processes"] if len(each["warmup"]) >= 2 * WINDOW]  # of fewer steps nothing is known
+    if any(each["steady_from"] is None for each in long):
         yield "was not steady when its warm-up ended"
     if abs(times["drift"]) > protocol.target:
         yield f"{'rose' if times['drift'] > 0 else 'fell'} by {abs(times['drift']):.0%} while it was timed"

@@ -27,9 +27,9 @@ class Protocol:
     @property
     def words(self) -> str:
         """The options of `xbench time` that say the same, those that are usual left out."""
-        told = {"--budget": self.budget, "--target-ci": self.target, "--processes": self.processes}
+        options = {"--budget": self.budget, "--target-ci": self.target, "--processes": self.processes}
         usual = Protocol()
-        kept = zip(told.items(), (usual.budget, usual.target, usual.processes), strict=True)
+        kept = zip(options.items(), (usual.budget, usual.target, usual.processes), strict=True)
         return "".join(f" {name} {value:g}" for (name, value), same in kept if value != same)
 
     @property

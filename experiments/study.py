@@ -72,10 +72,10 @@ def _groups(part: Part, setting: Setting) -> Iterator[list[Case]]:
     for each in spread(part, setting.scale):
         (batch,), (mode,), (threads,) = each.batches, each.modes, each.threads
         if threads <= setting.cpus:
-            told: dict[str, Any] = {"device": setting.device, "plane": part.plane, "data": _data(part, each.network)}
-            told["threads"] = setting.cpus if threads == ALL else threads
+            fields: dict[str, Any] = {"device": setting.device, "plane": part.plane, "data": _data(part, each.network)}
+            fields["threads"] = setting.cpus if threads == ALL else threads
             runtimes = [word for word in setting.runtimes if part.kind != "scaling" or not distributed.missing(word)]
-            yield [Case(each.network, runtime, mode, batch, **told) for runtime in runtimes]
+            yield [Case(each.network, runtime, mode, batch, **fields) for runtime in runtimes]
 
 
 def _data(part: Part, network: str) -> str:

@@ -109,13 +109,13 @@ class Train(Experiment):
             yield record | {"key": self.keys(case, artifact, lab)[0]}
 
     def line(self, record: Record) -> str:
-        found, ratio = record["training"], (record["parity"] or NOTHING).get("ratio")
+        training, ratio = record["training"], (record["parity"] or NOTHING).get("ratio")
         words = [record["status"]]
         words += [f"{ratio:.1f} x noise in {known(record['parity'])['worst_tensor']}"] if ratio is not None else []
-        words += [f"loss {found['losses'][-1]:.4f}"] if found["losses"] else []
-        words += [f"test accuracy {found['test_accuracy'][-1]:.2%}"] if found["test_accuracy"] else []
-        said = f": {record['message']}" if record["message"] else ""
-        return f"{record['case']['model']} {record['case']['runtime']}: {', '.join(words)}{said}"
+        words += [f"loss {training['losses'][-1]:.4f}"] if training["losses"] else []
+        words += [f"test accuracy {training['test_accuracy'][-1]:.2%}"] if training["test_accuracy"] else []
+        message = f": {record['message']}" if record["message"] else ""
+        return f"{record['case']['model']} {record['case']['runtime']}: {', '.join(words)}{message}"
 
 
 def trained(case: Case, artifact: Artifact, plan: Plan, lab: Lab) -> Record:
@@ -123,8 +123,8 @@ def trained(case: Case, artifact: Artifact, plan: Plan, lab: Lab) -> Record:
     exporter, timeout = lab.exporter, lab.timeout
     say = partial(lab.say, case)
     record = base(case, artifact, "train") | {"dropout": plan.dropout, "command": _command(case, plan)}
-    found = _nothing(plan)
-    record = completed(record, {"training": found})
+    training = _nothing(plan)
+    record = completed(record, {"training": training})
     if reason := impossible(case, artifact):
         return record | {"status": "UNSUPPORTED", "message": reason}
     worker = worker_of(case, lab.logs / f"{digest(case.model, case.runtime)}.log")
@@ -134,15 +134,15 @@ def trained(case: Case, artifact: Artifact, plan: Plan, lab: Lab) -> Record:
 
     try:
         say(f"the first {plan.proof} steps in float64")
-        told = {"batch": plan.batch, "seed": plan.seed}
-        reference = exporter.training_reference(artifact, plan.file, plan.content, steps=plan.proof, **told)
+        fields = {"batch": plan.batch, "seed": plan.seed}
+        reference = exporter.training_reference(artifact, plan.file, plan.content, steps=plan.proof, **fields)
         expected = verdict.read(reference)
-        found["oracle_losses"] = [float(expected[name][0]) for name in expected if name.startswith("loss/")]
+        training["oracle_losses"] = [float(expected[name][0]) for name in expected if name.startswith("loss/")]
         say("load, compile")
         where = {"artifact": str(artifact.folder), "data": str(plan.file)}
         what = {"runtime": case.runtime, "device": case.device, "threads": case.threads}
-        record["versions"] |= call("open_training", **where, **what, **told)["versions"]
-        return record | _trained(call, plan, found, reference, say)
+        record["versions"] |= call("open_training", **where, **what, **fields)["versions"]
+        return record | _trained(call, plan, training, reference, say)
     except WorkerFailure as failure:
         return record | outcome(failure)
     except XBenchError as error:
@@ -166,45 +166,45 @@ def _command(case: Case, plan: Plan) -> str:
     return shell(*words, *(["--dropout"] if plan.dropout else []), "--rerun")
 
 
-def _trained(call: Callable[..., Any], plan: Plan, found: dict[str, Any], reference: Path, say: Say) -> Record:
+def _trained(call: Callable[..., Any], plan: Plan, training: dict[str, Any], reference: Path, say: Say) -> Record:
     """Trains to the end, writing what is reached into `found`; returns the verdict."""
-    proof = len(found["oracle_losses"])
-    if message := _advance(call, plan, found, proof, say):
-        if not all(map(math.isfinite, found["oracle_losses"])):
+    proof = len(training["oracle_losses"])
+    if message := _advance(call, plan, training, proof, say):
+        if not all(map(math.isfinite, training["oracle_losses"])):
             message += "; in float64 it comes to the same"
         return {"status": "FAIL", "message": message}
     judged = call("judge_training", reference=str(reference))
     wrong, message = judged["first_wrong"], judged["message"]
     if wrong:
         kind, _, step = wrong.partition("/")
-        found["first_wrong_step"] = int(step) if kind == "loss" else proof
+        training["first_wrong_step"] = int(step) if kind == "loss" else proof
         message += f"; first wrong step: {step}" if kind == "loss" else f"; all {proof} losses are right"
     message = message or cut_short(judged, plan.proof)
     if plan.dropout:
         call("begin_again")
-        found |= {"losses": [], "train_accuracy": [], "test_accuracy": [], "epoch_s": [], "usage": []}
-    stopped = _advance(call, plan, found, plan.steps, say)
+        training |= {"losses": [], "train_accuracy": [], "test_accuracy": [], "epoch_s": [], "usage": []}
+    stopped = _advance(call, plan, training, plan.steps, say)
     status = "FAIL" if stopped else judged["status"]
     return {"status": status, "message": "; ".join(filter(None, (message, stopped))) or None, "parity": judged}
 
 
-def _advance(call: Callable[..., Any], plan: Plan, found: dict[str, Any], last: int, say: Say) -> str | None:
+def _advance(call: Callable[..., Any], plan: Plan, training: dict[str, Any], last: int, say: Say) -> str | None:
     """Trains until `last` steps are done, and counts what is right at the end of every epoch; returns why it stopped
     before, where a loss was not finite."""
-    losses = found["losses"]
+    losses = training["losses"]
     while len(losses) < last:
         epoch = len(losses) // plan.epoch
         answer = call("train", last=min(last, (epoch + 1) * plan.epoch), seconds=SECONDS)
         losses += answer["losses"]
-        found["usage"] = usage.thinned([*found["usage"], answer["usage"]])
-        found["epoch_s"][epoch:] = [sum(found["epoch_s"][epoch:]) + answer["seconds"]]
+        training["usage"] = usage.thinned([*training["usage"], answer["usage"]])
+        training["epoch_s"][epoch:] = [sum(training["epoch_s"][epoch:]) + answer["seconds"]]
         if not math.isfinite(losses[-1]):
             return f"the loss is {losses[-1]} at step {len(losses)}, in epoch {epoch + 1} of {plan.epochs}"
-        right = found["test_accuracy"][-1:]
+        right = training["test_accuracy"][-1:]
         say(f"epoch {epoch + 1} of {plan.epochs}, loss {losses[-1]:.4f}" + "".join(f", test {a:.1%}" for a in right))
         if len(losses) == (epoch + 1) * plan.epoch:
             for part in ("train", "test"):
-                found[f"{part}_accuracy"].append(_accuracy(call, part))
+                training[f"{part}_accuracy"].append(_accuracy(call, part))
     return None
 
 

@@ -106,7 +106,7 @@ def problem(shape: Shape, value: Any, place: str = "it") -> str | None:
         parts = ((shape.shape, item, f"{place} of {name}") for name, item in value.items())
     else:
         return None if shape(value) else f"{place} is not {WORDS[shape]}"
-    return next((found for part in parts if (found := problem(*part))), None)
+    return next((wrong for part in parts if (wrong := problem(*part))), None)
 
 
 def too_deep(value: Any, left: int = DEEPEST) -> bool:

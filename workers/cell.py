@@ -40,7 +40,7 @@ class Cell:
     remote: bool = False  # whether the clock of another process counts
     paths: list[str] = field(default_factory=list)
     plane: str = "resident"
-    settled: bool = False
+    idled: bool = False
     given: list[Any] = field(default_factory=list)
     steps: list[Callable[[], object]] = field(default_factory=list)
     last: Any = None
@@ -89,11 +89,11 @@ def step_of(cell: Cell, reference: Mapping[str, np.ndarray], given: Any = None) 
         step()
 
     if cell.remote:
-        return lambda: _told(cell.runtime, alone)
+        return lambda: _remote_seconds(cell.runtime, alone)
     return (lambda: calls.by_events(cell.runtime, alone)) if cell.plane == "device" else alone
 
 
-def _told(runtime: Runtime, step: Callable[[], object]) -> float:
+def _remote_seconds(runtime: Runtime, step: Callable[[], object]) -> float:
     """The seconds of a step by the clock of the process that computes it: without the way there and back."""
     before = calls.clock(runtime)
     step()
@@ -155,5 +155,5 @@ def fetched_of(cell: Cell) -> list[np.ndarray]:
         return calls.outputs(cell.runtime, cell.last)
     assert isinstance(cell.runtime, Trainer)
     trained = cell.mode == "step"
-    found = calls.weights(cell.runtime) if trained else calls.fetched(cell.runtime, cell.last)[1]
-    return [*found.values()]
+    arrays = calls.weights(cell.runtime) if trained else calls.fetched(cell.runtime, cell.last)[1]
+    return [*arrays.values()]

@@ -13,9 +13,9 @@ def whole(case: Case, worker: Worker, timeout: float, say: Callable[[str], None]
     disturb the probe. None where the worker cannot tell any more: its times stand all the same."""
     try:
         worker.resume()
-        found = worker.call("cost", timeout, batch=case.batch)
+        counted = worker.call("cost", timeout, batch=case.batch)
     except WorkerFailure:
         return None
     worker.stop()
     best = machine_peaks.measured(case.device, case.threads, worker.log.parent, say) or {}
-    return {**found, "peak_flops": best.get("flops"), "bandwidth": best.get("bandwidth")}
+    return {**counted, "peak_flops": best.get("flops"), "bandwidth": best.get("bandwidth")}

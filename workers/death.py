@@ -21,18 +21,18 @@ def oom_kills(root: Path | None = None) -> int | None:
     root = root or ROOT
     for path in (*_counters(root), root / "proc/vmstat"):
         try:
-            found = re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE)
+            match = re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE)
         except OSError:
             continue
-        if found:
-            return int(found[1])
+        if match:
+            return int(match[1])
     return None
 
 
 def _counters(root: Path) -> list[Path]:
     """Where the kernel counts for this process's cgroup, of version 2 and of 1. A container sees its own as the topmost
     one, whatever it is called outside."""
-    mount, found = root / "sys/fs/cgroup", []
+    mount, paths = root / "sys/fs/cgroup", []
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -40,10 +40,10 @@ def _counters(root: Path) -> list[Path]:
     for _, controllers, place in (line.split(":", 2) for line in lines if line.count(":") >= 2):
         own = place.lstrip("/")
         if not controllers:
-            found += [mount / own / "memory.events", mount / "memory.events"]
+            paths += [mount / own / "memory.events", mount / "memory.events"]
         elif "memory" in controllers.split(","):
-            found += [mount / "memory" / own / "memory.oom_control", mount / "memory" / "memory.oom_control"]
-    return found
+            paths += [mount / "memory" / own / "memory.oom_control", mount / "memory" / "memory.oom_control"]
+    return paths
 
 
 def starved(before: int | None) -> bool:

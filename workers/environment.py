@@ -39,8 +39,8 @@ def recipe(name: str) -> Recipe:
 
 def steps(name: str) -> int:
     """How many steps `create` tells of."""
-    asked = recipe(name)
-    return 3 + len(asked.installs) + (asked.library is not None)
+    spec = recipe(name)
+    return 3 + len(spec.installs) + (spec.library is not None)
 
 
 def create(name: str, python: str | None, say: Say, done: Say) -> Environment:
@@ -49,29 +49,29 @@ def create(name: str, python: str | None, say: Say, done: Say) -> Environment:
     Raises:
         XBenchError: there is no such recipe or interpreter, or a step failed; one line.
     """
-    asked, folder = recipe(name), root() / name
+    spec, folder = recipe(name), root() / name
     with _locked(name):
         if made := find(name):
             return made
-        found = interpreter(asked, python)
-        for program in asked.programs:
+        path = interpreter(spec, python)
+        for program in spec.programs:
             if not shutil.which(program):
-                raise XBenchError(f"{asked.framework} needs {program}, which is not on the PATH")
+                raise XBenchError(f"{spec.framework} needs {program}, which is not on the PATH")
         _cleared(folder)
-        _run([found, "-m", "venv", str(folder)], f"{asked.framework}: cannot make an environment with {found}", say)
-        done(f"made with {found}")
+        _run([path, "-m", "venv", str(folder)], f"{spec.framework}: cannot make an environment with {path}", say)
+        done(f"made with {path}")
         own = str(folder / "bin" / "python")
-        for arguments in asked.installs:
+        for arguments in spec.installs:
             words = " ".join(word for word in arguments if "==" in word)
-            _run([own, "-m", "pip", "install", *arguments], f"{asked.framework}: cannot install {words}", say)
+            _run([own, "-m", "pip", "install", *arguments], f"{spec.framework}: cannot install {words}", say)
             done(f"installed {words}")
-        variables = _library(asked.library, folder, say) if asked.library else {}
-        if asked.library:
-            done(f"found {', '.join(asked.library.names.values())}")
-        _run([own, "-I", "-c", asked.check], f"{asked.framework} cannot be imported", say, variables)
-        done(f"checked: {asked.check}")
-        told = {"versions": _versions(own), "variables": variables, "python": found}
-        _settle(folder / READY, told)
+        variables = _library(spec.library, folder, say) if spec.library else {}
+        if spec.library:
+            done(f"found {', '.join(spec.library.names.values())}")
+        _run([own, "-I", "-c", spec.check], f"{spec.framework} cannot be imported", say, variables)
+        done(f"checked: {spec.check}")
+        record = {"versions": _versions(own), "variables": variables, "python": path}
+        _settle(folder / READY, record)
     made = find(name)
     assert made is not None
     done("ready")
@@ -97,12 +97,12 @@ def remove(name: str) -> Path:
 def listed() -> list[dict[str, Any]]:
     """Every recipe: where its environment is, what state it is in, what versions it holds."""
     rows = []
-    for name, asked in RECIPES.items():
+    for name, spec in RECIPES.items():
         made, folder = find(name), root() / name
         state = "ready" if made else "half-built" if folder.exists() else "missing"
         versions = dict(made.versions) if made else {}
-        row = {"name": name, "framework": asked.framework, "state": state, "versions": versions}
-        rows.append(row | {"folder": str(folder), "pythons": list(asked.pythons), "remark": asked.remark})
+        row = {"name": name, "framework": spec.framework, "state": state, "versions": versions}
+        rows.append(row | {"folder": str(folder), "pythons": list(spec.pythons), "remark": spec.remark})
     return rows
 
 
@@ -113,14 +113,14 @@ def interpreter(asked: Recipe, given: str | None = None) -> str:
         XBenchError: there is none, or the given one is of another version.
     """
     if given:
-        found = shutil.which(given)
-        if not found:
+        path = shutil.which(given)
+        if not path:
             raise XBenchError(f"there is no Python at {given}")
-        if (version := _version(found)) not in asked.pythons:
+        if (version := _version(path)) not in asked.pythons:
             raise XBenchError(
                 f"{asked.framework} needs Python {_or(asked.pythons)}; {given} is {version or 'no Python'}"
             )
-        return found
+        return path
     for version in asked.pythons:
         for place in _places(version):
             if _version(place) == version:  # pyenv's shims exist for versions that are not switched on
@@ -136,14 +136,14 @@ def _places(version: str) -> Iterator[str]:
     homes = [os.environ.get("PYENV_ROOT"), Path.home() / ".pyenv"]
     for home in dict.fromkeys(str(home) for home in homes if home):
         yield from sorted(map(str, Path(home, "versions").glob(f"{version}.*/bin/python")), reverse=True)
-    if found := shutil.which(f"python{version}"):
-        yield found
+    if path := shutil.which(f"python{version}"):
+        yield path
 
 
 def _version(python: str) -> str | None:
-    asked = [python, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    command = [python, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        return subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
     return None
 
 
@@ -158,20 +158,20 @@ def _run(command: Sequence[str], otherwise: str, say: Say, variables: Mapping[st
         XBenchError: it failed; `otherwise`, and what it said last.
     """
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    said: list[str] = []
+    lines: list[str] = []
     piped: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     with subprocess.Popen(command, env={**kept, **(variables or {})}, **piped) as process:
         assert process.stdout is not None
         try:
             for line in process.stdout:
                 if words := "".join(c for c in line.strip() if c.isprintable()):
-                    said.append(words)
+                    lines.append(words)
                     say(words[:100])
         except BaseException:
             process.kill()
             raise
     if process.returncode:
-        errors = [line for line in said if re.match(r"(ERROR|\w*Error)\b", line)] or said
+        errors = [line for line in lines if re.match(r"(ERROR|\w*Error)\b", line)] or lines
         raise XBenchError(f"{otherwise}: {errors[-1][:TAIL] if errors else f'exit code {process.returncode}'}")
 
 
@@ -244,9 +244,9 @@ def _cleared(folder: Path) -> None:
         raise XBenchError(f"{folder} cannot be removed: {error.strerror}") from error
 
 
-def _settle(path: Path, told: dict[str, Any]) -> None:
+def _settle(path: Path, record: dict[str, Any]) -> None:
     temporary = path.with_suffix(".part")
-    temporary.write_text(json.dumps(told, indent=1))
+    temporary.write_text(json.dumps(record, indent=1))
     os.replace(temporary, path)
 
 

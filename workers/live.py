@@ -84,8 +84,8 @@ def handed_over(module: Any, inputs: Any, optimizer: str | None = None) -> Itera
     with cache.writing(), temporary.folder(made(cache.root() / FOLDER), PREFIX) as folder:
         (folder / PICKLE).write_bytes(pickled)
         (folder / PATHS).write_text(json.dumps([os.path.abspath(path) for path in sys.path]))
-        told = [f"{name}:{array.dtype}:{BATCH},{_sizes(array)}".rstrip(",") for name, array in values.items()]
-        word = with_options(f"{__name__}:{folder.name}", [], told, optimizer)
+        specs = [f"{name}:{array.dtype}:{BATCH},{_sizes(array)}".rstrip(",") for name, array in values.items()]
+        word = with_options(f"{__name__}:{folder.name}", [], specs, optimizer)
         yield Live(type(module).__name__, word, folder, values)
 
 
@@ -108,19 +108,19 @@ def named(module: Any, inputs: Any) -> dict[str, np.ndarray]:
     if isinstance(inputs, Mapping):
         if unknown := [name for name in inputs if name not in arguments]:
             raise XBenchError(f"forward of {type(module).__name__} has no argument {unknown[0]!r}")
-        found = {name: inputs[name] for name in arguments if name in inputs}
+        given = {name: inputs[name] for name in arguments if name in inputs}
     else:
         several = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
         arguments += [f"input{number}" for number in range(len(arguments), len(several))]  # behind *args
-        found = dict(zip(arguments, several))
-    values = {name: _array(name, each) for name, each in found.items()}
+        given = dict(zip(arguments, several))
+    values = {name: _array(name, each) for name, each in given.items()}
     if not values:
         raise XBenchError("inputs: give at least one array")
     sizes = {name: array.shape[0] if array.ndim else None for name, array in values.items()}
     if len(set(sizes.values())) > 1 or None in sizes.values() or 0 in sizes.values():
         raise XBenchError(f"inputs: the first axis of each must be the same batch; they have {sizes}")
-    held = {name for name, _ in (*module.named_parameters(), *module.named_buffers())}
-    return {f"{name}_given" if name in held else name: array for name, array in values.items()}
+    taken = {name for name, _ in (*module.named_parameters(), *module.named_buffers())}
+    return {f"{name}_given" if name in taken else name: array for name, array in values.items()}
 
 
 def _arguments(module: Any) -> list[str]:
@@ -151,7 +151,7 @@ def _pickled(module: Any) -> bytes:
     except ImportError as error:
         raise XBenchError("handing over a network needs cloudpickle: pip install 'xbench[torch]'") from error
     places = {type(layer).__module__ for layer in module.modules()} - cloudpickle.list_registry_pickle_by_value()
-    by_value = [sys.modules[place] for place in places if place in sys.modules and not _found_again(place)]
+    by_value = [sys.modules[place] for place in places if place in sys.modules and not _importable(place)]
     try:
         for each in by_value:
             cloudpickle.register_pickle_by_value(each)
@@ -182,7 +182,7 @@ def _parametrized(module: Any) -> Iterator[None]:
             each.__getstate__ = refusal
 
 
-def _found_again(place: str) -> bool:
+def _importable(place: str) -> bool:
     """Whether another process with these paths finds the module by its name; what a test runner has imported from a
     file it need not."""
     parts, search = place.split("."), None
@@ -196,8 +196,8 @@ def _found_again(place: str) -> bool:
 
 
 def _spec(name: str, search: Any) -> Any:
-    found = (finder.find_spec(name, search) for finder in sys.meta_path if hasattr(finder, "find_spec"))
-    return next((spec for spec in found if spec), None)
+    specs = (finder.find_spec(name, search) for finder in sys.meta_path if hasattr(finder, "find_spec"))
+    return next((spec for spec in specs if spec), None)
 
 
 def with_values(artifact: Artifact, arrays: Sequence[np.ndarray]) -> Artifact:
@@ -211,8 +211,8 @@ def with_values(artifact: Artifact, arrays: Sequence[np.ndarray]) -> Artifact:
 
 def draw(artifact: Artifact, batch: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
     """Samples of the given values, from that of number `seed` on and over again, and labels."""
-    found = verdict.read(artifact.folder / VALUES)
-    arrays = [found[f"input/{index}"] for index in range(len(found))]
+    stored = verdict.read(artifact.folder / VALUES)
+    arrays = [stored[f"input/{index}"] for index in range(len(stored))]
     rows = (np.arange(batch) + seed) % len(arrays[0])
     labels = artifact.info["labels"]
     drawn = np.zeros(batch, np.int64) if labels is None else models.draw(models.Input(**labels), batch, seed)
@@ -244,14 +244,14 @@ def _housed(network: Any) -> None:
     todo = [value for holder in holders for value in vars(holder).values()]
     known = {id(vars(place)) for place in [*sys.modules.values()] if isinstance(place, types.ModuleType)}
     while todo:
-        found = todo.pop()
-        if isinstance(found, property):
-            found = found.fget
-        elif isinstance(found, staticmethod | classmethod | types.MethodType):
-            found = found.__func__
-        if not inspect.isfunction(found) or id(found.__globals__) in known:
+        item = todo.pop()
+        if isinstance(item, property):
+            item = item.fget
+        elif isinstance(item, staticmethod | classmethod | types.MethodType):
+            item = item.__func__
+        if not inspect.isfunction(item) or id(item.__globals__) in known:
             continue
-        scope = found.__globals__
+        scope = item.__globals__
         known.add(id(scope))
         house = types.ModuleType(f"{PREFIX}scope_{len(known)}")
         scope["__name__"] = house.__name__

@@ -26,24 +26,24 @@ def measured(device: str, threads: int, logs: Path, say: Callable[[str], None]) 
     name = digest(_facts(device, threads))
     place = cache.root() / "peaks" / f"{name}.json"
     known: dict[str, Any] | None = seals.kept(place, name)
-    if _is_whole(known):
+    if _is_complete(known):
         return known
     say("probe this machine's peaks")
     worker = Worker(logs / "peaks.log", device, threads)
     try:
-        found: dict[str, Any] = worker.call(
+        peaks: dict[str, Any] = worker.call(
             "peaks", TIMEOUT, device=device, threads=threads, copied=_copied(machine.available_memory())
         )
     except WorkerFailure:
         return None
     finally:
         worker.stop()
-    if not _is_whole(found):
+    if not _is_complete(peaks):
         return None
     with contextlib.suppress(OSError):  # then it is probed again
         place.parent.mkdir(parents=True, exist_ok=True)
-        seals.keep(place, name, {"of": _facts(device, threads)} | found)
-    return found
+        seals.keep(place, name, {"of": _facts(device, threads)} | peaks)
+    return peaks
 
 
 def _facts(device: str, threads: int) -> dict[str, Any]:
@@ -63,6 +63,6 @@ def _copied(available: int, caches: Path = CACHES) -> int:
     return max(1 << 20, min(max(4 * last, LEAST), MOST, available // 8)) // 4 * 4
 
 
-def _is_whole(found: Any) -> bool:
-    values = [found.get(name) for name in ("flops", "bandwidth")] if isinstance(found, dict) else [None]
+def _is_complete(peaks: Any) -> bool:
+    values = [peaks.get(name) for name in ("flops", "bandwidth")] if isinstance(peaks, dict) else [None]
     return all(isinstance(value, float) and math.isfinite(value) and value > 0 for value in values)

@@ -33,13 +33,13 @@ def watched(cell: Cell) -> Iterator[dict[str, float]]:
     """Marks where steps begin and where they end. What is found has `span_s`, the seconds around both marks by the
     worker's clock, and `waited_s`, those that the thread of the steps waited for a CPU: another process may have had it
     between two steps, which no step tells. Of a clock that is not the worker's, those that all its threads waited."""
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     so_far = waited if cell.way else process_tree.kept_waiting
     before, start = so_far(), now()
     marks.mark()
-    yield found
+    yield seconds
     marks.mark()
-    found |= {"span_s": now() - start, "waited_s": so_far() - before}
+    seconds |= {"span_s": now() - start, "waited_s": so_far() - before}
 
 
 def told(cell: Cell, found: dict[str, float], times: Sequence[float]) -> dict[str, Any]:

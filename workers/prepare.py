@@ -132,11 +132,11 @@ class Exporter:
         mode is step; with the floors of a lower precision, too, where it has some."""
         steps = steps if mode == "step" else 1
         path = reference_path(artifact, mode, batch, seed, data, steps, precision)
-        told = {"mode": mode, "batch": batch, "seed": seed, "data": data, "steps": steps, "precision": precision}
+        arguments = {"mode": mode, "batch": batch, "seed": seed, "data": data, "steps": steps, "precision": precision}
         what = f"cannot compute the float64 reference of {artifact.name}"
-        return self._added(artifact, path, "reference", what, told)
+        return self._added(artifact, path, "reference", what, arguments)
 
-    def _added(self, artifact: Artifact, path: Path, job: str, what: str, told: dict[str, Any]) -> Path:
+    def _added(self, artifact: Artifact, path: Path, job: str, what: str, arguments: dict[str, Any]) -> Path:
         """A file beside a converted model, from the cache or made by a job now, of what is not damaged itself."""
         if damage.of_added(artifact, path) is None:  # without waiting for what the exporter is at
             return path
@@ -147,7 +147,7 @@ class Exporter:
                 damage.say(path, reason)
                 self.renewed(artifact)
                 with damage.added(artifact, path) as made, self._remembered(path):
-                    self.call(job, artifact=str(artifact.folder), path=str(made), **told)
+                    self.call(job, artifact=str(artifact.folder), path=str(made), **arguments)
                 if path.stat().st_size > LARGE:
                     self.close()
         return path
@@ -168,16 +168,16 @@ class Exporter:
             XBenchError: it cannot be made again.
         """
         with self._turn:
-            if not (found := damage.look(artifact)):
+            if not (damaged := damage.look(artifact)):
                 return None
             self.close()  # its worker may hold what was damaged
-            for path, reason in found.items():
+            for path, reason in damaged.items():
                 if path != artifact.folder:
                     damage.say(path, reason)
                     cache.remove(path)
-            if reason := found.get(artifact.folder, ""):
+            if reason := damaged.get(artifact.folder, ""):
                 self._make_again(artifact, reason)
-            return ", ".join(found.values())
+            return ", ".join(damaged.values())
 
     def _make_again(self, artifact: Artifact, reason: str) -> None:
         source = self.sources.get(artifact.folder)
@@ -199,12 +199,12 @@ class Exporter:
             if known is not None:
                 return known
             try:
-                found: dict[str, list[str]] = self.call("unread", artifact=str(artifact.folder), batch=batch)
+                outputs: dict[str, list[str]] = self.call("unread", artifact=str(artifact.folder), batch=batch)
             except WorkerFailure:
                 return {}
             with contextlib.suppress(cache.CacheError), cache.writing():
-                seals.keep(path, of, found)
-            return found
+                seals.keep(path, of, outputs)
+            return outputs
 
     def matched(self, word: str, reference: Artifact, batch: int) -> dict[str, Any]:
         """Whether a model is the reference network, and what it has otherwise (`parity/matching.py`).
@@ -218,16 +218,16 @@ class Exporter:
             if "are dead" not in str(error):  # which is an answer
                 raise
             return {"same": False, "agrees": None, "differences": [str(error)]}
-        found: dict[str, Any] = self.call("match", port=str(port.folder), reference=str(reference.folder), batch=batch)
-        return found
+        answer: dict[str, Any] = self.call("match", port=str(port.folder), reference=str(reference.folder), batch=batch)
+        return answer
 
     def training_reference(self, artifact: Artifact, data: Path, content: str, **plan: int) -> Path:
         """The oracle's results of the first `steps` of a training by `batch` and `seed`; `data` is a file of samples,
         `content` their digest."""
         path = artifact.folder / f"training-{digest(content, plan)}-v{ORACLE}.npz"
-        told = {"data": str(data), **plan}
+        arguments = {"data": str(data), **plan}
         what = f"cannot compute the float64 training of {artifact.name}"
-        return self._added(artifact, path, "training_reference", what, told)
+        return self._added(artifact, path, "training_reference", what, arguments)
 
 
 def _remarks(info: Mapping[str, Any]) -> list[str]:
@@ -244,12 +244,12 @@ def _remarks(info: Mapping[str, Any]) -> list[str]:
 
 def _read(folder: Path) -> Artifact:
     try:
-        found = Artifact.read(folder)
-        if FACTS - found.info.keys():
+        artifact = Artifact.read(folder)
+        if FACTS - artifact.info.keys():
             raise ValueError("facts are missing")
     except (OSError, ValueError, AttributeError) as error:
         raise XBenchError(f"{folder} is damaged: delete it") from error
-    return found
+    return artifact
 
 
 @contextlib.contextmanager

@@ -62,11 +62,11 @@ class Reply:
             raise WorkerFailure("CRASH", FOREIGN)
         if "error" in answer:
             raise _failure(answer)
-        found = answer.get("result")
-        wrong = problem(ANSWERS[self.job], found) if self.job in ANSWERS else None
+        value = answer.get("result")
+        wrong = problem(ANSWERS[self.job], value) if self.job in ANSWERS else None
         if wrong:
             raise WorkerFailure("CRASH", one_line(f"the answer to {self.job} is none: {wrong}"))
-        return found
+        return value
 
 
 def _parsed(line: bytes) -> dict[str, Any]:

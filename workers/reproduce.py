@@ -109,4 +109,4 @@ def _function(artifact: Artifact, mode: str, runtime: Mapping[str, Any], letter:
         "THREADS": python(runtime["threads"]),
         "GRAPH": python(GRADIENT_GRAPH if mode == "gradient" else GRAPH),
     }
-    return re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[0]], body)
+    return re.sub(rf"\b({'|'.join(words)})\b", lambda match: words[match[0]], body)

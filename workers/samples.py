@@ -15,7 +15,7 @@ from xbench.parity import verdict
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _user_errors() -> Iterator[None]:
     """What is wrong with a data set is the user's to mend."""
     try:
         yield
@@ -24,17 +24,17 @@ def _told() -> Iterator[None]:
 
 
 def parse(word: str) -> tuple[str, Path | None]:
-    with _told():
+    with _user_errors():
         return data.parse(word)
 
 
 def load(word: str, info: Mapping[str, Any]) -> DataSet:
-    with _told():
+    with _user_errors():
         return data.load(word, info)
 
 
 def draw(word: str, info: Mapping[str, Any], batch: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
-    with _told():
+    with _user_errors():
         return data.draw(word, info, batch, seed)
 
 
@@ -48,7 +48,7 @@ def is_there(word: str) -> bool:
 
 
 def synthetic(info: Mapping[str, Any], count: int) -> DataSet:
-    with _told():
+    with _user_errors():
         return _synthetic.make(info, count)
 
 

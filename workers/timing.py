@@ -31,9 +31,9 @@ def sample(
         for index in range(first, first + limit):
             step = steps[index % count]
             start = clock()
-            told = step()
+            reported = step()
             stop = clock()
-            append(told if type(told) is float else stop - start)
+            append(reported if type(reported) is float else stop - start)
             if after:
                 after(index)
             if stop >= end:

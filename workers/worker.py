@@ -105,8 +105,8 @@ class Worker:
 
     def _read(self, reply: protocol.Reply, timeout: float) -> None:
         """Waits for a whole line."""
-        end, whole = time.monotonic() + timeout, False
-        while not whole:
+        end, complete = time.monotonic() + timeout, False
+        while not complete:
             ready, _, _ = select.select([self._answers, *self._ended], [], [], max(end - time.monotonic(), 0))
             if not ready:
                 raise TimeoutError
@@ -115,7 +115,7 @@ class Worker:
             data = os.read(self._answers, 1 << 20) if ready else b""
             if not data:
                 raise EOFError
-            whole = reply.add(data)
+            complete = reply.add(data)
 
     @property
     def passed(self) -> dict[str, float]:

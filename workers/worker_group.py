@@ -62,9 +62,9 @@ class Group:
         for number, (command, more) in enumerate(distributed.launches(runtime, ports, program)):
             with self.log.with_suffix(f".launcher{number}.log").open("wb") as chatter:
                 own = [sys.executable, "-P", "-m", PROGRAM, "launch", str(os.getpid()), *command]
-                told = environment(device, threads, self.log.parent) | more
+                variables = environment(device, threads, self.log.parent) | more
                 process = subprocess.Popen(
-                    own, stdin=subprocess.DEVNULL, stdout=chatter, stderr=chatter, env=told, start_new_session=True
+                    own, stdin=subprocess.DEVNULL, stdout=chatter, stderr=chatter, env=variables, start_new_session=True
                 )
             self._processes.append(process)
 
@@ -91,8 +91,8 @@ class Group:
     def each(self, job: str, timeout: float, arguments: Sequence[dict[str, Any]]) -> list[Any]:
         """The same with arguments of their own."""
         try:
-            for rank, told in enumerate(arguments):
-                self._send(rank, Reply(job, told))
+            for rank, fields in enumerate(arguments):
+                self._send(rank, Reply(job, fields))
             return self._answers(job, timeout)
         except BaseException:
             self.stop()
@@ -107,10 +107,10 @@ class Group:
 
     def _answers(self, job: str, timeout: float) -> list[Any]:
         end = time.monotonic() + timeout
-        found: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         failure: WorkerFailure | None = None
-        while len(found) < self.count:
-            waiting = {link: rank for rank, link in self._links.items() if rank not in found}
+        while len(results) < self.count:
+            waiting = {link: rank for rank, link in self._links.items() if rank not in results}
             ready, _, _ = select.select(list(waiting), [], [], max(end - time.monotonic(), 0))
             if not ready:
                 late = ", ".join(str(rank) for rank in sorted(waiting.values()))
@@ -121,14 +121,14 @@ class Group:
                 if not self._read(rank):
                     continue
                 try:
-                    found[rank] = self._replies[rank].result()
+                    results[rank] = self._replies[rank].result()
                 except WorkerFailure as raised:
-                    found[rank] = None
+                    results[rank] = None
                     failure = failure or self._of(rank, raised)
                     end = min(end, time.monotonic() + GRACE)
         if failure:
             raise failure
-        return [found[rank] for rank in range(self.count)]
+        return [results[rank] for rank in range(self.count)]
 
     def _of(self, rank: int, failure: WorkerFailure) -> WorkerFailure:
         """A failure that says which worker's it is."""
@@ -147,8 +147,8 @@ class Group:
 
     def _death(self, rank: int) -> WorkerFailure:
         words = death.last_words(log_of(self.log, rank))
-        said = any(sign in words for sign in death.OUT_OF_MEMORY)
-        status = "OOM" if said or death.starved(self._oom_kills) else "CRASH"
+        oom = any(sign in words for sign in death.OUT_OF_MEMORY)
+        status = "OOM" if oom or death.starved(self._oom_kills) else "CRASH"
         how = self._ended(rank)
         return WorkerFailure(status, f"worker {rank} of {self.count} ended{how}{': ' if words else ''}{words}")
 
@@ -183,8 +183,8 @@ class Group:
                 while link.recv(1 << 20):
                     pass
             link.close()
-        for held in self._ports:
-            held.close()
+        for port in self._ports:
+            port.close()
         self._stack.close()
 
 

@@ -77,16 +77,16 @@ def prove(
     for seed in SEEDS:
         for mode in ("gradient", "step"):
             given = reference(artifact, exporter, mode, shard, group.count, seed)
-            found = _worked(group, given, mode, timeout)
-            proof["alike"] = proof["alike"] and alike(found, artifact.parameters)
+            results = _worked(group, given, mode, timeout)
+            proof["alike"] = proof["alike"] and alike(results, artifact.parameters)
             if given.judged is not None:
-                verdicts.append((seed, judged(found, given.judged)))
+                verdicts.append((seed, judged(results, given.judged)))
             if one and one is not group and given.judged is not None and given.cut:
                 (alone,) = _worked(one, given, mode, timeout)
-                proof["beside_one"] = max(proof["beside_one"] or 0.0, apart(found[0], alone, given.judged))
+                proof["beside_one"] = max(proof["beside_one"] or 0.0, apart(results[0], alone, given.judged))
         if seed == SEEDS[1] and not _disagree(verdicts):
             break
-    status, parity = _told(verdicts)
+    status, parity = _combined(verdicts)
     says = [parity["message"], None if proof["alike"] else DIFFER]
     return {"status": status, "message": "; ".join(filter(None, says)) or None, "parity": parity, "proof": proof}
 
@@ -96,34 +96,34 @@ def _worked(group: Group, given: Reference, mode: str, timeout: float) -> list[d
     paths = given.paths[: group.count]
     folder, name = group.log.parent, digest(str(group.log), mode)
     places = [folder / f"{name}-{rank}.npz" for rank in range(group.count)]
-    told = [
+    arguments = [
         {"reference": str(path), "cut": given.cut, "mode": mode, "path": str(place)}
         for path, place in zip(paths, places, strict=True)
     ]
-    group.each("work_together", timeout, told)
-    found = [verdict.read(place) for place in places]
+    group.each("work_together", timeout, arguments)
+    results = [verdict.read(place) for place in places]
     for place in places:
         place.unlink()
-    return with_mean_loss(found)
+    return with_mean_loss(results)
 
 
-def with_mean_loss(found: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
+def with_mean_loss(results: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
     """The workers' tensors, with the mean of their losses for each: some engines tell a shard's, some the mean."""
-    losses = [name for name in found[0] if name.startswith("loss")]
-    means = {name: np.mean([each[name] for each in found], axis=0) for name in losses}
-    return [each | means for each in found]
+    losses = [name for name in results[0] if name.startswith("loss")]
+    means = {name: np.mean([each[name] for each in results], axis=0) for name in losses}
+    return [each | means for each in results]
 
 
-def judged(found: Sequence[Arrays], expected: Arrays) -> dict[str, Any]:
+def judged(results: Sequence[Arrays], expected: Arrays) -> dict[str, Any]:
     """The verdict on the worst of the workers."""
-    verdicts = [verdict.judge(each, expected).as_dict() for each in found]
+    verdicts = [verdict.judge(each, expected).as_dict() for each in results]
     return max(verdicts, key=_badness)
 
 
-def alike(found: Sequence[Arrays], parameters: Sequence[str]) -> bool:
+def alike(results: Sequence[Arrays], parameters: Sequence[str]) -> bool:
     """Whether all workers hold the same gradients and parameters, bit by bit."""
     names = [f"{kind}/{name}" for name in parameters for kind in ("gradient", "weight")]
-    return all(np.array_equal(each[n], found[0][n]) for each in found[1:] for n in names if n in found[0])
+    return all(np.array_equal(each[n], results[0][n]) for each in results[1:] for n in names if n in results[0])
 
 
 def apart(ours: Arrays, other: Arrays, expected: Arrays) -> float:
@@ -132,8 +132,8 @@ def apart(ours: Arrays, other: Arrays, expected: Arrays) -> float:
     return max(verdict.floors_off(ours[name], other[name], expected[f"floor/{name}"]) for name in names)
 
 
-def _badness(found: Mapping[str, Any]) -> tuple[bool, bool, float]:
-    return found["status"] != "PASS", found["ratio"] is None, found["ratio"] or 0.0
+def _badness(outcome: Mapping[str, Any]) -> tuple[bool, bool, float]:
+    return outcome["status"] != "PASS", outcome["ratio"] is None, outcome["ratio"] or 0.0
 
 
 def _disagree(verdicts: Sequence[tuple[int, Mapping[str, Any]]]) -> bool:
@@ -142,7 +142,7 @@ def _disagree(verdicts: Sequence[tuple[int, Mapping[str, Any]]]) -> bool:
     return len(failed) == 1 and all(each["ratio"] is not None for _, each in verdicts)
 
 
-def _told(verdicts: Sequence[tuple[int, dict[str, Any]]]) -> tuple[str, dict[str, Any]]:
+def _combined(verdicts: Sequence[tuple[int, dict[str, Any]]]) -> tuple[str, dict[str, Any]]:
     """The status, and the worst verdict with the ratios of all seeds; of three seeds one may be lost to a kink."""
     by_seed: dict[int, list[dict[str, Any]]] = {}
     for seed, each in verdicts:
@@ -150,5 +150,5 @@ def _told(verdicts: Sequence[tuple[int, dict[str, Any]]]) -> tuple[str, dict[str
     worst = [max(each, key=_badness) for each in by_seed.values()]
     passed = [each for each in worst if each["status"] == "PASS"]
     counted = passed if len(worst) == 3 and len(passed) == 2 else worst
-    found = max(counted, key=_badness)
-    return str(found["status"]), found | {"seeds": [each["ratio"] for each in worst]}
+    chosen = max(counted, key=_badness)
+    return str(chosen["status"]), chosen | {"seeds": [each["ratio"] for each in worst]}

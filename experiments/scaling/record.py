@@ -71,7 +71,7 @@ def filed(record: Record, case: Case, artifact: Artifact, plan: Plan, workers: i
     words = ["xbench", "scale", case.model, "--runtime", case.runtime, "--workers", workers, "--scaling", plan.kind]
     words += ["--batch", case.batch, "--threads", case.threads, "--device", case.device, "--budget", f"{plan.budget:g}"]
     names = ("proof", "iteration_s", "apart_s", "comm_s", "exposed_s", "hidden", "samples_per_s", "speed_up")
-    told = {
+    facts = {
         "kind": plan.kind,
         "workers": workers,
         "shard": shard,
@@ -81,8 +81,8 @@ def filed(record: Record, case: Case, artifact: Artifact, plan: Plan, workers: i
         "oversubscribed": case.device == "cpu" and workers * case.threads > cpus,
     }
     more = ("efficiency", "phases", "messages", "early", "line", "prediction", "blocks")
-    found = {"key": key(case, artifact, plan, workers), "command": shell(*words, "--rerun")}
-    return completed(record, {**found, "scaling": told | dict.fromkeys((*names, *more))})
+    fields = {"key": key(case, artifact, plan, workers), "command": shell(*words, "--rerun")}
+    return completed(record, {**fields, "scaling": facts | dict.fromkeys((*names, *more))})
 
 
 def interval(blocks: list[list[float]]) -> Interval:
@@ -91,33 +91,35 @@ def interval(blocks: list[list[float]]) -> Interval:
 
 def final(team: Team, one: Team | None, phases: dict[int, dict[str, Interval]], layers: Layers, case: Case) -> Record:
     """The record of a group that was timed."""
-    whole = team.kinds[0]
-    told: dict[str, Any] = {**known(team.record["scaling"])}
-    iteration, shard = interval(team.blocks[whole]), phases.get(team.shard)
-    found: dict[str, Any] = {
+    main = team.kinds[0]
+    facts: dict[str, Any] = {**known(team.record["scaling"])}
+    iteration, shard = interval(team.blocks[main]), phases.get(team.shard)
+    numbers: dict[str, Any] = {
         "iteration_s": iteration._asdict(),
-        "samples_per_s": told["total"] / iteration.median,
+        "samples_per_s": facts["total"] / iteration.median,
         "messages": team.messages,
         "early": team.early,
         "phases": shard and {kind: each._asdict() for kind, each in shard.items()},
         "blocks": team.blocks,
     }
     if team.workers > 1:
-        found |= communication(team)
+        numbers |= communication(team)
     if one:
-        work = told["total"] / one.shard
-        pairs = zip(one.blocks["apart"], team.blocks[whole], strict=True)
+        work = facts["total"] / one.shard
+        pairs = zip(one.blocks["apart"], team.blocks[main], strict=True)
         speed = interval([[work * statistics.median(alone) / statistics.median(all_)] for alone, all_ in pairs])
-        found |= {"speed_up": speed._asdict(), "efficiency": speed.median / team.workers}
+        numbers |= {"speed_up": speed._asdict(), "efficiency": speed.median / team.workers}
     if one and shard and one.shard in phases:
-        found["prediction"] = modelled(team, told | found, as_phases(shard), as_phases(phases[one.shard]), layers, case)
+        numbers["prediction"] = modelled(
+            team, facts | numbers, as_phases(shard), as_phases(phases[one.shard]), layers, case
+        )
     says = [team.record["message"]]
-    if told["oversubscribed"]:
+    if facts["oversubscribed"]:
         threads = team.workers * case.threads
-        says.append(f"oversubscribed: {threads} threads on {told['cpus']} CPUs")
+        says.append(f"oversubscribed: {threads} threads on {facts['cpus']} CPUs")
     versions = team.record["versions"] | team.versions
     message = "; ".join(filter(None, says)) or None
-    return completed(team.record, {"message": message, "versions": versions, "scaling": told | found})
+    return completed(team.record, {"message": message, "versions": versions, "scaling": facts | numbers})
 
 
 def communication(team: Team) -> dict[str, Any]:
@@ -130,51 +132,51 @@ def communication(team: Team) -> dict[str, Any]:
     hidden = None
     if seen.low is not None and seen.high is not None and not seen.low < bound < seen.high:
         hidden = seen.high <= bound
-    points = [(size, statistics.median(found)) for size, found in team.exchanges.items()]
+    points = [(size, statistics.median(seconds)) for size, seconds in team.exchanges.items()]
     line = scaling_model.fitted(points) if len(points) > 1 else Line(points[0][1], 0.0)  # of four numbers there is one
-    told = {"latency_s": line.latency, "per_byte_s": line.per_byte, "points": points}
+    fit = {"latency_s": line.latency, "per_byte_s": line.per_byte, "points": points}
     return {
         "comm_s": comm._asdict(),
         "apart_s": apart._asdict(),
         "exposed_s": seen._asdict(),
         "hidden": hidden,
-        "line": told,
+        "line": fit,
     }
 
 
 def difference(blocks: list[list[float]]) -> Interval:
     """The interval of differences, which may be below zero: that of times ends there."""
     lift = 1 - min(min(block) for block in blocks)
-    found = interval([[each + lift for each in block] for block in blocks])
-    low, high = (None if each is None else each - lift for each in (found.low, found.high))
-    return Interval(found.median - lift, low, high)
+    shifted = interval([[each + lift for each in block] for block in blocks])
+    low, high = (None if each is None else each - lift for each in (shifted.low, shifted.high))
+    return Interval(shifted.median - lift, low, high)
 
 
-def as_phases(found: dict[str, Interval]) -> Phases:
+def as_phases(intervals: dict[str, Interval]) -> Phases:
     """The phases of the model. A runtime does not tell when its forward pass ends and its update begins, so that they
     are differences: of the forward pass in evaluation, the gradient, the whole step."""
-    io, h2d, forward, gradient, step = (found[kind].median for kind in PARTS)
+    io, h2d, forward, gradient, step = (intervals[kind].median for kind in PARTS)
     return Phases(io, h2d, forward, gradient - forward, step - gradient)
 
 
 def modelled(
-    team: Team, told: dict[str, Any], here: Phases, single: Phases, layers: Layers, case: Case
+    team: Team, facts: dict[str, Any], here: Phases, single: Phases, layers: Layers, case: Case
 ) -> dict[str, Any]:
     """What the model says, from one worker and the line alone; `slower` is how many threads share a CPU. `given_apart`
     is its iteration where what the workers take of each other is not computed but measured, without communication."""
-    slower = max(1.0, team.workers * case.threads / told["cpus"]) if case.device == "cpu" else 1.0
-    line = Line(told["line"]["latency_s"], told["line"]["per_byte_s"]) if told["line"] else None
+    slower = max(1.0, team.workers * case.threads / facts["cpus"]) if case.device == "cpu" else 1.0
+    line = Line(facts["line"]["latency_s"], facts["line"]["per_byte_s"]) if facts["line"] else None
     parts = scaling_model.shares(team.messages, layers, team.early)
-    said = scaling_model.predicted(here, line or Line(0, 0), team.messages, parts, slower)
-    work, measured = told["total"] / case.batch, told["iteration_s"]["median"]
+    prediction = scaling_model.predicted(here, line or Line(0, 0), team.messages, parts, slower)
+    work, measured = facts["total"] / case.batch, facts["iteration_s"]["median"]
     return {
         **asdict(here),
         "slower": slower,
-        "comm_s": said.comm if line else None,
-        "visible_s": said.visible if line else None,
-        "case": said.case if line else None,
-        "iteration_s": said.iteration,
-        "speed_up": work * single.iteration / said.iteration,
-        "error": said.iteration / measured - 1,
-        "given_apart_s": told["apart_s"]["median"] + said.visible if line else None,
+        "comm_s": prediction.comm if line else None,
+        "visible_s": prediction.visible if line else None,
+        "case": prediction.case if line else None,
+        "iteration_s": prediction.iteration,
+        "speed_up": work * single.iteration / prediction.iteration,
+        "error": prediction.iteration / measured - 1,
+        "given_apart_s": facts["apart_s"]["median"] + prediction.visible if line else None,
     }

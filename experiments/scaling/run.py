@@ -78,12 +78,12 @@ class Scale(Experiment):
             yield from _run(case, artifact, plan, lab.exporter, lab.logs, partial(lab.say, case))
 
     def line(self, record: Record) -> str:
-        found, case, words = known(record["scaling"]), record["case"], [record["status"]]
+        scaling, case, words = known(record["scaling"]), record["case"], [record["status"]]
         if record["status"] == "PASS":
-            words += [f"iteration {quantities.seconds(known(found['iteration_s'])['median'])}"]
-            words += [f"speed-up {quantities.number(found['speed_up']['median'])}"] if found["speed_up"] else []
-        said = f": {record['message']}" if record["message"] else ""
-        return f"{case['model']} {case['runtime']} x {found['workers']}: {', '.join(words)}{said}"
+            words += [f"iteration {quantities.seconds(known(scaling['iteration_s'])['median'])}"]
+            words += [f"speed-up {quantities.number(scaling['speed_up']['median'])}"] if scaling["speed_up"] else []
+        message = f": {record['message']}" if record["message"] else ""
+        return f"{case['model']} {case['runtime']} x {scaling['workers']}: {', '.join(words)}{message}"
 
 
 def _run(case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, logs: Path, say: Say) -> Iterator[Record]:
@@ -129,8 +129,8 @@ def _opened(
     say: Say,
 ) -> Team | Record:
     """A group that is proved, or the record of why there is none."""
-    told, timeout = known(record["scaling"]), plan.timeout
-    workers, group = told["workers"], None
+    scaling, timeout = known(record["scaling"]), plan.timeout
+    workers, group = scaling["workers"], None
     say(f"{_count(workers)}: start, load, check")
     try:
         log = logs / f"scale-{digest(case.model, case.runtime)}-{workers}.log"
@@ -138,11 +138,11 @@ def _opened(
         where = {"artifact": str(artifact.folder), "device": case.device, "threads": case.threads}
         versions = group.call("join_workers", timeout, runtime=case.runtime, **where)[0]["versions"]
         one = next((team.group for team in teams if team.workers == 1), None)
-        found = prove(group, one, artifact, exporter, told["shard"], timeout)
-        proof = found.pop("proof")
-        record = completed(record, {**found, "scaling": {**told, "proof": proof}})
-        if found["status"] == "PASS":
-            return Team(workers, group, told["shard"], record, proof, versions)
+        proved = prove(group, one, artifact, exporter, scaling["shard"], timeout)
+        proof = proved.pop("proof")
+        record = completed(record, {**proved, "scaling": {**scaling, "proof": proof}})
+        if proved["status"] == "PASS":
+            return Team(workers, group, scaling["shard"], record, proof, versions)
         group.stop()
         return record
     except WorkerFailure as failure:
@@ -208,14 +208,14 @@ def _ready(team: Team, artifact: Artifact, exporter: Exporter, shard: int, plan:
     """Makes the workers ready for iterations of so many samples."""
     given = [reference(artifact, exporter, "gradient", shard, team.workers, seed) for seed in (0, 1)]
     paths = list(dict.fromkeys(str(path) for each in given for path in each.paths))
-    told = team.group.call("take_shard", plan.timeout, references=paths, batch=shard)[0]
-    team.messages, team.early = told["messages"], told["early"]
+    answer = team.group.call("take_shard", plan.timeout, references=paths, batch=shard)[0]
+    team.messages, team.early = answer["messages"], answer["early"]
 
 
 def _phases(team: Team, plan: Plan) -> dict[str, Interval]:
     """The seconds of the parts of one worker's iteration, of a batch that it is not timed with."""
     blocks = {kind: [_block(team, kind, plan, 3 * len(PARTS)) for _ in range(3)] for kind in PARTS}
-    return {kind: interval(found) for kind, found in blocks.items()}
+    return {kind: interval(seconds) for kind, seconds in blocks.items()}
 
 
 def _block(team: Team, kind: str, plan: Plan, parts: int | None = None) -> list[float]:

@@ -36,17 +36,17 @@ def audit(rounds: int, patience: float, seconds: float, cpus: list[int]) -> dict
     what is left to be fetched behind them; then, for `seconds`, the CPUs it uses where all of `cpus` are open to it,
     and when nothing is asked."""
     (cell,), seconds, patience = CELL, max(seconds, LOOK), max(patience, LOOK)
-    if not cell.settled:
+    if not cell.idled:
         _idle(seconds=BEGUN)
-        cell.settled = True
+        cell.idled = True
     facts = _answers(cell, rounds, patience)
     cell.proof += sum(sum(facts[name]) for name in TIMES)
-    whole = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
-    short = whole < patience  # more steps of a long one would cost more than its timing
+    total = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
+    short = total < patience  # more steps of a long one would cost more than its timing
     facts |= {"same": _repeats(cell) if short else None, "stale": _is_stale(cell) if short else None}
     facts |= {"varies": _varies(cell), "transfer_s": _transfers(cell, facts["fetched_arrays"])}
     _idle(looks=1)  # what computes our own sums has threads, too
-    limit = 1 + int(4 * seconds / whole)  # of what it may have begun when the time is over
+    limit = 1 + int(4 * seconds / total)  # of what it may have begun when the time is over
     facts |= _cpu_use(cell, seconds, limit, cpus) | {"idle_cpus": _idle()}
     facts |= {"placed": calls.placed(cell.runtime), "gpu_open": _gpu_is_open()}
     return facts | {"proof_s": cell.proof}
@@ -55,49 +55,49 @@ def audit(rounds: int, patience: float, seconds: float, cpus: list[int]) -> dict
 def _answers(cell: Cell, rounds: int, patience: float) -> dict[str, Any]:
     """Seconds of a step on inputs it has seen (`repeated_s`), on new ones (`fresh_s`), on the first ones in new arrays
     (`copied_s`); of putting inputs on the device, of fetching what a step has computed, and of fetching it again."""
-    found: dict[str, list[float]] = {name: [] for name in TIMES}
+    times: dict[str, list[float]] = {name: [] for name in TIMES}
     first, fetched, shuffle = cell.references[0], list[np.ndarray](), random.Random(0).shuffle
     end, new = now() + patience, True
     for _ in range(rounds):
-        if found["put_s"] and now() > end:
+        if times["put_s"] and now() > end:
             break
         copied = step_of(cell, {name: array.copy() for name, array in first.items()})
         drawn = _drawn(cell)
         new = new and any(not np.array_equal(drawn[name], first[name]) for name in drawn)
         watch = Stopwatch()
         fresh = step_of(cell, drawn)
-        found["put_s"].append(watch.worked())
+        times["put_s"].append(watch.worked())
         steps = [("repeated_s", cell.steps[0]), ("copied_s", copied), ("fresh_s", fresh)]
         shuffle(steps)  # else the slices of the system's scheduler may meet the same one every time
         for name, step in steps:
-            found[name] += timing.sample([step], 0, 1)
+            times[name] += timing.sample([step], 0, 1)
         for name in ("fetch_s", "refetch_s"):
             watch = Stopwatch()
             fetched = fetched_of(cell)
-            found[name].append(watch.worked())
-    found |= {} if new else {"fresh_s": []}
+            times[name].append(watch.worked())
+    times |= {} if new else {"fresh_s": []}
     given = [*candidate.inputs_of(first), first["labels"]]
     sizes = {"put": given, "fetched": fetched}
     facts = {f"{name}_bytes": sum(np.asarray(a).nbytes for a in arrays) for name, arrays in sizes.items()}
-    return {**found, **facts, **{f"{name}_arrays": len(arrays) for name, arrays in sizes.items()}}
+    return {**times, **facts, **{f"{name}_arrays": len(arrays) for name, arrays in sizes.items()}}
 
 
 def _transfers(cell: Cell, count: int) -> dict[str, list[float]]:
     """Seconds that the runtime takes from a device to bring back what nothing has to compute: as many small arrays as
     a step gives, that were put there before, and `one`. None of a CPU, nor where its `get` takes no such arrays."""
-    found: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
     if cell.device == "cpu" or cell.remote:
-        return found
+        return times
     for name, arrays in (("all", count), ("one", 1)):
         for _ in range(TRANSFERS):
             given = cell.runtime.put([np.full(SMALL, next(SEEDS), np.float32) for _ in range(arrays)])
             try:
                 watch = Stopwatch()
                 calls.outputs(cell.runtime, given)
-                found.setdefault(name, []).append(watch.worked())
+                times.setdefault(name, []).append(watch.worked())
             except Exception:  # an adapter may know its own results alone
                 return {}
-    return found
+    return times
 
 
 def _drawn(cell: Cell) -> dict[str, np.ndarray]:
@@ -143,12 +143,12 @@ def _is_stale(cell: Cell) -> bool | None:
     first, second = (candidate.inputs_of(reference) for reference in cell.references[:2])
     if cell.mode != "forward" or any(a.shape != b.shape for a, b in zip(first, second, strict=True)):
         return None
-    held = [array.copy() for array in first]
-    old = _outputs(cell, held)
-    for array, values in zip(held, second, strict=True):
+    reused = [array.copy() for array in first]
+    old = _outputs(cell, reused)
+    for array, values in zip(reused, second, strict=True):
         array[...] = values
-    found, new = _outputs(cell, held), _outputs(cell, [array.copy() for array in second])
-    return _apart(found, old) < _apart(found, new) / 2
+    answer, new = _outputs(cell, reused), _outputs(cell, [array.copy() for array in second])
+    return _apart(answer, old) < _apart(answer, new) / 2
 
 
 def _outputs(cell: Cell, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -186,8 +186,8 @@ def _cpu_use(cell: Cell, seconds: float, limit: int, cpus: list[int]) -> dict[st
     at_once = (sum(map(sum, spent)) if spent else used) / wall if wall > LOOK / 2 else None
     busy = sum(run > wall / 10 for run, _ in spent) if spent else None
     most = shares[int(0.9 * (len(shares) - 1))]
-    found = {"cpus": used / wall, "most_cpus": most, "open_cpus": len(cpus)}
-    return found | {"busy_threads": busy, "threads_at_once": at_once}
+    use = {"cpus": used / wall, "most_cpus": most, "open_cpus": len(cpus)}
+    return use | {"busy_threads": busy, "threads_at_once": at_once}
 
 
 @contextlib.contextmanager

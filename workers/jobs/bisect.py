@@ -73,8 +73,8 @@ def mark_gradients(artifact: str, reference: str, values: str, folder: str) -> d
 def _fixed(artifact: str, given: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The inputs for this batch alone: the oracle must not turn it around to find the noise, because not every tensor,
     and no gradient of one, has the samples in its first axis."""
-    told, arrays = Artifact.read(artifact).info["inputs"], candidate.inputs_of(given)
-    return {"inputs": [item | {"shape": list(a.shape)} for item, a in zip(told, arrays, strict=True)]}
+    inputs, arrays = Artifact.read(artifact).info["inputs"], candidate.inputs_of(given)
+    return {"inputs": [item | {"shape": list(a.shape)} for item, a in zip(inputs, arrays, strict=True)]}
 
 
 def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: str) -> bool:
@@ -92,11 +92,11 @@ def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: st
         logits = known[str(last.name)] if last.name in known else np.zeros(last.shape.numpy())  # type: ignore[union-attr]
     labels = _labels(logits) if mode != "forward" else np.zeros(1, np.int64)
     given = {f"input/{index}": array for index, array in enumerate(inputs)} | {"labels": labels}
-    told = [
+    declared = [
         models.plain(models.Input(str(value.name), array.shape, array.dtype.name, 0, 1))
         for value, array in zip(model.graph.inputs, inputs, strict=True)
     ]
-    facts: dict[str, Any] = {"inputs": told, "labels": None, "loss": None}
+    facts: dict[str, Any] = {"inputs": declared, "labels": None, "loss": None}
     if mode != "forward":
         drawn = models.Input("labels", labels.shape, "int64", 0, logits.shape[-1])
         facts |= {"labels": models.plain(drawn), "loss": asdict(models.Loss())}
@@ -115,8 +115,8 @@ def _written(
 ) -> None:
     from xbench.parity import oracle
 
-    whole = Artifact.read(artifact)
-    write(folder, model, {**whole.info, "given": None, "origin": "onnx", "name": f"{whole.name} (part)", **facts})
+    original = Artifact.read(artifact)
+    write(folder, model, {**original.info, "given": None, "origin": "onnx", "name": f"{original.name} (part)", **facts})
     made = Artifact.read(folder)
     oracle.write(made, folder / REFERENCE, mode, [(candidate.inputs_of(given), given["labels"])])
 

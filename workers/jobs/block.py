@@ -58,18 +58,18 @@ def block(
     looks = Looks(now(), share)
     with pace.watched(cell) as watched:
         if cell.mode == "step":
-            found = _segments(cell, looks, seconds, limit, seed, segment)
+            result = _segments(cell, looks, seconds, limit, seed, segment)
         else:
-            found = _repeated(cell, looks, seconds, limit, seed)
+            result = _repeated(cell, looks, seconds, limit, seed)
     after = health.look(cpus, process_tree.cpu_seconds())
-    used = usage.end(begun, found["steps"])
+    used = usage.end(begun, result["steps"])
     cell.usage.append(used)
     verify(cell, looks, random.Random(seed))
-    found |= {"cpu_s": after.own - before.own, "wall_s": after.wall - before.wall}
-    found |= {"fetch_s": looks.fetch_s, "judged": looks.judged}
-    paced = pace.told(cell, watched, [*found["lead"], *found["samples"]])
-    found |= {"pace": paced | {"unseen_s": paced["unseen_s"] + looks.aside}}
-    return found | {"health": health.between(before, after, cpus) | {"gpu": used["gpu"]}}
+    result |= {"cpu_s": after.own - before.own, "wall_s": after.wall - before.wall}
+    result |= {"fetch_s": looks.fetch_s, "judged": looks.judged}
+    paced = pace.told(cell, watched, [*result["lead"], *result["samples"]])
+    result |= {"pace": paced | {"unseen_s": paced["unseen_s"] + looks.aside}}
+    return result | {"health": health.between(before, after, cpus) | {"gpu": used["gpu"]}}
 
 
 def _repeated(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int) -> dict[str, Any]:
@@ -118,9 +118,9 @@ def _segments(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int, l
     labels = [reference["labels"] for reference in cell.references]
     made = batches.training(cell.artifact.info, labels, seed)
     every = [step_of(cell, {**cell.references[i], "labels": new}, cell.given[i]) for i, new in made]
-    found: dict[str, Any] = {"samples": [], "lead": [], "unseen": None, "steps": 0}
+    result: dict[str, Any] = {"samples": [], "lead": [], "unseen": None, "steps": 0}
     segment, end = 0, now() + seconds
-    while not found["samples"] or (len(found["samples"]) < limit and now() < end):
+    while not result["samples"] or (len(result["samples"]) < limit and now() < end):
         cell.training = training = Training(seed, segment)
         steps = [every[place] for place in batches.order(seed, segment, length)]
         runtime.reset()
@@ -133,14 +133,14 @@ def _segments(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int, l
             looks.aside += watch.seconds()
 
         lead = timing.sample(steps, seconds / 2, min(LEAD, length - 1), 0, after=after) if length > 1 else []
-        looks.warm, most = True, min(limit - len(found["samples"]), len(steps) - len(lead))
+        looks.warm, most = True, min(limit - len(result["samples"]), len(steps) - len(lead))
         samples = timing.sample(steps, max(end - now(), 0.0), most, len(lead), after=after)
         looks.warm = False
-        found["lead"] += lead
-        found["samples"] += samples
-        found["steps"] += len(lead) + len(samples)
+        result["lead"] += lead
+        result["samples"] += samples
+        result["steps"] += len(lead) + len(samples)
         segment, start = segment + 1, now()
-    return found
+    return result
 
 
 def look(cell: Cell, looks: Looks) -> None:
@@ -159,9 +159,9 @@ def look(cell: Cell, looks: Looks) -> None:
         expected = cell.references[cell.index]
         if cell.mode == "gradient":
             expected = expected_of(cell.paths[cell.index])
-        found = candidate.judged(fetched, expected, cell.precision)
-        if found.status == "FAIL":
-            raise verdict.Changed(f"while it was timed {found.message}")
+        outcome = candidate.judged(fetched, expected, cell.precision)
+        if outcome.status == "FAIL":
+            raise verdict.Changed(f"while it was timed {outcome.message}")
         cell.known[cell.index] = content
     looks.judged += 1
     looks.spent += watch.seconds()
@@ -220,15 +220,15 @@ def state(path: str, index: int | None = None) -> dict[str, Any]:
         look(cell, Looks(now()))
         return {"steps": None}
     if cell.mode == "gradient":
-        found = {name.replace("loss", "loss/1"): value for name, value in _fetched(cell).items()}
-        told: dict[str, Any] = {"steps": 1, "segment": 0}
+        arrays = {name.replace("loss", "loss/1"): value for name, value in _fetched(cell).items()}
+        facts: dict[str, Any] = {"steps": 1, "segment": 0}
     else:
         assert cell.training
-        found = candidate.trained(cell.runtime, cell.training.losses)
-        told = {"steps": len(cell.training.losses), "segment": cell.training.segment}
-    told |= {"fetch_s": watch.worked(), "bytes": sum(a.nbytes for a in found.values())}
-    verdict.join(Path(path), found)
-    return told | {"arrays": len(found), "index": index}
+        arrays = candidate.trained(cell.runtime, cell.training.losses)
+        facts = {"steps": len(cell.training.losses), "segment": cell.training.segment}
+    facts |= {"fetch_s": watch.worked(), "bytes": sum(a.nbytes for a in arrays.values())}
+    verdict.join(Path(path), arrays)
+    return facts | {"arrays": len(arrays), "index": index}
 
 
 JOBS = (block, state)

@@ -33,9 +33,9 @@ def answer(
     ready = load(runtime, model, Options(mode, device, threads, layout=layout))
     ready.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
     given = candidate.run(ready, model, mode, expected)
-    found = candidate.judged(given, expected)
+    outcome = candidate.judged(given, expected)
     verdict.join(Path(path), given)
-    return found.first_wrong
+    return outcome.first_wrong
 
 
 def convertible(artifact: str, runtime: str, device: str) -> dict[str, Any]:
@@ -62,11 +62,11 @@ def open_cell(
     cell, times = made_ready(Artifact.read(artifact), runtime, options, given)
     cell.paths = references
     CELL[:] = [cell]
-    known, said = versions((*packages, "numpy")), calls.versions(cell.runtime)
-    known = known | said if cell.remote else said | known  # what is installed here is not an adapter's to say
-    found = {"versions": known, "tuned": calls.tuned(cell.runtime)}
+    known, reported = versions((*packages, "numpy")), calls.versions(cell.runtime)
+    known = known | reported if cell.remote else reported | known  # what is installed here is not an adapter's to say
+    facts = {"versions": known, "tuned": calls.tuned(cell.runtime)}
     calls.device_memory(cell.runtime)  # which is told when it is timed: too late to find that it tells nonsense
-    return {"times": times, "recalled": calls.recalled(cell.runtime), **found}
+    return {"times": times, "recalled": calls.recalled(cell.runtime), **facts}
 
 
 def made_ready(

@@ -24,13 +24,13 @@ def cost(batch: int) -> dict[str, Any]:
     The peak is less what xbench itself holds in the process: of forward, the float64 results of the proof.
     """
     (cell,) = CELL
-    info, found = cell.artifact.info, usage.total(cell.usage)
-    held = sum(a.nbytes for each in cell.references for name, a in each.items() if not _is_given(name))
+    info, counted = cell.artifact.info, usage.total(cell.usage)
+    own = sum(a.nbytes for each in cell.references for name, a in each.items() if not _is_given(name))
     sizes = {name: array.nbytes for name, array in read_weights(cell.artifact.folder)["params"].items()}
-    peak = (found.pop("peak_bytes") or 0) - held
-    return found | {
+    peak = (counted.pop("peak_bytes") or 0) - own
+    return counted | {
         "peak_memory_bytes": peak if peak > 0 else None,
-        "references_bytes": held,
+        "references_bytes": own,
         "device_memory_bytes": calls.device_memory(cell.runtime),
         "artifact_bytes": _inference_bytes(cell.artifact, sum(sizes.values())),
         "parameter_bytes": sum(sizes.values()),
@@ -106,15 +106,15 @@ def _numpys() -> tuple[dict[str, Make], dict[str, Make]]:
 
 def _fastest_product(make: Make) -> dict[str, float]:
     """FLOP/s by size."""
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for size in SIZES:
         step = make(size)
         step()  # the first call makes threads and buffers
         best = min(timing.sample([step], WHILE, 1000))
-        found[str(size)] = 2 * size**3 / best
+        rates[str(size)] = 2 * size**3 / best
         if 8 * best > QUICK:
             break
-    return found
+    return rates
 
 
 JOBS = (cost, peaks)

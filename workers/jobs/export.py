@@ -109,24 +109,24 @@ def layers(artifact: str) -> list[list[int]]:
     from xbench.converters.passes import macs
 
     model = Artifact.read(artifact)
-    found = macs.by_parameter(ir.load(str(model.folder / "model.onnx")), model.parameters)
-    return [[array.nbytes, found[name]] for name, array in model.each_parameter()]
+    counts = macs.by_parameter(ir.load(str(model.folder / "model.onnx")), model.parameters)
+    return [[array.nbytes, counts[name]] for name, array in model.each_parameter()]
 
 
 def explain_forward(artifact: str, reference: str, candidate: str, tensor: str) -> list[dict[str, Any]]:
     """The mistakes that explain the first wrong tensor of a model whose tensors are all outputs."""
     from xbench.parity.explain.forward import forward
 
-    found = forward(Artifact.read(artifact), read(Path(reference)), read(Path(candidate)), tensor)
-    return [asdict(each) for each in found]
+    mistakes = forward(Artifact.read(artifact), read(Path(reference)), read(Path(candidate)), tensor)
+    return [asdict(each) for each in mistakes]
 
 
 def explain_training(artifact: str, mode: str, reference: str, candidate: str) -> list[dict[str, Any]]:
     """The mistakes that explain a training step."""
     from xbench.parity.explain.training import trained
 
-    found = trained(Artifact.read(artifact), mode, read(Path(reference)), read(Path(candidate)))
-    return [asdict(each) for each in found]
+    mistakes = trained(Artifact.read(artifact), mode, read(Path(reference)), read(Path(candidate)))
+    return [asdict(each) for each in mistakes]
 
 
 def match(port: str, reference: str, batch: int) -> dict[str, Any]:
@@ -134,17 +134,17 @@ def match(port: str, reference: str, batch: int) -> dict[str, Any]:
     from xbench.parity import matching
 
     own, other = Artifact.read(port), Artifact.read(reference)
-    said = matching.architecture(other, own)
-    if said:
-        return {"same": False, "agrees": None, "differences": said}
-    verdict, said = matching.compared(own, other, batch)
+    differences = matching.architecture(other, own)
+    if differences:
+        return {"same": False, "agrees": None, "differences": differences}
+    verdict, differences = matching.compared(own, other, batch)
     if verdict.status == "PASS":
         count, macs = other.info["parameter_count"], other.info["macs"]
         words = f"{count:,} parameters, {macs:,} multiply-accumulates, outputs {verdict.ratio:.1f} x noise"
         return {"same": True, "agrees": words, "differences": []}
     what = verdict.message if verdict.ratio is None else f"{verdict.ratio:,.0f} x noise"
     head = f"the same parameters and work, but with the same weights it gives other outputs ({what})"
-    return {"same": False, "agrees": None, "differences": [head, *said]}
+    return {"same": False, "agrees": None, "differences": [head, *differences]}
 
 
 JOBS = (

@@ -63,7 +63,7 @@ def _counts(one: Any, many: Any) -> dict[str, Any]:
     named = [name for name in (trainable(one) if given is None else given) if name in one.initializers]
     rows, (most, at) = outline.layers(one, named), outline.live(many)
     stored, total = outline.stored(one), outline.total(row["macs"] for row in rows)
-    held = {"weight_bytes": stored["bytes"], "live_bytes": most, "at": at}
+    memory = {"weight_bytes": stored["bytes"], "live_bytes": most, "at": at}
     shown = outline.layers(many, named)
     return {
         "nodes": sum(1 for _ in one.all_nodes()),
@@ -72,7 +72,7 @@ def _counts(one: Any, many: Any) -> dict[str, Any]:
         "stored": stored,
         "macs": total,
         "flop": None if total is None else 2 * total,
-        "memory": held | {"bytes": outline.total((stored["bytes"], most))},
+        "memory": memory | {"bytes": outline.total((stored["bytes"], most))},
         "layers": [row | {"macs": own["macs"]} for row, own in zip(shown, rows, strict=True)],
     }
 
@@ -138,8 +138,8 @@ def _operators(graph: Any) -> dict[str, int]:
 
     from xbench.converters.passes.outline import word
 
-    found = Counter(word(node) for node in graph.all_nodes())
-    return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+    counts = Counter(word(node) for node in graph.all_nodes())
+    return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
 
 
 @uncollected()
@@ -182,9 +182,9 @@ def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
             known = set[str].intersection(*map(operators_of, TABLES))
             expanded = expand(model.clone(), known)
             _save(model, Path(folder), path)
-            found = {"program": count_operators(expanded)} | _drawn(source, model)
+            answer = {"program": count_operators(expanded)} | _drawn(source, model)
             trains = bool(facts["loss"] and named)
-            return {**found, "trains": trains, "gradients": without_gradient(model, named) if trains else {}}
+            return {**answer, "trains": trains, "gradients": without_gradient(model, named) if trains else {}}
 
 
 def _drawn(source: Any, model: Any) -> dict[str, Any]:

@@ -15,16 +15,16 @@ def timed_layers(count: int) -> dict[str, Any]:
     a whole pass of the same cell."""
     (cell,) = CELL
     inputs = cell.runtime.put(candidate.inputs_of(cell.references[0]))
-    whole = []
+    totals = []
     for _ in range(LEAD + count):
         begun = now()
         cell.runtime.wait(cell.runtime.forward(*inputs))
-        whole.append(now() - begun)
-    told = [
+        totals.append(now() - begun)
+    layers = [
         {"name": layer.name, "operator": layer.operator, "median_s": statistics.median(layer.seconds)}
         for layer in calls.layers(cell.runtime, inputs, count)
     ]
-    return {"layers": told, "whole_s": statistics.median(whole[LEAD:]), "passes": count}
+    return {"layers": layers, "whole_s": statistics.median(totals[LEAD:]), "passes": count}
 
 
 JOBS = (timed_layers,)

@@ -63,7 +63,7 @@ def load(
         gc.enable()
     cpu, wall = used() - cpu, now() - start
     verify(cell)
-    return _found(Path(folder), scenario, seconds) | {"cpus": cpu / wall}
+    return _from_trace(Path(folder), scenario, seconds) | {"cpus": cpu / wall}
 
 
 def _settings(loadgen: Any, scenario: str, seconds: float, step: float, batches: int, rate: float, waiting: int) -> Any:
@@ -151,7 +151,7 @@ def _move(cpus: set[int]) -> None:
             os.sched_setaffinity(0, cpus)
 
 
-def _found(folder: Path, scenario: str, seconds: float) -> dict[str, Any]:
+def _from_trace(folder: Path, scenario: str, seconds: float) -> dict[str, Any]:
     """What the trace tells of the queries."""
     queries: dict[int, tuple[float, float]] = {}  # when it was scheduled, and its latency, in nanoseconds
     for number, (scheduled, query, latency) in enumerate(_samples(folder / "mlperf_log_trace.json")):
@@ -176,8 +176,8 @@ def _samples(trace: Path) -> Iterator[tuple[float, int, int]]:
     """When each sample was scheduled, in nanoseconds since the trace began, its query, its latency in nanoseconds."""
     with trace.open("rb") as file:
         for line in file:
-            if b'"name":"Sample"' in line and (found := SAMPLE.search(line)):
-                yield float(found[1]) * 1000, int(found[2]), int(found[3])
+            if b'"name":"Sample"' in line and (match := SAMPLE.search(line)):
+                yield float(match[1]) * 1000, int(match[2]), int(match[3])
 
 
 JOBS = (load,)

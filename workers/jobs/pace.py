@@ -16,16 +16,16 @@ def pace(count: int) -> dict[str, Any]:
     fetched, so that no work is left behind; `left_s` is what that took."""
     (cell,) = CELL
     with proving(cell):
-        found = _singly(cell, count) if cell.way else _together(cell, count)
+        facts = _singly(cell, count) if cell.way else _together(cell, count)
         start = now()
         fetched_of(cell)
-    return found | {"left_s": max(now() - start, 0.0)}  # a clock that runs backwards is `clock`'s to say
+    return facts | {"left_s": max(now() - start, 0.0)}  # a clock that runs backwards is `clock`'s to say
 
 
 def _together(cell: Cell, count: int) -> dict[str, Any]:
-    with watch.watched(cell) as found:
+    with watch.watched(cell) as facts:
         times = timing.sample(cell.steps, math.inf, count)
-    return watch.told(cell, found, times)
+    return watch.told(cell, facts, times)
 
 
 def _singly(cell: Cell, count: int) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _singly(cell: Cell, count: int) -> dict[str, Any]:
     cpus = len(machine.allowed())
     missing = list[tuple[float, float]]()  # of each step: the share that it waited, the share that is left out
     times, short, here, looking = list[float](), list[float](), list[float](), 0.0
-    with watch.watched(cell) as found:
+    with watch.watched(cell) as facts:
         for index in range(count):
             begun, (waited, below) = now(), _counters()
             own, start = used(), now()
@@ -51,10 +51,10 @@ def _singly(cell: Cell, count: int) -> dict[str, Any]:
             short.append(1 - step * cpus / max(own + below, 1e-9))
             here.append((own - cell.way) / step if cell.remote else 0.0)
             looking += start - begun + now() - end
-    told = watch.told(cell, found, times)
+    summary = watch.told(cell, facts, times)
     least = statistics.median(share for _, share in sorted(missing)[: max(count // 4, 1)])
-    found = {"missing": max(least, statistics.median(short)), "here": statistics.median(here)}
-    return told | {"unseen_s": told["unseen_s"] + looking} | found
+    facts = {"missing": max(least, statistics.median(short)), "here": statistics.median(here)}
+    return summary | {"unseen_s": summary["unseen_s"] + looking} | facts
 
 
 def _counters() -> tuple[float, float]:

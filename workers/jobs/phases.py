@@ -22,7 +22,7 @@ def iterate(folder: str, batch: int, seconds: float, limit: int) -> dict[str, li
     runtime = cell.runtime
     assert isinstance(runtime, Trainer)
     runtime.reset()
-    found: dict[str, list[float]] = {name: [] for name in ("io", "h2d", "compute", "whole")}
+    times: dict[str, list[float]] = {name: [] for name in ("io", "h2d", "compute", "whole")}
     cell.last, begun = None, now()
     before = begun
     for step in range(limit + 1):
@@ -32,15 +32,15 @@ def iterate(folder: str, batch: int, seconds: float, limit: int) -> dict[str, li
         result, step_s, step_wall = _timed(cell, lambda: _step(runtime, given, target))  # noqa: B023
         after = now()
         way = put_wall - put_s + step_wall - step_s  # to another process and back, of a runtime that has its own
-        for name, value in zip(found, (read_s, put_s, step_s, after - before - way), strict=True):
-            found[name].append(value)
+        for name, value in zip(times, (read_s, put_s, step_s, after - before - way), strict=True):
+            times[name].append(value)
         before = after
         if after - begun > seconds and step:
             break
     loss = calls.loss(runtime, result)
     if not np.isfinite(loss):
         raise ValueError(f"the loss became {loss} behind {step + 1} iterations")
-    return {name: values[1:] for name, values in found.items()}
+    return {name: values[1:] for name, values in times.items()}
 
 
 def _put(runtime: Trainer, inputs: list[np.ndarray], labels: np.ndarray) -> tuple[Any, Any]:

@@ -60,10 +60,10 @@ def work_together(reference: str, cut: bool, mode: str, path: str) -> dict[str, 
     given = shard(given, own.rank, own.world) if cut else given
     own.engine.prepare(candidate.inputs_of(given), given["labels"], dropout=False)
     own.engine.apart(False)
-    found = candidate.run(own.engine, own.artifact, mode, given)
-    element_types.refuse_others(found, given)
-    verdict.join(Path(path), found)
-    return {"losses": [float(found[name][0]) for name in found if name.startswith("loss")]}
+    results = candidate.run(own.engine, own.artifact, mode, given)
+    element_types.refuse_others(results, given)
+    verdict.join(Path(path), results)
+    return {"losses": [float(results[name][0]) for name in results if name.startswith("loss")]}
 
 
 def take_shard(references: list[str], batch: int) -> dict[str, Any]:
@@ -104,9 +104,9 @@ def _acts(own: Member) -> dict[str, Callable[[], object]]:
     """What can be timed, by name: iterations, whole, and the parts of one (Study 2's phases)."""
     engine = own.engine
     inputs, labels = _taken(own)
-    held, (target,) = engine.put(inputs), engine.put([labels])
+    given, (target,) = engine.put(inputs), engine.put([labels])
 
-    def whole(apart: bool) -> Callable[[], None]:
+    def full(apart: bool) -> Callable[[], None]:
         def iteration() -> None:
             arrays, labels = _taken(own)
             result = engine.step(engine.put(arrays), engine.put([labels])[0])
@@ -123,16 +123,16 @@ def _acts(own: Member) -> dict[str, Callable[[], object]]:
         engine.wait((engine.put(inputs), engine.put([labels])))
 
     def forward() -> None:
-        engine.wait(engine.forward(*held))
+        engine.wait(engine.forward(*given))
 
     def gradient() -> None:
-        engine.wait(engine.gradients(held, target))
+        engine.wait(engine.gradients(given, target))
 
     def step() -> None:
-        engine.wait(engine.step(held, target))
+        engine.wait(engine.step(given, target))
 
     parts = {"io": lambda: _taken(own), "h2d": put, "forward": forward, "gradient": gradient, "step": step}
-    return {"apart": whole(True), "together": whole(False), **(parts if own.world == 1 else {})}
+    return {"apart": full(True), "together": full(False), **(parts if own.world == 1 else {})}
 
 
 def time_act(kind: str, count: int) -> dict[str, Any]:
@@ -174,13 +174,13 @@ def time_exchange(count: int, times: int) -> list[float]:
         own.acts[name] = own.engine.exchange(count)
     act = own.acts[name]
     act()
-    found = []
+    seconds = []
     for _ in range(times):
         meet()
         begin = now()
         act()
-        found.append(now() - begin)
-    return found
+        seconds.append(now() - begin)
+    return seconds
 
 
 JOBS = (join_workers, work_together, take_shard, time_act, time_exchange)

@@ -89,8 +89,8 @@ def count_right(part: str, first: int, seconds: float) -> dict[str, int]:
         inputs, labels = own.data.batch(part, np.resize(places, own.batch))  # a shape that is compiled already
         result = runtime.forward(*runtime.put(inputs))
         runtime.wait(result)
-        found = np.asarray(calls.outputs(runtime, result)[0]).argmax(-1) == labels
-        right, seen = right + int(found[: len(places)].sum()), seen + found[: len(places)].size
+        hits = np.asarray(calls.outputs(runtime, result)[0]).argmax(-1) == labels
+        right, seen = right + int(hits[: len(places)].sum()), seen + hits[: len(places)].size
         first += len(places)
     return {"right": right, "seen": seen, "next": first % len(chosen)}
 
