@@ -1,7 +1,7 @@
-"""No runtime is blamed for what has become of the cache.
+"""No runtime is blamed for a damaged cache.
 
-A converted model in the cache is looked at cheaply when it is taken from there. Before anything but a PASS is stored it
-is looked through: what is damaged is made again, and the cell is measured again.
+A converted model in the cache is checked cheaply when it is read. Before anything but a PASS is stored the model is
+checked completely: damaged files are made again, and the cell is measured again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -13,14 +13,14 @@ from xbench.store.record import Record
 from xbench.workers.prepare import Exporter
 
 GOOD = ("PASS", "CONVERTED")
-TURNS = 3  # how often a cell is measured whose model is damaged each time
+TURNS = 3  # how often a cell is measured if its model is damaged each time
 
 
 def sound(
     run: Callable[[Collection[str]], Iterable[Record]], artifact: Artifact, exporter: Exporter
 ) -> Iterator[Record]:
-    """The records that `run` makes, each as soon as it is known that no damage has to do with it. `run` is told the
-    keys of those that it need not make."""
+    """The records that `run` makes, each as soon as damage is ruled out as its cause. `run` gets the keys of the
+    records that it need not make."""
     done, damages, reason = set[str](), dict[str, None](), ""
     for _ in range(TURNS):
         before, pending = damage.sealed(artifact), list[Record]()
@@ -46,7 +46,7 @@ def sound(
 
 
 def _noted(record: Record, damages: Iterable[str]) -> Record:
-    """The record, which says so where its cell was measured again."""
+    """The record, with a remark if its cell was measured again."""
     if not damages:
         return record
     words = f"measured again, as its model in the cache was damaged: {'; '.join(damages)}"

@@ -1,4 +1,4 @@
-"""Checks of any cells: which of them exist, the row of each, and what a failure looks like."""
+"""Checks of cells: which of them exist, the row of each, and explanations of failures."""
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from xbench.store.record import NOTHING, Record, completed
 
 @dataclass(frozen=True)
 class Check(Experiment):
-    """One record a cell, without times. `explain` adds to one that failed what the failure looks like."""
+    """One record per cell, without times. `explain` adds explanations to one that failed."""
 
     name: ClassVar[str] = "check"
     file: ClassVar[str] = "check.jsonl"
@@ -33,7 +33,7 @@ class Check(Experiment):
         return [digest(key(case, artifact), "check", adapter_digest(case.runtime))]
 
     def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
-        timed = any(case.layout == AUTO for case in cases)  # to choose a layout is to time it
+        timed = any(case.layout == AUTO for case in cases)  # choosing a layout needs timing
         at_once = 1 if timed else machine.cpus()
         failed = []
         for case, record in verify_each(cases, artifact, lab.exporter, lab.timeout, lab.logs, at_once, lab.say):
@@ -82,7 +82,7 @@ def row_of(record: Record) -> dict[str, Any]:
 
 
 def about_inputs(row: Mapping[str, Any]) -> list[str]:
-    """What was drawn, where the graph or `--range` has said it, and which outputs do not depend on an input; a line
+    """What was drawn, if the graph or `--range` specifies it, and which outputs do not depend on an input; a line
     each."""
     lines = []
     for each in row["inputs"] or ():
@@ -94,7 +94,7 @@ def about_inputs(row: Mapping[str, Any]) -> list[str]:
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """What became of a cell, for a log."""
+    """The outcome of a cell, for a log."""
     ratio = f" {row['class']}, {row['ratio']:.1f} x noise in {row['worst_tensor']}" if row["ratio"] is not None else ""
     ratio += f", {held(row)}" if row["certificate"] else ""
     return f"{row['model']} {row['runtime']} {row['mode']}: {row['status']}{ratio}" + (
@@ -103,7 +103,7 @@ def line(row: Mapping[str, Any]) -> str:
 
 
 def held(row: Mapping[str, Any]) -> str:
-    """Whether the runtime holds the parameters of the model, in words."""
+    """Whether the runtime has the parameters of the model, in words."""
     certificate = row["certificate"]
     if certificate is None:
         return ""
@@ -111,7 +111,5 @@ def held(row: Mapping[str, Any]) -> str:
         return "not told"
     tensors = len(certificate["parameters"])
     same = f"all {tensors} equal" if certificate["equal"] else f"{len(certificate['different'])} of {tensors} differ"
-    same += (
-        f", {len(certificate['unused'])} unused" if certificate.get("unused") else ""
-    )  # which older records do not have
+    same += f", {len(certificate['unused'])} unused" if certificate.get("unused") else ""  # missing in older records
     return same + (f", {certificate['dead_nodes']} dead nodes" if certificate["dead_nodes"] else "")

@@ -1,4 +1,4 @@
-"""What the words of a user mean: models, runtimes, modes, devices. An unknown word gets the nearest known."""
+"""Parses a user's words: models, runtimes, modes, devices. For an unknown word it suggests the nearest one."""
 
 import difflib
 import shutil
@@ -16,7 +16,7 @@ ALL = "all"
 
 
 def split(words: Iterable[str] | None) -> list[str]:
-    """Words given by repeating an option or between commas; commas behind a colon belong to a runtime's options."""
+    """Words given by repeating an option or between commas; commas after a colon belong to a runtime's options."""
     result: list[str] = []
     for word in words or ():
         parts = [part for part in word.split(",") if part]
@@ -37,15 +37,15 @@ def choose_models(
     ranges: Sequence[str] | None = None,
 ) -> list[str]:
     """The words for models, each with the options of `--shape`, `--input`, `--optimizer`, `--range`; `all` means the
-    whole zoo.
+    entire zoo.
 
     Raises:
-        XBenchError: a word that means nothing, or an option that cannot be read.
+        XBenchError: an unknown word, or an option that cannot be parsed.
     """
     from xbench import models
     from xbench.converters.source import parse, with_options
 
-    typed = [f"./{word}" if word.startswith("-") else word for word in words or default]  # a file, and never an option
+    typed = [f"./{word}" if word.startswith("-") else word for word in words or default]  # a file, not an option
     chosen = [name for word in typed for name in (models.MODELS if word == ALL else [word])]
     given = (list(shapes or ()) if words else [], list(inputs or ()) if words else [], optimizer, ranges or ())
     chosen = [with_options(name, *given) for name in dict.fromkeys(chosen)]
@@ -58,7 +58,7 @@ def choose_models(
 
 
 def choose_model(command: str, word: str, **options: Any) -> str:
-    """The one model of a command that takes no more; `options` are those of `choose_models`.
+    """The model of a command that takes only one; `options` are those of `choose_models`.
 
     Raises:
         XBenchError: as `choose_models`; a word that means several.
@@ -102,7 +102,7 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
 def _need_options(word: str, name: str, row: "Row", options: Mapping[str, str]) -> None:
     """
     Raises:
-        XBenchError: an option that the runtime does not have; it would be ignored.
+        XBenchError: an option that the runtime does not have, and would ignore.
     """
     for key, value in options.items():
         if key == "python" or row.options is None:
@@ -116,10 +116,10 @@ def _need_options(word: str, name: str, row: "Row", options: Mapping[str, str]) 
 
 
 def installed_versions() -> dict[str, str | None]:
-    """The version of every runtime that is not hidden, each where it is run; None of one that is not installed.
+    """The version of every runtime that is not hidden, in its own environment; None if it is not installed.
 
     Raises:
-        XBenchError: the file of settings means nothing.
+        XBenchError: the file of settings is invalid.
     """
     from xbench import runtimes
 
@@ -127,7 +127,7 @@ def installed_versions() -> dict[str, str | None]:
 
 
 def installed_version(row: "Row", name: str) -> str | None:
-    """As `installed_versions`, of one runtime."""
+    """As `installed_versions`, for one runtime."""
     from xbench import runtimes
     from xbench.runtimes._configuration import Misconfigured
 
@@ -194,7 +194,7 @@ def choose_threads(given: int | None) -> int:
 
 
 def too_many_threads(threads: int) -> str | None:
-    """What is to be said of more threads than CPUs that this process may use."""
+    """A warning about more threads than CPUs that this process may use."""
     from xbench.host import machine
 
     usable = machine.cpus()
@@ -214,7 +214,7 @@ def choose_batches(words: Sequence[str] | None) -> list[int]:
 
 
 def choose_words(plane: str, data: str, tune: str) -> dict[str, str]:
-    """What is said by one word of a few.
+    """Options that take one word of a few.
 
     Raises:
         XBenchError: it is none of them.
@@ -227,7 +227,7 @@ def choose_words(plane: str, data: str, tune: str) -> dict[str, str]:
 
 
 def again(rerun: bool, retry: bool = False) -> str:
-    """What of the stored records is measured again (`experiments/experiment.py`)."""
+    """Which stored records are measured again (`experiments/experiment.py`)."""
     return "all" if rerun else "failed" if retry else "none"
 
 
@@ -238,8 +238,7 @@ def cells(
     batches: Sequence[int],
     fields: Mapping[str, Any],
 ) -> list[Case]:
-    """Every combination, group by group; without batch sizes each model's own. `fields` are those that all cases
-    have in common."""
+    """Every combination, group by group; without batch sizes each model's own. `fields` are set on every case."""
     return [
         Case(model, runtime, mode, batch, **fields)
         for model in models
@@ -250,7 +249,7 @@ def cells(
 
 
 def batch_of(model: str, otherwise: int) -> int:
-    """The batch size of a network of the zoo, where none is given."""
+    """The default batch size of a network of the zoo."""
     from xbench.models import MODELS
 
     name = model.partition("@")[0]

@@ -30,10 +30,10 @@ from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
 @dataclass(frozen=True)
 class Convert(Experiment):
-    """One record a model and runtime: whether the runtime takes the model. `forms` are the runtimes in whose own form
-    it is written too, below `output`, for the batch of the case where that is fixed there; `oracle` says whether the
-    float64 results that `time` wants are computed, `kernels` whether those that a runtime keeps are made, `cold`
-    whether runtimes are asked that an earlier call has asked of the same model."""
+    """One record per model and runtime: whether the runtime takes the model. `forms` are the runtimes in whose own form
+    it is written too, below `output`, for the batch of the case if that is fixed there; `oracle` says whether the
+    float64 results that `time` needs are computed, `kernels` whether the kernels that a runtime keeps are compiled,
+    `cold` whether the outcome of an earlier call is ignored."""
 
     name: ClassVar[str] = "convert"
     file: ClassVar[str] = "convert.jsonl"
@@ -46,11 +46,11 @@ class Convert(Experiment):
 
     @property
     def again(self) -> str:
-        """Which stored records are made again: those of what has to be there afterwards, or failed."""
+        """Which stored records are made again: all if files must exist afterwards, else failed ones."""
         return "all" if self.forms or self.oracle or self.kernels or self.cold else "failed"
 
     def group(self, case: Case) -> Hashable:
-        """Nothing is timed, and what cannot be computed of a model stops none of its conversions."""
+        """Nothing is timed, and a failed computation on a model stops none of its conversions."""
         return case.model
 
     def need(self, cases: Sequence[Case]) -> None:
@@ -100,7 +100,7 @@ def row_of(record: Record) -> dict[str, Any]:
     made: dict[str, Any] = {**by_name(record["conversion"])}
     own: dict[str, Any] = {"model": case["model"], "runtime": case["runtime"], "status": record["status"]}
     own |= {"operators": made["operators"], "message": record["message"]}
-    return own | made | own  # in this order, and whatever a store has written into `conversion`
+    return own | made | own  # in this order, whatever is stored in `conversion`
 
 
 def _folder(model: str, output: Path) -> Path:
@@ -108,7 +108,7 @@ def _folder(model: str, output: Path) -> Path:
 
 
 def _compute_references(model: str, artifact: Artifact, lab: Lab) -> None:
-    """What a cell of the batch that `time` takes is proved against; without it the model is left out.
+    """The references of a cell with the batch of `time`; without them the model is left out.
 
     Raises:
         XBenchError: it cannot be computed, unless the lab keeps going.
@@ -124,8 +124,8 @@ def _compute_references(model: str, artifact: Artifact, lab: Lab) -> None:
 
 
 def _compile(artifact: Artifact, case: Case, exporter: Exporter, logs: Path) -> dict[str, Any]:
-    """Makes the first call of what keeps its kernels, in a worker as `time` opens it in the modes that nobody need ask
-    for; returns what changes in the row: the seconds by mode, null where the kernels were there already."""
+    """Makes the first call of a runtime that keeps its kernels, in a worker as `time` opens it in its default modes;
+    returns what changes in the row: the seconds by mode, null if the kernels existed already."""
     seconds: dict[str, float | None] = {}
     for mode in ("forward", "step") if runtimes.row_of(case.runtime).keeps else ():
         own = replace(case, mode=mode, batch=batch_of(case.model, 1), threads=machine.cpus())
@@ -146,7 +146,7 @@ def _compile(artifact: Artifact, case: Case, exporter: Exporter, logs: Path) -> 
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """What became of a conversion, for a log."""
+    """The outcome of a conversion, for a log."""
     detail = f": {row['message']}" if row["message"] else f" in {row['seconds']:.1f} s"
     made = {mode: seconds for mode, seconds in row.get("kernels", {}).items() if seconds}
     detail += f", kernels of {' and '.join(f'{mode} in {s:.1f} s' for mode, s in made.items())}" if made else ""
@@ -155,7 +155,7 @@ def line(row: Mapping[str, Any]) -> str:
 
 
 def convert(artifact: Artifact, runtime: str, device: str, logs: Path, cold: bool = False) -> dict[str, Any]:
-    """Converts for one runtime, or returns what an earlier call found for the same version of it, unless `cold`."""
+    """Converts for one runtime, or returns an earlier call's result for the same version of it, unless `cold`."""
     now = runtimes.version(runtimes.row_of(runtime), runtime)
     path = converted(artifact, runtime)
     of = f"{artifact.digest} {runtime}"
@@ -172,7 +172,7 @@ def convert(artifact: Artifact, runtime: str, device: str, logs: Path, cold: boo
 
 
 def _outcome(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[str, Any]:
-    """Whether the runtime takes the model: looked up where the text runs in our own table, else tried in a worker."""
+    """Whether the runtime takes the model: looked up if the text uses our own table, else tried in a worker."""
     if runtimes.is_ours(runtime) and (own := runtimes.row_of(runtime).operators):
         known = operators_of(own)
         missing = UnsupportedOps({name: n for name, n in artifact.operators.items() if name not in known})
@@ -195,7 +195,7 @@ def save(artifact: Artifact, case: Case, exporter: Exporter, output: Path, logs:
     """Writes a model in a runtime's own form, in one piece; returns what changes in its row."""
     if reason := no_layout(case.runtime, case.layout):
         return {"status": "UNSUPPORTED", "message": reason, "files": []}
-    exporter.renewed(artifact)  # as what is written is given away, and nobody judges it
+    exporter.renewed(artifact)  # as the output is distributed without a further check
     target = _folder(case.model, output) / file_name(case.runtime)
     with contextlib.ExitStack() as stack:
         try:

@@ -1,7 +1,7 @@
 """An experiment is a value, and one loop runs them all: it resumes, stores each record once it is final, and reports.
 
 A `Lab` is what the cells of a command share: the worker that exports networks and computes references, the folder of
-the logs, and whoever shows the progress.
+the logs, and the progress display.
 """
 
 import typing
@@ -23,7 +23,7 @@ from xbench.store.results import Store, latest
 from xbench.store.schema import FAILED
 from xbench.workers.prepare import EXPORT_TIMEOUT, Exporter
 
-AGAIN = ("none", "failed", "all")  # what is measured again although it is stored
+AGAIN = ("none", "failed", "all")  # which stored records are measured again
 T = TypeVar("T")
 
 
@@ -31,13 +31,13 @@ class Progress(typing.Protocol):
     """Shows how a command proceeds."""
 
     def say(self, words: str) -> None:
-        """What goes on now."""
+        """What happens now."""
 
     def note(self, words: str) -> None:
         """A remark that stays."""
 
     def skip(self, number: int = 1) -> None:
-        """Records that will not be made, or are there."""
+        """Records that will not be made, or exist."""
 
     def finish(self, words: str) -> None:
         """A record is final."""
@@ -46,7 +46,7 @@ class Progress(typing.Protocol):
 class Lab:
     """What the cells of a command share; a context manager, which ends its worker.
 
-    `keep_going` decides about a model that cannot be exported: it is noted, and the other models are measured; or the
+    With `keep_going` a model that cannot be exported is noted, and the other models are measured; without it the
     error is raised. `given` are models that are artifacts already, by their words.
     """
 
@@ -66,7 +66,7 @@ class Lab:
         self.exporter.close()
 
     def artifact(self, model: str) -> Artifact | None:
-        """The exported model; None where it cannot be exported, which has been noted.
+        """The exported model; None if it cannot be exported, which has been noted.
 
         Raises:
             CacheError: the cache cannot be written.
@@ -99,18 +99,18 @@ class Lab:
         self.broken.add(model)
 
     def say(self, case: Case, words: str) -> None:
-        """What goes on with a cell."""
+        """What a cell does now."""
         self.progress.say(f"{case.runtime}: {words}")
 
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
-        """What several cells need and one of them makes."""
+        """A value that several cells need, made once."""
         if name not in self._made:
             self._made[name] = make()
         return typing.cast(T, self._made[name])
 
 
 class Experiment:
-    """What is measured of cells. A value: a frozen dataclass, whose fields are its settings."""
+    """A kind of measurement. A value: a frozen dataclass, whose fields are its settings."""
 
     name: ClassVar[str]  # of its command
     file: ClassVar[str]  # of its records, in the folder of results
@@ -125,14 +125,14 @@ class Experiment:
         return case
 
     def need(self, cases: Sequence[Case]) -> None:
-        """What must be so before any is measured.
+        """Checks preconditions; measures nothing.
 
         Raises:
-            XBenchError: it is not.
+            XBenchError: one is not met.
         """
 
     def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
-        """What the records of a cell are filed under."""
+        """The keys of the records of a cell."""
         raise NotImplementedError
 
     def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterable[Record]:
@@ -141,15 +141,15 @@ class Experiment:
         raise NotImplementedError
 
     def line(self, record: Record) -> str:
-        """What became of a cell, for a log."""
+        """The outcome of a cell, for a log."""
         case, words = record["case"], filter(None, (record["status"], record["message"]))
         return f"{case['model']} {case['runtime']}: {': '.join(words)}"
 
 
 @dataclass
 class Outcome:
-    """What a run has given: `records` in the order of the cells; of them `kept` were stored before. `left_out` are the
-    cells that nobody asked for and that cannot or should not be measured unasked."""
+    """The result of a run: `records` in the order of the cells; `kept` of them were stored before. `left_out` are the
+    cells that were not requested and cannot or should not be measured unasked."""
 
     records: list[Record] = field(default_factory=list)
     kept: int = 0
@@ -158,19 +158,19 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """2 where a model is of no use, 1 where a cell failed."""
+        """2 if a model is unusable, 1 if a cell failed."""
         return 2 if self.broken else int(any(record["status"] in FAILED for record in self.records))
 
 
 def run(
     experiment: Experiment, cases: Sequence[Case], lab: Lab, store: Store, again: str = "none", strict: bool = True
 ) -> Outcome:
-    """Measures the cells that are not stored, group by group. Where not `strict`, cells that nobody would ask for are
+    """Measures the cells that are not stored, group by group. If not `strict`, cells not worth measuring are
     left out (`expected`).
 
     Raises:
         XBenchError: a model cannot be exported, unless the lab keeps going; the store cannot be read or written; every
-            cell was left out; what the experiment needs is not so.
+            cell was left out; a precondition of the experiment is not met.
     """
     experiment.need(cases)
     known = {key: record for key, record in latest(store.read()).items() if _can_be_shown(record, experiment)}
@@ -200,7 +200,7 @@ def run(
 
 
 def _can_be_shown(record: Record, experiment: Experiment) -> bool:
-    """Whether a stored record has what one of the experiment holds: somebody may have edited the file."""
+    """Whether a stored record has the experiment's fields: the file may have been edited."""
     try:
         return bool(experiment.line(record))
     except (LookupError, TypeError, ValueError, AttributeError):

@@ -1,9 +1,9 @@
-"""What a model is before anything is converted, and which runtimes will take it.
+"""The facts of a model before conversion, and which runtimes will take it.
 
 A file is read by a worker that has `onnx` and no framework (`jobs/inspect.py`). A network of the zoo or of a factory
 has no file: PyTorch's worker exports it, as for any other command. Then a runtime that runs our text is looked up in
-its operator table, and one with an importer of its own is asked to read the graph, in a worker of its own, unless
-nobody is to be asked. Nothing is computed by any of them.
+its operator table, and one with an importer of its own reads the graph, in a worker of its own, unless asking is
+switched off. None of them computes anything.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ Facts = dict[str, Any]
 
 
 def inspect(word: str, runtimes: Sequence[str], batch: int | None, device: str, ask: bool, say: Say) -> Facts:
-    """The facts of a model and a row a runtime (docs/results.md, "What `xbench inspect --json` prints").
+    """The facts of a model and a row per runtime (docs/results.md, "What `xbench inspect --json` prints").
 
     Raises:
         XBenchError: the model cannot be read or exported.
@@ -64,12 +64,12 @@ def inspect(word: str, runtimes: Sequence[str], batch: int | None, device: str, 
 
 
 def default_runtimes() -> list[str]:
-    """All that need not be asked for by name, installed or not."""
+    """All that need not be requested by name, installed or not."""
     return [name for name, row in table().items() if not (row.hidden or row.named)]
 
 
 def _file(source: Source, folder: Path, say: Say) -> tuple[Path, Artifact | None]:
-    """The model as an ONNX file, and its artifact where it was exported for this."""
+    """The model as an ONNX file, and its artifact if it was exported for this."""
     if source.kind == "onnx":
         return Path(source.place), None
     if source.kind == "tensorflow":
@@ -98,7 +98,7 @@ def _broken(source: Source, failure: WorkerFailure) -> XBenchError:
 
 
 def _read(source: Source, file: Path, batch: int | None, folder: Path) -> Facts:
-    """The facts of a file. Where ONNX's own code takes the worker along, they are read again without it."""
+    """The facts of a file. If ONNX's own code crashes the worker, they are read again without it."""
     for infer in (True, False):
         worker = Worker(folder / "inspect.log", threads=cpus())
         try:
@@ -116,7 +116,7 @@ def _read(source: Source, file: Path, batch: int | None, folder: Path) -> Facts:
 
 
 def _lowered(source: Source, file: Path, folder: Path) -> Facts:
-    """What runtimes are to be asked for: the operators of the text and of the graph, and what has no gradient."""
+    """What runtimes must support: the operators of the text and the graph, and those without a gradient."""
     target = folder / "lowered"
     target.mkdir()
     worker = Worker(folder / "lower.log", threads=cpus())
@@ -138,7 +138,7 @@ def _lowered(source: Source, file: Path, folder: Path) -> Facts:
 
 
 def _completed(lowered: Facts, facts: Facts) -> Facts:
-    """The same, with what is known of a file that cannot be lowered."""
+    """The same, with known facts of a file that cannot be lowered."""
     remarks = list(lowered["remarks"])
     if facts["unknown"]:
         words = "runtimes are asked for the file as it is"
@@ -157,7 +157,7 @@ def _of_artifact(artifact: Artifact) -> Facts:
 
 
 def _rows(runtimes: Sequence[str], lowered: Facts, device: str, ask: bool, folder: Path) -> list[Facts]:
-    """What is known of each; those that are asked are asked side by side."""
+    """A row per runtime; workers that try it run in parallel."""
     rows = [_row(runtime, lowered) for runtime in runtimes]
     pending = [row for row in rows if row["version"] and row["takes"] is None and ask and lowered["folder"]]
     with ThreadPoolExecutor(max_workers=cpus()) as pool:
@@ -171,7 +171,7 @@ def _rows(runtimes: Sequence[str], lowered: Facts, device: str, ask: bool, folde
 
 
 def _row(runtime: str, lowered: Facts) -> Facts:
-    """What is known of a runtime without asking it."""
+    """The facts of a runtime without a worker."""
     row = row_of(runtime)
     now = version(row, runtime)
     known: Facts = {"runtime": runtime, "version": now, "takes": None, "how": NOT_ASKED, "lacks": {}, "message": None}
@@ -197,8 +197,8 @@ def _convertible(runtime: str, folder: str, device: str, log: Path) -> Facts:
 
 
 def _modes(row: Row, lowered: Facts) -> list[str]:
-    """The modes that it should have: a graph of the training step asks for the gradient of every operator on the
-    way."""
+    """The modes that it should have: a graph of the training step needs the gradient of every operator on its
+    path."""
     graph_lacks = row.autodiff == "graph" and (lowered["gradients"] or lowered.get("untrainable"))
     if not lowered["trains"] or row.autodiff is None or graph_lacks:
         return ["forward"]
@@ -206,5 +206,5 @@ def _modes(row: Row, lowered: Facts) -> list[str]:
 
 
 def counted(operators: dict[str, int]) -> str:
-    """Operators and how often each occurs, in words."""
+    """Operators with their counts, in words."""
     return ", ".join(f"{name} ({n})" for name, n in operators.items())

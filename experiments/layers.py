@@ -1,4 +1,4 @@
-"""Layer by layer: what each takes of a forward pass, as the runtime itself tells it."""
+"""Layer by layer: the time of each in a forward pass, as the runtime reports it."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ PASSES = 20
 
 @dataclass(frozen=True)
 class Layers(Experiment):
-    """One record a runtime, in mode forward; it is verified with the options that make it report its layers."""
+    """One record per runtime, in mode forward; it is verified with the options that make it report its layers."""
 
     name: ClassVar[str] = "profile"
     file: ClassVar[str] = "layers.jsonl"
@@ -54,7 +54,7 @@ def _run(case: Case, artifact: Artifact, lab: Lab) -> Record:
 
 
 def with_layers(case: Case, more: str) -> Case:
-    """The cell, with what its runtime must be told to tell of its layers."""
+    """The cell, with the options that make its runtime report its layers."""
     return replace(case, runtime=f"{case.runtime}{',' if ':' in case.runtime else ':'}{more}") if more else case
 
 

@@ -1,8 +1,8 @@
 """A network under load: MLPerf's scenarios, sent by MLCommons LoadGen to one runtime after the other.
 
-Each runtime is proved and audited as for `xbench time`, in the process that is then loaded; behind every run its last
-answer is judged again. What a run of LoadGen is, `jobs/load.py` says; here is what is asked of it, and of the server
-the search for the highest rate.
+Each runtime is proved and audited as for `xbench time`, in the process that is then loaded; after every run its last
+answer is judged again. `jobs/load.py` makes a run of LoadGen; this file chooses its settings, and for the server it
+searches the highest rate.
 """
 
 import importlib.util
@@ -32,14 +32,14 @@ from xbench.workers.worker import Worker, WorkerFailure
 SCENARIOS = ("single-stream", "multi-stream", "offline", "server")
 PERCENTILES = (50.0, 90.0, 99.0)
 STREAM = 8  # samples of a multi-stream query, as in MLPerf
-# The bound that nobody gave: so many medians of a single stream; so many of its tails, which no load makes shorter; and
-# never fewer seconds, in which it is the system's scheduler that is measured.
+# The default bound: BOUND medians of a single stream; TAILS of its tails, which no load makes shorter; and at least
+# SHORTEST seconds, as below that the system's scheduler is measured.
 BOUND, TAILS, SHORTEST = 4.0, 2.0, 1e-3
-LASTS = 20  # bounds that a trial lasts at least: what is too much by a twentieth is then late by a bound
-KEEPS_UP = 0.95  # of the rate of arrivals is that of answers at least, where the server keeps up
-WIDTH = 0.05  # of the rate, how well the highest is known
-TRIALS, DEEPEST = 14, 8  # at most; and how many times slower than the first one the slowest is
-FLOOD = 4  # bounds' worth of queries that may wait before a trial is given up
+LASTS = 20  # bounds that a trial lasts at least: a rate too high by a twentieth is then late by a bound
+KEEPS_UP = 0.95  # least rate of answers, as a share of arrivals, of a server that keeps up
+WIDTH = 0.05  # relative precision of the highest rate
+TRIALS, DEEPEST = 14, 8  # at most; and how many times slower the slowest is than the first
+FLOOD = 4  # bounds' worth of waiting queries before a trial is given up
 WARM, AUDIT = 1.0, 0.2  # seconds
 Say = Callable[[str], None]
 Call = Callable[..., Any]
@@ -47,7 +47,7 @@ Call = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Load(Experiment):
-    """`seconds` is how long a run lasts at least, `bound` the seconds within which `percentile` per cent of a server's
+    """`seconds` is the least duration of a run, `bound` the seconds within which `percentile` per cent of a server's
     queries are answered (None: the default), `stream` the samples of a multi-stream query."""
 
     name: ClassVar[str] = "load"
@@ -67,11 +67,11 @@ class Load(Experiment):
         return [self.key(case, artifact, scenario) for scenario in self.scenarios]
 
     def key(self, case: Case, artifact: Artifact, scenario: str) -> str:
-        """What the record of a scenario is filed under."""
+        """The key of the record of a scenario."""
         return digest(key(case, artifact), self.request(case, scenario))
 
     def request(self, case: Case, scenario: str) -> dict[str, Any]:
-        """What a record says of the load that was asked for."""
+        """The requested load, as in a record."""
         return {
             "scenario": scenario,
             "seconds": self.seconds,
@@ -81,7 +81,7 @@ class Load(Experiment):
         }
 
     def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
-        """One record a scenario. A worker in which a scenario failed is ended, and the next scenario gets a new one,
+        """One record per scenario. A worker in which a scenario failed is ended, and the next scenario gets a new one,
         which is verified, too."""
         for case in cases:
             missing = [each for each in self.scenarios if self.key(case, artifact, each) in wanted]
@@ -133,7 +133,7 @@ def _run(case: Case, artifact: Artifact, plan: Load, scenarios: Sequence[str], l
 
 
 def filed(record: Record, case: Case, plan: Load, scenario: str, result: dict[str, Any] | None = None) -> Record:
-    """The record of one scenario: what was asked, and what was found where anything was (docs/results.md)."""
+    """The record of one scenario: the request, and the result if there is one (docs/results.md)."""
     request = plan.request(case, scenario)
     names = ("queries", "latency_s", "queries_per_s", "samples_per_s", "step_s", "single_stream_s", "cpus")
     nothing = dict.fromkeys(names) | {"trials": [], "latencies": []}
@@ -156,7 +156,7 @@ def _command(case: Case, plan: Load, scenario: str) -> str:
 def _measured(
     worker: Worker, case: Case, plan: Load, scenario: str, folder: Path, timeout: float, say: Say
 ) -> dict[str, Any]:
-    """What a scenario gives on an open cell, after a warm-up. `timeout` is of a job, without its run."""
+    """A scenario's result on an open cell, after a warm-up. `timeout` is of a job, without its run."""
     say(f"{scenario}: warm-up")
     warmup = worker.call("warm", timeout, seconds=min(plan.seconds, WARM))
     step = statistics.median(warmup[-math.ceil(len(warmup) / 4) :])
@@ -182,8 +182,8 @@ def _measured(
 
 
 def _numbers(run: dict[str, Any], samples: int, plan: Load, offline: bool = False) -> dict[str, Any]:
-    """The numbers of a run; `samples` are those of a query. The latency of the one query of an offline run tells
-    nothing that its throughput does not."""
+    """The numbers of a run; `samples` are those of a query. The latency of the one query of an offline run adds
+    nothing to its throughput."""
     latencies, queries = run["latencies"], 1 if offline else len(run["latencies"])
     pace = queries / run["done_s"]
     shown = {f"{each:g}": percentile(latencies, each) for each in sorted({*PERCENTILES, plan.percentile})}
@@ -199,7 +199,7 @@ def _numbers(run: dict[str, Any], samples: int, plan: Load, offline: bool = Fals
 
 
 def _served(load: Call, case: Case, plan: Load, say: Say) -> dict[str, Any]:
-    """The highest rate of a server, and its run; every trial is told."""
+    """The highest rate of a server, and its run; trials are recorded."""
     alone = load("single-stream", plan.seconds)["latencies"]
     single = percentile(alone, 50)
     bound = plan.bound or max(BOUND * single, TAILS * percentile(alone, plan.percentile), SHORTEST)
@@ -226,8 +226,8 @@ def _served(load: Call, case: Case, plan: Load, say: Say) -> dict[str, Any]:
 
 
 def judged(found: dict[str, Any], rate: float, bound: float, percent: float) -> dict[str, Any]:
-    """What a trial of a server at a rate says: it passes where the percentile of its latencies is within the bound and
-    it answers as fast as it is asked."""
+    """The verdict on a trial at a rate: it passes if the percentile of its latencies is within the bound
+    and it answers as fast as queries arrive."""
     tail = percentile(found["latencies"], percent)
     scheduled, answered = found["scheduled_per_s"], found["answered_per_s"]
     says = None
@@ -249,7 +249,7 @@ def judged(found: dict[str, Any], rate: float, bound: float, percent: float) -> 
 
 
 def highest_rate(passes: Callable[[float], bool], start: float, width: float = WIDTH) -> float | None:
-    """The highest rate that passes, to a share of `width`; None where none did, down to an eighth of `start`. Doubles
+    """The highest rate that passes, to a share of `width`; None if none did, down to an eighth of `start`. Doubles
     or halves from there until one rate passes and a higher one does not, then bisects on a logarithmic scale."""
     low = high = None
     rate = start
@@ -265,6 +265,6 @@ def highest_rate(passes: Callable[[float], bool], start: float, width: float = W
 
 
 def percentile(latencies: Sequence[float], percent: float) -> float:
-    """The latency that so many per cent of the queries stay below, by LoadGen's own definition (its results.cc): of
-    few queries the highest ones are the slowest."""
+    """The latency that `percent` % of the queries stay below, by LoadGen's own definition (its results.cc): of
+    few queries the highest percentiles are the slowest."""
     return sorted(latencies)[min(int(len(latencies) * (percent / 100)), len(latencies) - 1)]

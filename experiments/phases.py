@@ -1,10 +1,10 @@
 """The phases of a training iteration: t_io, t_h2d, t_f, t_b, t_u (the table of Shi, Wang and Chu, arXiv 1711.05979).
 
-Three workers of one runtime hold the network in the modes forward, gradient and step, and get blocks in turn. What the
-network takes is `forward`; what the backward pass adds to it, `gradient` less `forward`, round by round; what the
-update adds, `step` less `gradient`. The first is the network in evaluation form: what its training form and its loss
-cost more is in t_b. Between the blocks the third worker makes whole iterations on stored samples, which are timed part
-by part and as a whole: what the phases do not explain of it is told as `other`.
+Three workers of one runtime have the network in the modes forward, gradient and step, and get blocks in turn. The time
+of the network is `forward`; of the backward pass, `gradient` less `forward`, round by round; of the
+update, `step` less `gradient`. The first is the network in evaluation form: the extra cost of its training form and
+loss is in t_b. Between the blocks the third worker makes complete iterations on stored samples, which are timed part
+by part and in total: what the phases do not explain is reported as `other`.
 """
 
 import random
@@ -31,13 +31,13 @@ from xbench.store.record import Record, by_name, completed
 from xbench.workers import samples
 from xbench.workers.worker import WorkerFailure
 
-STORED = 8  # batches of samples that lie in files
+STORED = 8  # batches of samples in files
 PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_u")
 
 
 @dataclass(frozen=True)
 class Phases(Experiment):
-    """One record a runtime (docs/results.md); its status is PASS where the network is verified in all three modes."""
+    """One record per runtime (docs/results.md); its status is PASS if the network is verified in all three modes."""
 
     name: ClassVar[str] = "phases"
     file: ClassVar[str] = "phases.jsonl"
@@ -96,7 +96,7 @@ def _command(case: Case, protocol: Protocol) -> str:
 
 
 def store(artifact: Artifact, batch: int, logs: Path) -> Path:
-    """Writes samples for a network, an array a file; they are read by way of the system's cache of files."""
+    """Writes samples for a network, one file per array; they are read through the system's page cache."""
     folder = logs / f"samples-{digest(artifact.digest, batch)}"
     if not folder.exists():
         folder.mkdir(parents=True)
@@ -150,9 +150,9 @@ def _iterations(cell: Open, protocol: Protocol, folder: Path) -> dict[str, Any]:
 
 
 def summary(rounds: Iterable[dict[str, float]]) -> dict[str, Any]:
-    """Mean and standard deviation of every phase over the rounds, in seconds, as the study gives them; of the whole
-    iteration (`t_iter`), of what the phases leave of it (`other`), and of a step on arrays that are there already,
-    which is what synthetic data takes (`t_step`)."""
+    """Mean and standard deviation of every phase over the rounds, in seconds, as in the study; of the entire
+    iteration (`t_iter`), of its remainder without the phases (`other`), and of a step on arrays that are on the device,
+    which is the time with synthetic data (`t_step`)."""
     each = [_phases(one) for one in rounds]
     return {
         name: {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else 0.0}

@@ -1,6 +1,6 @@
-"""What a command, or the function of the package that has its name, is asked for: words become an experiment and cells.
+"""The request of a command, or of the package's function of that name: words become an experiment and cells.
 
-`asked` holds what was given, by the names of the function's parameters (`api/__init__.py`).
+`asked` are the given arguments, by the names of the function's parameters (`api/__init__.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ Asked = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Request:
-    """An experiment, and of its cells all but the models: `models` are those of a command that names none. The rest is
-    as `experiment.run` and `Case` have it."""
+    """An experiment, and the fields of its cells without the models: `models` are the default ones. The rest is as in
+    `experiment.run` and `Case`."""
 
     experiment: Experiment
     models: Sequence[str]
@@ -31,16 +31,16 @@ class Request:
     strict: bool = True
 
     def names(self, asked: Asked) -> list[str]:
-        """The models that words mean, each with its shapes, inputs, ranges and update rule.
+        """The models of the words, each with its shapes, inputs, ranges and update rule.
 
         Raises:
-            XBenchError: a word that means nothing.
+            XBenchError: an unknown word.
         """
         words, shapes, inputs, ranges = (listed(asked, name) for name in ("models", "shapes", "inputs", "ranges"))
         return choose.choose_models(words, self.models, shapes, inputs, asked["optimizer"], ranges)
 
     def cases(self, names: Sequence[str], batches: Sequence[int] | None = None, **fields: Any) -> list[Case]:
-        """The cells of models by their names; `fields` are what they have besides."""
+        """The cells of models by their names; `fields` are set on every cell."""
         sizes = self.batches if batches is None else batches
         return choose.cells(names, self.runtimes, self.modes, sizes, {**self.cell, **fields})
 
@@ -48,7 +48,7 @@ class Request:
 def check(asked: Asked) -> Request:
     """
     Raises:
-        XBenchError: a word that means nothing, or a number that is too small.
+        XBenchError: an unknown word, or a number that is too small.
     """
     from xbench.experiments.check import Check
     from xbench.models import MODELS
@@ -121,7 +121,7 @@ def listed(asked: Asked, name: str) -> list[str] | None:
     """One word or several as a list.
 
     Raises:
-        XBenchError: something else than words.
+        XBenchError: not words.
     """
     words = [asked[name]] if isinstance(asked[name], str) else asked[name]
     if words is None or (isinstance(words, Sequence) and all(isinstance(word, str) for word in words)):
@@ -141,7 +141,7 @@ def _arithmetic(asked: Asked) -> dict[str, Any]:
 def _at_least(least: float, **numbers: float) -> None:
     """
     Raises:
-        XBenchError: a number that is less, or none.
+        XBenchError: a number that is less, or NaN.
     """
     for name, value in numbers.items():
         if not value >= least:

@@ -1,4 +1,4 @@
-"""The rounds of a comparison: every cell gets one block a round, in random order, and what its blocks did is judged."""
+"""The rounds of a comparison: every cell gets one block a round, in random order, and its results are judged."""
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from xbench.workers.worker import Worker, WorkerFailure
 
 @dataclass
 class Open:
-    """A cell whose worker is alive and verified, and what it and its earlier processes gave."""
+    """A cell with a live, verified worker, and the results of all its processes."""
 
     case: Case
     record: Record
@@ -39,7 +39,7 @@ class Open:
 
     @property
     def here(self) -> list[dict[str, Any]]:
-        """The blocks of the process that is alive."""
+        """The blocks of the live process."""
         return [each for each in self.blocks if each["process"] == len(self.processes) - 1]
 
 
@@ -51,8 +51,8 @@ def rounds(
     say: Callable[[str], None],
     shuffle: Callable[[list[Open]], None],
 ) -> Iterator[Open | Record]:
-    """Gives every cell a block a round until each has converged or spent its budget; yields those, their processes
-    ended, and the records of those that failed."""
+    """Gives every cell a block per round until each has converged or spent its budget; yields those,
+    processes ended, and the records of those that failed."""
     while alive:
         number = next(numbers)
         shuffle(alive)
@@ -84,7 +84,7 @@ def rounds(
 
 
 def judged(cell: Open, number: int, protocol: Protocol, judge: Judge) -> None:
-    """Judges the block that a cell has just had.
+    """Judges the last block of a cell.
 
     Raises:
         WorkerFailure: it did not do the work.
@@ -104,8 +104,8 @@ def _judged(alive: Sequence[Open], number: int, states: Sequence[State], judge: 
 
 
 def _ending(alive: Sequence[Open], over: dict[Case, Record | None]) -> dict[Case, Record | None]:
-    """The cells that end in this round: those that would, those whose states are wrong; none whose last state could not
-    be judged, once: its next block has fewer steps between resets."""
+    """The cells that end in this round: those in `over`, those with wrong states; not those whose last state
+    could not be judged, once: the next block has fewer steps between resets."""
     ends = dict(over)
     for cell in alive:
         states = [state.passed for state in cell.looks.states]
@@ -117,7 +117,7 @@ def _ending(alive: Sequence[Open], over: dict[Case, Record | None]) -> dict[Case
 
 
 def _broken(cell: Open) -> Record | None:
-    """The record of a cell whose timed blocks broke a promise that a time needs; None where none did."""
+    """The record of a cell whose timed blocks broke a promise that a time needs; None if none did."""
     samples = [sample for each in cell.blocks for sample in each["samples"]]
     step = statistics.median(samples) if samples else 0.0
     promises = contracts_of(cell.case, known(cell.record["audit"]), cell.looks, step)
@@ -128,8 +128,8 @@ def _broken(cell: Open) -> Record | None:
 
 
 def block(cell: Open, number: int, protocol: Protocol, judge: Judge) -> None:
-    """One block. One that was disturbed is kept aside, to be run again, until as many were as a process must give or
-    half of the budget went there: who measures beside others has to live with them, and is told so."""
+    """Runs one block. A disturbed one is set aside and run again, until there are as many as a process must give or
+    they took half of the budget: on a busy machine disturbed blocks then count, and are reported."""
     cell.worker.resume()
     arguments = {"seed": judge.seed(number), "segment": judge.segment(cell.case), "seconds": protocol.block}
     limit = judge.limit(cell.case, number, protocol.max_samples)
@@ -144,7 +144,7 @@ def block(cell: Open, number: int, protocol: Protocol, judge: Judge) -> None:
     reason = health.disturbance(result["health"])
     kept = {name: result[name] for name in ("samples", "lead", "health")} | {"disturbed": reason}
     kept |= {"round": number, "process": len(cell.processes) - 1}
-    # By this process's clock: budgets end whatever others tell.
+    # By this process's clock: budgets end whatever other clocks show.
     seconds = max(passed["parent_s"] - sum(result["lead"]), passed["parent_s"] / 3)
     if reason and len(cell.repeated) < protocol.blocks and cell.lost < protocol.budget / 2:
         cell.repeated.append(kept)
@@ -156,7 +156,7 @@ def block(cell: Open, number: int, protocol: Protocol, judge: Judge) -> None:
 
 
 def _has_ended(cell: Open, protocol: Protocol) -> bool:
-    """Whether the process that is alive has given what it can."""
+    """Whether the live process is finished."""
     budget = protocol.budget / protocol.processes
     if (cell.spent >= budget and len(cell.here) >= 3) or cell.spent >= 4 * budget:  # a step longer than the budget
         return True

@@ -1,8 +1,8 @@
-"""One comparison: all cells that differ in the runtime alone, proved first, then timed in interleaved blocks.
+"""One comparison: all cells that differ only in the runtime, proved first, then timed in interleaved blocks.
 
 The workers of all cells are alive at once, exactly one awake. They are opened in random order: on some machines the
-last is the faster for as long as it lives. A round gives every cell one block, in random order, so that a drift of the
-machine meets all of them alike; ratios are later taken round by round. A block that something else disturbed is told
+last is faster for as long as it lives. A round gives every cell one block, in random order, so that a drift of the
+machine affects all of them alike; ratios are later taken round by round. A disturbed block is reported
 and run again. A cell's process ends when its interval is narrow enough or its budget is spent; with
 several processes (`Protocol.processes`) the cells are then opened again, for as many rounds. A cell is recorded at once
 when its last process has ended.
@@ -40,7 +40,7 @@ from xbench.workers.worker import WorkerFailure
 
 @dataclass(frozen=True)
 class Time(Experiment):
-    """One record a cell; cells that differ in the runtime alone are timed together."""
+    """One record per cell; cells that differ only in the runtime are timed together."""
 
     name: ClassVar[str] = "time"
     file: ClassVar[str] = results.FILE
@@ -113,15 +113,15 @@ def run(
 
 
 def in_order(cases: Iterable[Case], process: int, session: str) -> list[Case]:
-    """The cases in the order in which their processes of this number are opened: random, and every second time that of
-    the time before backwards, so that what one gains by being the last it loses by being the first."""
+    """The order in which the cases' processes of this number are opened: random, and every second time the previous
+    order reversed, so that the gain of being last and the loss of being first cancel."""
     order = sorted(cases, key=astuple)
     random.Random(f"{session} {process // 2}").shuffle(order)
     return order[::-1] if process % 2 else order
 
 
 def _continued(cell: Open, before: Open) -> Open:
-    """A cell in a new process, with what its earlier ones gave."""
+    """A cell in a new process, with results of earlier ones."""
     cell.processes, cell.blocks = before.processes + cell.processes, before.blocks
     cell.repeated, cell.cpu, cell.wall = before.repeated, before.cpu, before.wall
     return cell
@@ -130,7 +130,7 @@ def _continued(cell: Open, before: Open) -> Open:
 def warmed(
     case: Case, record: Record, artifact: Artifact, exporter: Exporter, protocol: Protocol, logs: Path
 ) -> Open | Record:
-    """An open cell, or the record of why there is none."""
+    """A warmed-up cell, or the record of its failure."""
     record, worker = opened(case, record, artifact, exporter, protocol.timeout, protocol.audit, logs)
     if worker is None:
         return record
@@ -181,14 +181,14 @@ def _final(cell: Open, protocol: Protocol) -> Record:
 
 
 def _computing(cell: Open) -> Case:
-    """The case in the precision that it is computed in: a file may have 16 bits itself."""
+    """The case in the precision of its computation: a file may have 16 bits itself."""
     narrow = (cell.record["parity"] or NOTHING).get("class", "fp32") != "fp32"
     return replace(cell.case, precision="fp16") if narrow and cell.case.precision == "fp32" else cell.case
 
 
 def _remarks(times: dict[str, Any], protocol: Protocol) -> Iterator[str]:
-    """What a reader of a time must know of how it came about."""
-    long = [each for each in times["processes"] if len(each["warmup"]) >= 2 * WINDOW]  # of fewer steps nothing is known
+    """Remarks for readers of the times."""
+    long = [each for each in times["processes"] if len(each["warmup"]) >= 2 * WINDOW]  # fewer steps show nothing
     if any(each["steady_from"] is None for each in long):
         yield "was not steady when its warm-up ended"
     if abs(times["drift"]) > protocol.target:

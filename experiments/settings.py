@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Protocol:
-    """How long and how exactly to time: `budget` is the seconds of sampling a cell, over all its `processes`, and at
-    most as many of warming up; `target` is the half width of the interval over the median."""
+    """How long and how exactly to time: `budget` is the seconds of sampling a cell, over all its `processes`, and the
+    most seconds of warm-up; `target` is the half width of the interval over the median."""
 
     budget: float = 2.0
     target: float = 0.02
@@ -26,7 +26,7 @@ class Protocol:
 
     @property
     def words(self) -> str:
-        """The options of `xbench time` that say the same, those that are usual left out."""
+        """The equivalent options of `xbench time`, without defaults."""
         options = {"--budget": self.budget, "--target-ci": self.target, "--processes": self.processes}
         usual = Protocol()
         kept = zip(options.items(), (usual.budget, usual.target, usual.processes), strict=True)
@@ -34,5 +34,5 @@ class Protocol:
 
     @property
     def min_blocks(self) -> int:
-        """The blocks that a process gives at least."""
+        """The least number of blocks of a process."""
         return max(3, -(-self.blocks // self.processes))

@@ -1,5 +1,5 @@
 """A study, planned and run: the cells of its tables, measured as `xbench time`, `scale` and `train` measure them, and
-stored one by one, so that a run that was ended goes on where it was."""
+stored one by one, so that an interrupted run resumes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ from xbench.store.results import Store, open_store
 from xbench.studies import ALL, Part, Study, spread
 from xbench.workers import samples
 
-TIMES = ("times", "tools", "threads", "batches", "costs")  # kinds of tables of what `xbench time` measures
+TIMES = ("times", "tools", "threads", "batches", "costs")  # kinds of tables that `xbench time` measures
 OTHERS: dict[str, type[Experiment]] = {"phases": Phases, "layers": Layers, "training": Train, "scaling": Scale}
 EXPERIMENTS = dict.fromkeys(TIMES, Time) | OTHERS  # by kind
-# How long a cell takes, to be told before it begins: fitted to runs on two cores, and good to a factor of two.
+# For estimates of the duration of a cell: fitted to runs on two cores, and good to a factor of two.
 EXPORT_S, EXPORT_S_PER_PARAMETER = 4.0, 1e-7
 CELL_S, WORK, ORACLE, MACS_PER_S = 1.8, 6, 6, 1e10  # `WORK`, `ORACLE`: passes of a proof with audit, of a reference
 
@@ -43,8 +43,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Task:
-    """What a table asks of a network: cells that differ in the runtime alone, the number of their records, and the
-    seconds that they may take."""
+    """The part of a table for one network: cells that differ only in the runtime, the number of their records, and
+    their estimated seconds."""
 
     part: Part
     cases: tuple[Case, ...]
@@ -53,9 +53,9 @@ class Task:
 
 
 def plan(study: Study, setting: Setting, folder: Path) -> list[Task]:
-    """The tasks of a study in the order of its tables; what is stored in the folder takes no time."""
+    """The tasks of a study in the order of its tables; cells stored in the folder take no time."""
     done = {(_file(part), case) for part in study.parts for case in _stored(folder, part)}
-    ready: set[tuple[Any, ...]] = set()  # what an earlier task has exported, or has the references of
+    ready: set[tuple[Any, ...]] = set()  # networks exported, and references made, by an earlier task
     tasks = []
     for part in study.parts:
         for group in _groups(part, setting):
@@ -79,7 +79,7 @@ def _groups(part: Part, setting: Setting) -> Iterator[list[Case]]:
 
 
 def _data(part: Part, network: str) -> str:
-    """The data set of a training: the first of those that suit a network whose files are there."""
+    """The data set of a training: the first of a network's data sets whose files exist."""
     if part.kind != "training":
         return SYNTHETIC
     return next(word for word in part.settings[network].split() if samples.is_there(word))
@@ -100,7 +100,7 @@ PASSES = {"forward": 1, "gradient": 3, "step": 6}  # two training steps are comp
 
 
 def _measuring(case: Case, protocol: Protocol, kind: str) -> float:
-    """Seconds of opening, proving and timing what a table asks of a cell."""
+    """Seconds of opening, proving and timing a cell of a table."""
     if kind == "scaling":  # two groups, each proved and timed in several ways
         return 2 * (3 * CELL_S + 8 * protocol.budget) + 4 * WORK * case.batch * MODELS[case.model].macs / MACS_PER_S
     modes = MODES if kind == "phases" else (case.mode,)
@@ -109,7 +109,7 @@ def _measuring(case: Case, protocol: Protocol, kind: str) -> float:
 
 
 def _preparing(case: Case, kind: str, ready: set[tuple[Any, ...]]) -> float:
-    """Seconds of exporting a network, and of its references, where no task before has them."""
+    """Seconds of exporting a network and its references, if no earlier task has done it."""
     spec, modes = MODELS[case.model], MODES if kind == "phases" else (case.mode,)
     seconds = 0.0 if (spec.name,) in ready else EXPORT_S + EXPORT_S_PER_PARAMETER * spec.parameters
     for mode in modes:
@@ -120,7 +120,7 @@ def _preparing(case: Case, kind: str, ready: set[tuple[Any, ...]]) -> float:
 
 
 def stored(task: Task, folder: Path) -> list[Record]:
-    """The last records of each cell of a task, of those that are there: one, or one a number of workers."""
+    """The last stored records of each cell of a task: one, or one per number of workers."""
     path = folder / _file(task.part)
     known: dict[Case, dict[Any, Record]] = {}
     for record in Store(path).read() if path.exists() else ():
@@ -152,7 +152,7 @@ def experiment(part: Part, setting: Setting) -> Experiment:
 
 
 def _scaled(part: Part, setting: Setting) -> Workers:
-    """What is asked of several workers: as many as the scale says, on GPUs no more than there are."""
+    """The plan for several workers: as many as the scale says, on GPUs at most one per GPU."""
     gpus = len([*Path("/dev").glob("nvidia[0-9]*")]) if setting.device == "cuda" else None
     wanted = map(int, part.settings[setting.scale].split())
     workers = tuple(number for number in wanted if gpus is None or number <= gpus)

@@ -1,8 +1,8 @@
 """One training: the same samples in the same order, from the same weights by the same rule, on one runtime after the
 other; the first steps are judged.
 
-The proof is of the training itself: the loss of each of its first `PROOF` steps and all weights behind them, against
-the float64 oracle on the same batches. Only where dropout is asked for is the proof a run of its own, without it.
+The proof is of the training itself: the loss of each of its first `PROOF` steps and all weights after them, against
+the float64 oracle on the same batches. Only with dropout is the proof a separate run, without dropout.
 """
 
 import math
@@ -27,7 +27,7 @@ from xbench.workers import samples
 from xbench.workers.worker import WorkerFailure, worker_of
 
 PROOF = 20  # steps
-SECONDS = 0.5  # of a job: as often the bar moves
+SECONDS = 0.5  # of a job: the interval of the progress bar
 Say = Callable[[str], None]
 
 
@@ -78,7 +78,7 @@ def planned(data: str, artifact: Artifact, file: Path, epochs: int, batch: int, 
 
 @dataclass(frozen=True)
 class Train(Experiment):
-    """`epochs` times through the samples in the order of `seed`; with the network's dropout if `dropout`. The data set
+    """`epochs` passes through the samples in the order of `seed`; with the network's dropout if `dropout`. The data set
     is that of each case."""
 
     name: ClassVar[str] = "train"
@@ -119,7 +119,7 @@ class Train(Experiment):
 
 
 def trained(case: Case, artifact: Artifact, plan: Plan, lab: Lab) -> Record:
-    """Trains one runtime; the record holds what was reached, however it ended."""
+    """Trains one runtime; the record has the results so far, however it ended."""
     exporter, timeout = lab.exporter, lab.timeout
     say = partial(lab.say, case)
     record = base(case, artifact, "train") | {"dropout": plan.dropout, "command": _command(case, plan)}
@@ -152,7 +152,7 @@ def trained(case: Case, artifact: Artifact, plan: Plan, lab: Lab) -> Record:
 
 
 def _nothing(plan: Plan) -> dict[str, Any]:
-    """What a record says of a training (docs/results.md) before there is one."""
+    """The fields of a training in a record (docs/results.md), empty."""
     plain = ("epochs", "batch", "seed", "train_samples", "test_samples", "content")
     lists = ("losses", "oracle_losses", "train_accuracy", "test_accuracy", "epoch_s", "usage")
     empty: dict[str, Any] = {name: [] for name in lists}
@@ -167,7 +167,7 @@ def _command(case: Case, plan: Plan) -> str:
 
 
 def _trained(call: Callable[..., Any], plan: Plan, training: dict[str, Any], reference: Path, say: Say) -> Record:
-    """Trains to the end, writing what is reached into `found`; returns the verdict."""
+    """Trains to the end, writing results into `training`; returns the verdict."""
     proof = len(training["oracle_losses"])
     if message := _advance(call, plan, training, proof, say):
         if not all(map(math.isfinite, training["oracle_losses"])):
@@ -189,8 +189,8 @@ def _trained(call: Callable[..., Any], plan: Plan, training: dict[str, Any], ref
 
 
 def _advance(call: Callable[..., Any], plan: Plan, training: dict[str, Any], last: int, say: Say) -> str | None:
-    """Trains until `last` steps are done, and counts what is right at the end of every epoch; returns why it stopped
-    before, where a loss was not finite."""
+    """Trains until `last` steps are done, and measures the accuracy at the end of every epoch; returns why it stopped
+    early, if a loss was not finite."""
     losses = training["losses"]
     while len(losses) < last:
         epoch = len(losses) // plan.epoch
@@ -209,7 +209,7 @@ def _advance(call: Callable[..., Any], plan: Plan, training: dict[str, Any], las
 
 
 def _accuracy(call: Callable[..., Any], part: str) -> float:
-    """The share of labels that the runtime finds."""
+    """The share of correctly predicted labels."""
     right, seen, first = 0, 0, 0
     while not seen or first:
         answer = call("count_right", part=part, first=first, seconds=SECONDS)

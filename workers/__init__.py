@@ -1,1 +1,1 @@
-"""Processes that run what is measured: how they are started, asked and ended, and what they are asked to do."""
+"""Worker processes, which run what is measured: how they are started, called and ended, and their jobs."""

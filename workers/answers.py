@@ -1,18 +1,18 @@
-"""What the answer to each job of a worker must be (`jobs/`), checked where it arrives: in the parent.
+"""Schemas of the answers to a worker's jobs (`jobs/`), checked in the parent, where an answer arrives.
 
-A worker runs code of others, so an answer may be anything. What is not as it is written here is no answer, and costs
-the cell that asked for it; nothing further on meets a time that is negative or a text that a terminal would obey.
-More than is named may be in an object. Jobs that are not named compute nothing of a runtime.
+A worker runs foreign code, so an answer may be anything. An answer that does not match its schema is rejected, and its
+cell fails; later code never meets a negative time or a text that a terminal would obey. An object may have
+more fields than its schema. Jobs without a schema compute nothing of a runtime.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-DEEPEST = 64  # objects and lists within one another
+DEEPEST = 64  # levels of nested objects and lists
 LARGEST = 2**63  # of whole numbers
 LONGEST = 1e9  # seconds
-TEXT, NAME = 1000, 100_000  # characters: of what a runtime says, and of names that a file gives its tensors
+TEXT, NAME = 1000, 100_000  # characters: of a runtime's text, and of tensor names in a file
 
 Test = Callable[[Any], bool]
 Shape = Any  # a test, an object of shapes by name, or a list: of one shape each, of two: any of them
@@ -56,21 +56,21 @@ def _is_near(value: int) -> bool:
 
 
 class Maybe:
-    """Of a shape, or null."""
+    """A shape, or null."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
 
 
 class Each:
-    """A list, all of one shape; with `least` elements."""
+    """A list of values of one shape; at least `least`."""
 
     def __init__(self, shape: Shape, least: int = 0) -> None:
         self.shape, self.least = shape, least
 
 
 class Named:
-    """An object, all of whose values are of one shape."""
+    """An object with all values of one shape."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -89,7 +89,7 @@ WORDS: Mapping[Any, str] = {
 
 
 def problem(shape: Shape, value: Any, place: str = "it") -> str | None:
-    """What keeps a value from being of a shape, in words; None where nothing does."""
+    """Why a value does not match a shape, in words; None if it does."""
     if isinstance(shape, Maybe):
         return None if value is None else problem(shape.shape, value, place)
     if isinstance(shape, dict):
@@ -110,7 +110,7 @@ def problem(shape: Shape, value: Any, place: str = "it") -> str | None:
 
 
 def too_deep(value: Any, left: int = DEEPEST) -> bool:
-    """Whether objects and lists are within one another deeper than any code further on goes down."""
+    """Whether objects and lists are nested deeper than later code can handle."""
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return left == 0 or any(too_deep(item, left - 1) for item in items if isinstance(item, dict | list))
 

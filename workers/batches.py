@@ -1,9 +1,9 @@
-"""The batches of a timed block, as its worker and the oracle both make them: no two blocks are alike, so that nothing
-which is remembered of one helps in another. Imports no framework.
+"""The batches of a timed block, made alike by its worker and the oracle. No two blocks are alike, so that remembering
+one does not help in another. Imports no framework.
 
 A training block draws new labels for the inputs that a cell was verified on, and takes the batches in random order.
-Labels that contradict each other are never learned, so the weights go on changing. A block of another mode gets one
-input that was not there before.
+Labels that contradict each other are never learned, so the weights keep changing. A block of another mode gets one
+unseen input.
 """
 
 import random
@@ -17,15 +17,15 @@ from xbench.converters.artifact import Artifact
 from xbench.parity import candidate
 
 BATCHES = 8  # of a training block
-SEGMENT = 64  # training steps at most between two resets: as far as float32 agrees with float64 on most networks
-UNSEEN = 10_000  # and more are the seeds of inputs that were not there before
+SEGMENT = 64  # most training steps between two resets: float32 agrees with float64 so far on most networks
+UNSEEN = 10_000  # the first seed of unseen inputs
 
-Batch = tuple[int, np.ndarray]  # which of the inputs, and the labels
+Batch = tuple[int, np.ndarray]  # index of the input, and the labels
 
 
 def training(info: Mapping[str, Any], labels: Sequence[np.ndarray], seed: int) -> list[Batch]:
-    """The batches of a block. `info` is the artifact's, `labels` are those of the inputs. New ones are drawn as the
-    artifact says; where it says nothing they are the old ones in another order."""
+    """The batches of a block. `info` is the artifact's, `labels` are those of the inputs. New labels are drawn as the
+    artifact says; if it says nothing they are the old ones, permuted."""
     return [
         (index % len(labels), _labels(info["labels"], labels[index % len(labels)], seed * BATCHES + index))
         for index in range(BATCHES)
@@ -33,7 +33,7 @@ def training(info: Mapping[str, Any], labels: Sequence[np.ndarray], seed: int) -
 
 
 def order(seed: int, segment: int, length: int) -> list[int]:
-    """Which of the batches each step of a segment takes; the same ones first, however long it is."""
+    """The batch of each step of a segment; a longer segment begins with the same ones."""
     return random.Random(f"{seed} {segment}").choices(range(BATCHES), k=length)
 
 
@@ -44,7 +44,7 @@ def _labels(spec: Mapping[str, Any] | None, known: np.ndarray, seed: int) -> np.
 
 
 def unseen(artifact: Artifact, arrays: Sequence[np.ndarray], labels: np.ndarray, seed: int) -> list[np.ndarray] | None:
-    """Inputs that were not there before, drawn as the artifact says: an index stays within its table and a mask keeps
-    something. None where that gives the same arrays."""
+    """Unseen inputs, drawn as the artifact says: an index stays within its table and a mask keeps something. None if
+    that gives the same arrays."""
     made = candidate.redrawn(artifact, arrays, labels, UNSEEN + seed)
     return None if all(map(np.array_equal, made, arrays)) else made

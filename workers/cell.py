@@ -1,4 +1,4 @@
-"""The cell that a worker holds, and its steps: what is timed, in every mode and on every plane."""
+"""The cell of a worker, and its steps: what is timed, in every mode and on every plane."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ from xbench.runtimes import Runtime, Trainer
 
 @dataclass
 class Training:
-    """The segment of a block that the last training step belongs to (`batches.py`): the losses of its steps."""
+    """The segment of a block with the last training step (`batches.py`): the losses of its steps."""
 
     seed: int
     segment: int
@@ -24,12 +24,12 @@ class Training:
 
 @dataclass
 class Cell:
-    """The runtime a worker has made ready. `references` are what its steps read, and what those of forward are compared
-    with; `paths` are the files that hold all of them. `settled` says that what the first call started has had time to
-    end. `given` are the inputs of `references` on the device, where they stay there; `last` is what the last step gave,
-    and `index` the reference it was of, None where it was of none. `known` are digests of results that were right;
-    `stepped` and `looked` the seconds of timed steps and of looks at gradients. `proof` are the seconds that it has
-    worked to be proved and audited; `way` those of a step that another clock than the worker's need not see."""
+    """The runtime that a worker has prepared. `references` are the inputs of its steps, and the expected results of
+    forward; `paths` are the complete files. `idled` says that the work started by the first call has had time to end.
+    `given` are the inputs of `references` on the device, if they stay there; `last` is the result of the last step,
+    and `index` its reference, None if it has none. `known` are digests of correct results;
+    `stepped` and `looked` are the seconds of timed steps and of checks of gradients. `proof` are the seconds spent on
+    proof and audit; `way` those of a step that a clock other than the worker's need not see."""
 
     artifact: Artifact
     runtime: Runtime
@@ -54,19 +54,19 @@ class Cell:
     usage: list[dict[str, Any]] = field(default_factory=list)
 
 
-CELL: list[Cell] = []  # of a worker there is one at most
+CELL: list[Cell] = []  # at most one in a worker
 
 
 @contextlib.contextmanager
 def proving(cell: Cell) -> Iterator[None]:
-    """While it is open, the runtime works for a proof or an audit."""
+    """While it is open, time counts as proof or audit."""
     start = now()
     yield
     cell.proof += now() - start
 
 
 def steps_of(cell: Cell, plane: str) -> list[Callable[[], object]]:
-    """One step a reference: inputs rotate, so that a runtime that remembers its last answer is caught. From now on the
+    """One step per reference: inputs rotate, so that a runtime that caches its last answer is caught. From now on the
     cell is timed on this plane."""
     cell.plane = plane
     cell.given = [None if plane == "host" else cell.runtime.put(candidate.inputs_of(r)) for r in cell.references]
@@ -74,9 +74,9 @@ def steps_of(cell: Cell, plane: str) -> list[Callable[[], object]]:
 
 
 def step_of(cell: Cell, reference: Mapping[str, np.ndarray], given: Any = None) -> Callable[[], object]:
-    """What is timed: one step on the inputs and labels of a reference; `given` are these inputs where they are on the
-    device. It begins by letting go of the last one's result: two at once would cost page faults, in some processes and
-    not in others."""
+    """What is timed: one step on the inputs and labels of a reference; `given` are these inputs if they are on the
+    device. It first releases the previous result: two at once would cost page faults, in some processes and not in
+    others."""
     arrays = candidate.inputs_of(reference)
     if cell.plane == "host":
         step = _forward_of_host(cell, arrays) if cell.mode == "forward" else _trained_of_host(cell, reference)
@@ -94,7 +94,7 @@ def step_of(cell: Cell, reference: Mapping[str, np.ndarray], given: Any = None) 
 
 
 def _remote_seconds(runtime: Runtime, step: Callable[[], object]) -> float:
-    """The seconds of a step by the clock of the process that computes it: without the way there and back."""
+    """The seconds of a step by the clock of the process that computes it: without the round trip."""
     before = calls.clock(runtime)
     step()
     return calls.clock(runtime) - before
@@ -150,7 +150,7 @@ def _trained(cell: Cell, inputs: Any, labels: np.ndarray) -> Callable[[], object
 
 
 def fetched_of(cell: Cell) -> list[np.ndarray]:
-    """All that the last step has computed, on the host."""
+    """All results of the last step, on the host."""
     if cell.mode == "forward":
         return calls.outputs(cell.runtime, cell.last)
     assert isinstance(cell.runtime, Trainer)

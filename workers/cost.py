@@ -1,4 +1,4 @@
-"""The whole cost of a cell that has been timed, as its record keeps it: docs/results.md, `cost`."""
+"""The cost of a timed cell, as in its record: docs/results.md, `cost`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +9,8 @@ from xbench.workers.worker import Worker, WorkerFailure
 
 
 def whole(case: Case, worker: Worker, timeout: float, say: Callable[[str], None]) -> dict[str, Any] | None:
-    """What the worker counted while it stepped, and this machine's peaks; ends the worker, as what else it does would
-    disturb the probe. None where the worker cannot tell any more: its times stand all the same."""
+    """What the worker counted during its steps, and this machine's peaks; ends the worker, which would otherwise
+    disturb the probe. None if the worker cannot answer any more: its times stay valid."""
     try:
         worker.resume()
         counted = worker.call("cost", timeout, batch=case.batch)

@@ -1,7 +1,7 @@
-"""Why a worker ended: by its exit code, by what it said last, and by what the kernel counts.
+"""Why a worker ended: by its exit code, its last output, and the kernel's counters.
 
-SIGKILL says nothing of who sent it: the kernel for want of memory, or a user, a batch system, a guard of memory that is
-no part of the kernel. Out of memory is only said where the kernel's own count of the processes it has killed for that
+SIGKILL does not say who sent it: the kernel when memory is short, a user, a batch system, or a memory guard outside the
+kernel. Out of memory is only reported if the kernel's own count of the processes it has killed for that
 has grown.
 """
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 ROOT = Path("/")
 OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "Out of memory", "Cannot allocate memory", "OutOfMemory")
-TAIL = 400  # bytes of a log that may become a message
+TAIL = 400  # last bytes of a log, for a message
 
 
 def oom_kills(root: Path | None = None) -> int | None:
-    """How many processes the kernel has killed for want of memory: of this process's own group of them (cgroup) where
-    that is counted, which no other program on the machine adds to, else of the machine. None where nobody counts."""
+    """How many processes the kernel has killed because memory was short: in this process's own cgroup if that is
+    counted, as no other program on the machine adds to it, else on the machine. None if nothing is counted."""
     root = root or ROOT
     for path in (*_counters(root), root / "proc/vmstat"):
         try:
@@ -30,8 +30,8 @@ def oom_kills(root: Path | None = None) -> int | None:
 
 
 def _counters(root: Path) -> list[Path]:
-    """Where the kernel counts for this process's cgroup, of version 2 and of 1. A container sees its own as the topmost
-    one, whatever it is called outside."""
+    """The kernel's counters for this process's cgroup, of version 2 and 1. A container sees its own as the topmost
+    one, whatever its name outside."""
     mount, paths = root / "sys/fs/cgroup", []
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -47,21 +47,21 @@ def _counters(root: Path) -> list[Path]:
 
 
 def starved(before: int | None) -> bool:
-    """Whether the kernel has killed a process for want of memory since it had killed so many."""
+    """Whether the kernel has killed more processes for lack of memory than `before`."""
     now = oom_kills()
     return before is not None and now is not None and now > before
 
 
 def killed(what: str, before: int | None) -> tuple[str, str]:
-    """The status and the message of what ended by SIGKILL; `before` is `oom_kills()` of a time when it was alive."""
+    """The status and the message of a process that SIGKILL ended; `before` is `oom_kills()` while it was alive."""
     if starved(before):
         return "OOM", f"out of memory: the kernel killed {what}"
     return "CRASH", f"{what} was killed (signal SIGKILL), by whom is not known"
 
 
 def cause(code: int, words: str, before: int | None) -> tuple[str, str]:
-    """The status and the message of a worker that ended with an exit code, negative for a signal, and said `words`
-    last."""
+    """The status and message of a worker that ended with an exit code, negative for a signal; `words` are its
+    last output."""
     if code == -signal.SIGKILL:
         return killed("the worker", before)
     if any(sign in words for sign in OUT_OF_MEMORY):
@@ -74,7 +74,7 @@ def reason(code: int) -> str:
 
 
 def last_words(log: Path) -> str:
-    """The last line of a worker's log, as far as it can be printed."""
+    """The printable part of the last line of a worker's log."""
     try:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)

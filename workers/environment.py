@@ -1,7 +1,7 @@
 """Builds the environments of `runtimes/_environments.py`: an old Python that is on this machine, pinned requirements.
 
-What is built lies where it will stay, and counts only when its `ready.json` is written, which happens last. So a build
-that was cut short is no environment; the next one begins anew. Nothing downloads a Python.
+An environment is built in its final place, and counts only when its `ready.json` is written, which happens last. So an
+interrupted build is no environment; the next one starts again. Nothing downloads a Python.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from xbench.errors import XBenchError
 from xbench.runtimes._environments import READY, RECIPES, Environment, Library, Recipe, find, root
 
 Say = Callable[[str], None]
-TAIL = 200  # characters of what a failed command said last
+TAIL = 200  # characters of the last output of a failed command
 
 
 def recipe(name: str) -> Recipe:
@@ -38,13 +38,13 @@ def recipe(name: str) -> Recipe:
 
 
 def steps(name: str) -> int:
-    """How many steps `create` tells of."""
+    """How many steps `create` reports."""
     spec = recipe(name)
     return 3 + len(spec.installs) + (spec.library is not None)
 
 
 def create(name: str, python: str | None, say: Say, done: Say) -> Environment:
-    """Makes an environment, or finds it made. `say` is told what is going on, `done` what has been done.
+    """Makes an environment, or returns the existing one. `say` gets progress, `done` each finished step.
 
     Raises:
         XBenchError: there is no such recipe or interpreter, or a step failed; one line.
@@ -79,7 +79,7 @@ def create(name: str, python: str | None, say: Say, done: Say) -> Environment:
 
 
 def remove(name: str) -> Path:
-    """Deletes an environment, or what is left of one that was not finished.
+    """Deletes an environment, or an unfinished one.
 
     Raises:
         XBenchError: there is none.
@@ -95,7 +95,7 @@ def remove(name: str) -> Path:
 
 
 def listed() -> list[dict[str, Any]]:
-    """Every recipe: where its environment is, what state it is in, what versions it holds."""
+    """Every recipe, with the place, state and versions of its environment."""
     rows = []
     for name, spec in RECIPES.items():
         made, folder = find(name), root() / name
@@ -107,7 +107,7 @@ def listed() -> list[dict[str, Any]]:
 
 
 def interpreter(asked: Recipe, given: str | None = None) -> str:
-    """A Python that a recipe works with: the one that is given, or one of its versions on the PATH or of pyenv.
+    """A Python that a recipe works with: the given one, or one of its versions on the PATH or of pyenv.
 
     Raises:
         XBenchError: there is none, or the given one is of another version.
@@ -132,7 +132,7 @@ def interpreter(asked: Recipe, given: str | None = None) -> str:
 
 
 def _places(version: str) -> Iterator[str]:
-    """Where a Python of a version may be."""
+    """Possible paths of a Python version."""
     homes = [os.environ.get("PYENV_ROOT"), Path.home() / ".pyenv"]
     for home in dict.fromkeys(str(home) for home in homes if home):
         yield from sorted(map(str, Path(home, "versions").glob(f"{version}.*/bin/python")), reverse=True)
@@ -152,10 +152,10 @@ def _or(words: Sequence[str]) -> str:
 
 
 def _run(command: Sequence[str], otherwise: str, say: Say, variables: Mapping[str, str] | None = None) -> None:
-    """Runs a step, each line of which is told.
+    """Runs a step, and reports each line.
 
     Raises:
-        XBenchError: it failed; `otherwise`, and what it said last.
+        XBenchError: it failed; `otherwise`, and its last output.
     """
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     lines: list[str] = []
@@ -176,7 +176,7 @@ def _run(command: Sequence[str], otherwise: str, say: Say, variables: Mapping[st
 
 
 def _versions(python: str) -> dict[str, str]:
-    """Of all that is installed, and of Python itself."""
+    """The versions of all packages, and of Python."""
     code = "import json, platform, pkg_resources as p; print(json.dumps([platform.python_version(), "
     code += "{d.project_name.lower(): d.version for d in p.working_set}]))"
     answer = subprocess.run([python, "-I", "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
@@ -185,8 +185,8 @@ def _versions(python: str) -> dict[str, str]:
 
 
 def _library(wanted: Library, folder: Path, say: Say) -> dict[str, str]:
-    """Links to shared libraries under their old names, and the variables by which they are found. Where the system does
-    not have them, Debian's own packages are unpacked beside, which needs no rights.
+    """Links to shared libraries under their old names, and the variables by which they are found. If the system does
+    not have them, Debian's packages are unpacked next to them, which needs no rights.
 
     Raises:
         XBenchError: they are nowhere.
@@ -209,7 +209,7 @@ def _library(wanted: Library, folder: Path, say: Say) -> dict[str, str]:
 
 
 def _system_libraries() -> dict[str, str]:
-    """The shared libraries that the loader knows, by name."""
+    """The paths of the loader's shared libraries, by name."""
     loader = shutil.which("ldconfig") or "/sbin/ldconfig"
     with contextlib.suppress(OSError):
         listing = subprocess.run([loader, "-p"], capture_output=True, text=True, check=False).stdout
@@ -218,8 +218,8 @@ def _system_libraries() -> dict[str, str]:
 
 
 def _unpacked(wanted: Library, folder: Path, say: Say) -> dict[str, str]:
-    """A package of the system, and those it needs and the system lacks, unpacked into a folder; its libraries by name.
-    Nothing where this is no Debian, or its index does not have the package."""
+    """Unpacks a system package and its missing dependencies into a folder; returns its libraries by name.
+    Nothing if this is no Debian, or its index does not have the package."""
     if not all(map(shutil.which, ("apt-get", "dpkg-deb"))):
         return {}
     simulate = ["apt-get", "install", "--simulate", "--no-install-recommends", wanted.package]
@@ -235,7 +235,7 @@ def _unpacked(wanted: Library, folder: Path, say: Say) -> dict[str, str]:
 
 
 def _cleared(folder: Path) -> None:
-    """Deletes a folder, its `ready.json` first: what is left of it is not taken for ready."""
+    """Deletes a folder, its `ready.json` first: a remainder does not count as ready."""
     try:
         (folder / READY).unlink(missing_ok=True)
         if folder.exists():
@@ -255,7 +255,7 @@ def _locked(name: str) -> Iterator[None]:
     """While it is open, no other process makes or removes the environment.
 
     Raises:
-        XBenchError: the folder cannot be written, or another process is at it.
+        XBenchError: the folder cannot be written, or another process uses it.
     """
     try:
         root().mkdir(parents=True, exist_ok=True)

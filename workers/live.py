@@ -1,5 +1,5 @@
-"""A network that lies in the caller's memory, with its present weights, and values for its inputs: both are handed to
-the workers in a folder of the cache, which is removed behind them.
+"""A network in the caller's memory, with its current weights, and values for its inputs: both are passed to
+the workers in a folder of the cache, which is removed afterwards.
 
 The factory of such a network is a name of this module: `xbench.workers.live:network_k3x9` reads the pickle in the
 folder `live/network_k3x9` of the cache. No pickle is read from anywhere else.
@@ -38,8 +38,8 @@ PICKLE, PATHS, VALUES = "network.pickle", "paths.json", "given.npz"
 
 @dataclass(frozen=True)
 class Live:
-    """A network that was handed over: what its class is called, the word of its factory, its folder, and the values of
-    its inputs in the order of its arguments."""
+    """A network that was handed over: the name of its class, the word of its factory, its folder, and the values of its
+    inputs in the order of its arguments."""
 
     name: str
     word: str
@@ -64,22 +64,22 @@ class Live:
 
 
 def is_module(found: Any) -> bool:
-    """Whether it is a `torch.nn.Module`; PyTorch is not imported to tell."""
+    """Whether it is a `torch.nn.Module`; does not import PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(found, torch.nn.Module)
 
 
 @contextlib.contextmanager
 def handed_over(module: Any, inputs: Any, optimizer: str | None = None) -> Iterator[Live]:
-    """The network in a folder of its own, for as long as it is asked for. It is left as it is.
+    """The network in a folder of its own, while the context is open. It is not changed.
 
     `inputs` are arrays or tensors, the first axis of each the batch: one, a sequence in the order of the arguments of
-    `forward`, or a mapping by their names. `optimizer` is as the option of the command line.
+    `forward`, or a mapping by their names. `optimizer` is as on the command line.
 
     Raises:
         XBenchError: the inputs do not fit, or the network cannot be pickled.
     """
-    module = getattr(module, "_orig_mod", module)  # what torch.compile has made of it
+    module = getattr(module, "_orig_mod", module)  # as wrapped by torch.compile
     values, pickled = named(module, inputs), _pickled(module)
     with cache.writing(), temporary.folder(made(cache.root() / FOLDER), PREFIX) as folder:
         (folder / PICKLE).write_bytes(pickled)
@@ -102,7 +102,7 @@ def named(module: Any, inputs: Any) -> dict[str, np.ndarray]:
     """The values by the names of the arguments of `forward`, in their order; a mapping may leave out optional ones.
 
     Raises:
-        XBenchError: other names than those, no batch in common, or a type that has no word.
+        XBenchError: an unknown name, no common batch, or an unsupported type.
     """
     arguments = _arguments(module)
     if isinstance(inputs, Mapping):
@@ -111,7 +111,7 @@ def named(module: Any, inputs: Any) -> dict[str, np.ndarray]:
         given = {name: inputs[name] for name in arguments if name in inputs}
     else:
         several = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
-        arguments += [f"input{number}" for number in range(len(arguments), len(several))]  # behind *args
+        arguments += [f"input{number}" for number in range(len(arguments), len(several))]  # after *args
         given = dict(zip(arguments, several))
     values = {name: _array(name, each) for name, each in given.items()}
     if not values:
@@ -141,7 +141,7 @@ def _array(name: str, given: Any) -> np.ndarray:
 
 
 def _pickled(module: Any) -> bytes:
-    """The network on the CPU; classes by value whose modules no other process can import.
+    """The network on the CPU; classes no other process can import are pickled by value.
 
     Raises:
         XBenchError: cloudpickle is missing, or something in the network cannot be pickled.
@@ -169,7 +169,7 @@ def _pickled(module: Any) -> bytes:
 
 @contextlib.contextmanager
 def _parametrized(module: Any) -> Iterator[None]:
-    """While it is open, layers with parametrized weights, such as those of a weight norm, can be pickled. The class
+    """While it is open, layers with parametrized weights, such as a weight norm, can be pickled. The class
     that torch makes for each refuses, as no other process can import it; cloudpickle writes it by value."""
     made = {type(layer) for layer in module.modules() if "parametrizations" in vars(layer).get("_modules", ())}
     refusals = {each: vars(each)["__getstate__"] for each in made if "__getstate__" in vars(each)}
@@ -183,8 +183,8 @@ def _parametrized(module: Any) -> Iterator[None]:
 
 
 def _importable(place: str) -> bool:
-    """Whether another process with these paths finds the module by its name; what a test runner has imported from a
-    file it need not."""
+    """Whether another process with these paths can import the module by name; a file that a test runner imported
+    may not be."""
     parts, search = place.split("."), None
     for end in range(1, len(parts) + 1):
         spec = _spec(".".join(parts[:end]), search)
@@ -201,7 +201,7 @@ def _spec(name: str, search: Any) -> Any:
 
 
 def with_values(artifact: Artifact, arrays: Sequence[np.ndarray]) -> Artifact:
-    """The same artifact, with the values that its references with `data` given are computed of."""
+    """The same artifact, with the values for its references with `data` given."""
     verdict.join(artifact.folder / VALUES, {f"input/{index}": array for index, array in enumerate(arrays)})
     return artifact
 
@@ -210,7 +210,7 @@ def with_values(artifact: Artifact, arrays: Sequence[np.ndarray]) -> Artifact:
 
 
 def draw(artifact: Artifact, batch: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Samples of the given values, from that of number `seed` on and over again, and labels."""
+    """Samples of the given values, from number `seed` on and cyclic, and labels."""
     stored = verdict.read(artifact.folder / VALUES)
     arrays = [stored[f"input/{index}"] for index in range(len(stored))]
     rows = (np.arange(batch) + seed) % len(arrays[0])
@@ -238,8 +238,8 @@ def _unpickled(folder: Path) -> Any:
 
 
 def _housed(network: Any) -> None:
-    """Gives the functions that were pickled by value a Python module of their own. torch.compile reads their globals
-    from the module of their name, which in this process is missing, or another one where that is `__main__`."""
+    """Gives functions that were pickled by value a Python module of their own. torch.compile reads their globals
+    from the module of their name, which in this process is missing, or a different one if it is `__main__`."""
     holders = [holder for layer in network.modules() for holder in (layer, *type(layer).__mro__)]
     todo = [value for holder in holders for value in vars(holder).values()]
     known = {id(vars(place)) for place in [*sys.modules.values()] if isinstance(place, types.ModuleType)}

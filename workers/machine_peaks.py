@@ -1,6 +1,6 @@
-"""What this machine can do at best: float32 FLOP/s and bytes/s, probed once in a worker that is as limited as a cell's.
+"""The peak rates of this machine: float32 FLOP/s and bytes/s, probed once in a worker with a cell's limits.
 
-Kept in the cache (`peaks/`), by processor, CPUs, threads, device and the versions of what computes. A probe is a lower
+Kept in the cache (`peaks/`), by processor, CPUs, threads, device and library versions. A probe is a lower
 bound: another program may have slowed it down, and a better kernel may be faster. To probe again, delete the file.
 """
 
@@ -21,7 +21,7 @@ TIMEOUT = 60.0
 
 
 def measured(device: str, threads: int, logs: Path, say: Callable[[str], None]) -> dict[str, Any] | None:
-    """`flops` and `bandwidth` of this machine, from the cache or probed now, which takes seconds; None where the probe
+    """`flops` and `bandwidth` of this machine, from the cache or probed now, which takes seconds; None if the probe
     failed. Nothing else should run meanwhile."""
     name = digest(_facts(device, threads))
     place = cache.root() / "peaks" / f"{name}.json"
@@ -54,8 +54,8 @@ def _facts(device: str, threads: int) -> dict[str, Any]:
 
 
 def _copied(available: int, caches: Path = CACHES) -> int:
-    """Bytes of the array to copy: four times the last cache, as McCalpin's STREAM asks, within limits of
-    time and of the memory that is available. A virtual machine is told the cache of the whole processor."""
+    """Bytes of the array to copy: four times the last-level cache, as McCalpin's STREAM asks, within limits of
+    time and available memory. A virtual machine sees the cache of the entire processor."""
     last = 0
     for path in caches.glob("index*/size"):
         with contextlib.suppress(OSError, ValueError):

@@ -1,10 +1,10 @@
-"""Marks: what a worker sends in the midst of a job, for its parent to note by its own clock when it came. Two of them
-around some steps bound what these took, whatever became of the worker's clock."""
+"""Marks: what a worker sends during a job, so that its parent notes the arrival by its own clock. Two of them
+around some steps bound their time, whatever the worker's clock says."""
 
 import os
 
 LINE = b'{"mark": 1}\n'
-OUT: list[int] = []  # where a worker answers; nothing in a process that is none
+OUT: list[int] = []  # the file of a worker's answers; empty in other processes
 os.register_at_fork(after_in_child=OUT.clear)  # what a runtime forks goes on with the job, and ends it later
 
 

@@ -1,5 +1,5 @@
-"""Whether time passes for a worker as it does for its parent: steps between two marks (`marks.py`), and what is told of
-them. A runtime that tells the seconds of another process's clock, or of a device's, is held to the same."""
+"""Whether a worker's clock runs like its parent's: steps between two marks (`marks.py`), and the times reported for
+them. A runtime that reports seconds by the clock of another process or a device must meet the same test."""
 
 import contextlib
 import statistics
@@ -12,13 +12,13 @@ from xbench.workers import marks
 from xbench.workers.cell import Cell
 
 TRIPS = 20  # of which the median is taken
-PACKING, LAUNCH = 1e-4, 5e-4  # seconds a step that a request takes beside the way, and that waiting for a GPU does
+PACKING, LAUNCH = 1e-4, 5e-4  # seconds per step: of a request besides the round trip, and of waiting for a GPU
 PIPED = 5e8  # bytes a second that any pipe carries
-FAR = 1e-3  # seconds; no way to another process of the same machine takes longer
+FAR = 1e-3  # seconds; no round trip to a process of the same machine takes longer
 
 
 def way(cell: Cell, plane: str) -> float:
-    """Seconds of a step that the clock it is told by need not see: the way to another process, what launching costs."""
+    """Seconds of a step that its clock need not see: the round trip to another process, the cost of launching."""
     if plane == "device":
         return LAUNCH
     if not cell.remote:
@@ -30,9 +30,9 @@ def way(cell: Cell, plane: str) -> float:
 
 @contextlib.contextmanager
 def watched(cell: Cell) -> Iterator[dict[str, float]]:
-    """Marks where steps begin and where they end. What is found has `span_s`, the seconds around both marks by the
+    """Marks the begin and the end of steps. Yields a dictionary for `span_s`, the seconds around both marks by the
     worker's clock, and `waited_s`, those that the thread of the steps waited for a CPU: another process may have had it
-    between two steps, which no step tells. Of a clock that is not the worker's, those that all its threads waited."""
+    between two steps, which no step shows. For a clock that is not the worker's, those that all its threads waited."""
     seconds: dict[str, float] = {}
     so_far = waited if cell.way else process_tree.kept_waiting
     before, start = so_far(), now()
@@ -43,7 +43,7 @@ def watched(cell: Cell) -> Iterator[dict[str, float]]:
 
 
 def told(cell: Cell, found: dict[str, float], times: Sequence[float]) -> dict[str, Any]:
-    """What the parent sets against its own clock."""
+    """What the parent compares with its own clock."""
     unseen = cell.way * len(times) + max(found["waited_s"], 0.0)
     seconds = {"told_s": sum(times), "shortest_s": min(times), "span_s": found["span_s"], "unseen_s": unseen}
     return {"steps": len(times)} | seconds

@@ -1,4 +1,4 @@
-"""What must lie in the cache before a cell can be checked: the converted model and its references, each made once."""
+"""Prepares what a cell's check needs in the cache: the converted model and its references, each made once."""
 
 import contextlib
 import threading
@@ -16,9 +16,9 @@ from xbench.host.machine import cpus
 from xbench.workers.worker import Worker, WorkerFailure
 
 EXPORT_TIMEOUT = 1800.0
-LARGE = 2**30  # bytes of weights, or of a reference, behind which the worker is ended: runtimes need the memory
-FILE_TIMEOUT = 600.0  # for a file somebody brought, which may have been made to take for ever
-# A model.json without them is damaged.
+LARGE = 2**30  # bytes of weights or a reference, above which the worker is ended: runtimes need the memory
+FILE_TIMEOUT = 600.0  # for a user's file, which may be made to take for ever
+# A model.json without one of them is damaged.
 FACTS = {"name", "digest", "inputs", "outputs", "operators", "program_operators", "labels", "loss", "macs"}
 FACTS |= {"dead_nodes", "unused", "untraced", "untrainable", "statistics"}
 NAMED = 5  # parameters that a remark lists
@@ -28,8 +28,8 @@ NAMED = 5  # parameters that a remark lists
 class Exporter:
     """PyTorch's worker, started when it is first needed and kept: importing PyTorch takes seconds.
 
-    Several threads may ask; what they ask for is made once, one after the other. What took more than `timeout` seconds,
-    or more memory than there is, is not tried again.
+    Several threads may call; each result is made once, one after the other. A job that took more than `timeout`
+    seconds, or more memory than there is, is not tried again.
     """
 
     logs: Path
@@ -38,7 +38,7 @@ class Exporter:
     _modules: dict[str, Artifact] = field(default_factory=dict)
     _turn: threading.RLock = field(default_factory=threading.RLock)
     _refused: dict[Path, WorkerFailure] = field(default_factory=dict)
-    sources: dict[Path, Source] = field(default_factory=dict)  # of what was handed out
+    sources: dict[Path, Source] = field(default_factory=dict)  # of artifacts returned, by folder
     _announced: set[str] = field(default_factory=set)
 
     def call(self, job: str, timeout: float | None = None, /, **arguments: Any) -> Any:
@@ -56,7 +56,7 @@ class Exporter:
             self._worker.pop().stop()
 
     def artifact(self, word: str) -> Artifact:
-        """The converted model, from the cache or made now; what a factory makes is only known once it was called.
+        """The converted model, from the cache or made now; a factory must be called to know its model.
 
         Raises:
             XBenchError: the user's file or factory is broken, or the export failed.
@@ -73,20 +73,20 @@ class Exporter:
         return _read(folder)
 
     def remarks(self, artifact: Artifact) -> list[str]:
-        """What somebody should know of a converted module, a sentence each; nothing the second time."""
+        """Remarks on a converted model, a sentence each; none the second time."""
         if artifact.name in self._announced:
             return []
         self._announced.add(artifact.name)
         return [f"{artifact.name.partition('@')[0]}: {remark}" for remark in _remarks(artifact.info)]
 
     def _make(self, source: Source, folder: Path, reason: str) -> None:
-        """Exports a model of the zoo or a file to the cache, in the place of what may lie there and is damaged."""
+        """Exports a model of the zoo or a file to the cache, replacing a damaged artifact."""
         damage.say(folder, reason)
         with cache.written(folder) as temporary:
             self._export(source, temporary)
 
     def exported(self, word: str, folder: Path) -> Artifact:
-        """The converted model in an empty folder of the caller's, who removes it.
+        """The converted model in an empty folder, which the caller removes.
 
         Raises:
             XBenchError: as `artifact`.
@@ -95,7 +95,7 @@ class Exporter:
         return _read(folder)
 
     def _export(self, source: Source, folder: Path) -> None:
-        """ONNX's own code crashes on some files that pass every check (onnx/onnx#8481), and takes the worker along."""
+        """ONNX's own code crashes on some files that pass every check (onnx/onnx#8481), and ends the worker with it."""
         file = source.place
         with _clear(f"cannot export {source.place}" if source.kind in ("zoo", "module") else f"cannot read {file}"):
             if source.kind == "tensorflow":
@@ -103,11 +103,11 @@ class Exporter:
                 self._import(source, file)
             limit = self.timeout if source.kind in ("zoo", "module") else min(FILE_TIMEOUT, self.timeout)
             self.call("export", limit, word=source.word, file=file, folder=str(folder))
-            if (folder / WEIGHTS).stat().st_size > LARGE:  # a process does not give all of its memory back
+            if (folder / WEIGHTS).stat().st_size > LARGE:  # a process does not release all of its memory
                 self.close()
 
     def _import(self, source: Source, file: str) -> None:
-        """A TensorFlow model as ONNX, by tf2onnx, in a worker of TensorFlow's."""
+        """A TensorFlow model as ONNX, by tf2onnx, in its own worker."""
         worker = Worker(self.logs / "tensorflow-importer.log", threads=cpus())
         try:
             worker.call("import_tensorflow", min(FILE_TIMEOUT, self.timeout), path=source.place, file=file)
@@ -128,8 +128,8 @@ class Exporter:
     def reference(
         self, artifact: Artifact, mode: str, batch: int, seed: int, data: str, steps: int = 1, precision: str = "fp32"
     ) -> Path:
-        """The oracle's results for one batch, from the cache or computed now; of so many training steps on it where the
-        mode is step; with the floors of a lower precision, too, where it has some."""
+        """The oracle's results for one batch, from the cache or computed now; in mode step, of `steps` training steps
+        on it; with the floors of a lower precision, too, if it has some."""
         steps = steps if mode == "step" else 1
         path = reference_path(artifact, mode, batch, seed, data, steps, precision)
         arguments = {"mode": mode, "batch": batch, "seed": seed, "data": data, "steps": steps, "precision": precision}
@@ -137,8 +137,8 @@ class Exporter:
         return self._added(artifact, path, "reference", what, arguments)
 
     def _added(self, artifact: Artifact, path: Path, job: str, what: str, arguments: dict[str, Any]) -> Path:
-        """A file beside a converted model, from the cache or made by a job now, of what is not damaged itself."""
-        if damage.of_added(artifact, path) is None:  # without waiting for what the exporter is at
+        """A file next to a converted model, from the cache or made now by a job from an undamaged model."""
+        if damage.of_added(artifact, path) is None:  # without waiting for the exporter
             return path
         with self._turn, _clear(what):
             if reason := damage.of_added(artifact, path):
@@ -162,7 +162,7 @@ class Exporter:
             raise
 
     def renewed(self, artifact: Artifact) -> str | None:
-        """Looks through a converted model in the cache, and makes again what is damaged of it; returns what that was.
+        """Checks a converted model in the cache, and makes its damaged files again; returns what was damaged.
 
         Raises:
             XBenchError: it cannot be made again.
@@ -170,7 +170,7 @@ class Exporter:
         with self._turn:
             if not (damaged := damage.look(artifact)):
                 return None
-            self.close()  # its worker may hold what was damaged
+            self.close()  # its worker may hold damaged data
             for path, reason in damaged.items():
                 if path != artifact.folder:
                     damage.say(path, reason)
@@ -191,8 +191,8 @@ class Exporter:
             raise XBenchError(f"{artifact.name} was damaged ({reason}) and is exported as another network now")
 
     def unread(self, artifact: Artifact, batch: int) -> dict[str, list[str]]:
-        """The outputs that do not depend on each input, by its name, from the cache or looked for now; nothing where
-        that cannot be told: it is worth a remark and no more."""
+        """The outputs that do not depend on each input, by its name, from the cache or computed now; empty if that
+        fails: it is worth a remark and no more."""
         path, of = artifact.folder / f"unread-b{batch}-v{ORACLE}.json", f"{artifact.digest} unread {batch}"
         with self._turn:
             known: dict[str, list[str]] | None = seals.kept(path, of)
@@ -207,7 +207,7 @@ class Exporter:
             return outputs
 
     def matched(self, word: str, reference: Artifact, batch: int) -> dict[str, Any]:
-        """Whether a model is the reference network, and what it has otherwise (`parity/matching.py`).
+        """Whether a model is the reference network, and the differences (`parity/matching.py`).
 
         Raises:
             XBenchError: it cannot be read or exported.
@@ -268,12 +268,12 @@ FLOATS = ("tf32", "bf16", "fp16")  # below float32: rounding to them can be imit
 def reference_path(
     artifact: Artifact, mode: str, batch: int, seed: int, data: str, steps: int = 1, precision: str = "fp32"
 ) -> Path:
-    """Where a reference lies."""
+    """The path of a reference."""
     kind = f"step{steps}" if mode == "step" else mode
     kind += f"-{precision}" if precision in FLOATS else ""
     return artifact.folder / f"reference-{kind}-{data}-b{batch}-s{seed}-v{ORACLE}.npz"
 
 
 def converted(artifact: Artifact, runtime: str) -> Path:
-    """Where the outcome of converting for one runtime is kept."""
+    """The path of the outcome of converting for a runtime."""
     return artifact.folder / f"converted-{digest(runtime)}.json"

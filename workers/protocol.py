@@ -1,8 +1,8 @@
 """The lines between a worker and its parent, one JSON object each way, read without trust.
 
 A request has a number that nobody can guess, and its answer has the same. An adapter runs in the worker's process and
-can write to every file that is open there; what it writes is then taken for no answer, and its cell alone is lost. That
-is no defence against one that looks for the number in the worker's memory: it could replace the worker's clock, too.
+can write to every file that is open there; its output is then rejected as an answer, and only its cell is lost. That
+is no defence against one that reads the number from the worker's memory: it could replace the worker's clock, too.
 """
 
 import json
@@ -20,7 +20,7 @@ FOREIGN = "what its worker sent is no answer of ours: something else wrote to it
 
 
 class WorkerFailure(Exception):
-    """What became of a job that gave no result: a status of the store and one line."""
+    """The failure of a job: a status of the store and one line."""
 
     def __init__(self, status: str, message: str, operators: dict[str, int] | None = None) -> None:
         super().__init__(message)
@@ -28,8 +28,8 @@ class WorkerFailure(Exception):
 
 
 class Reply:
-    """The request of a job, and what arrives in answer to it: `marks` are when its marks came, by this process's
-    clock."""
+    """The request of a job, and its answer as it arrives: `marks` are the times of its marks, by this
+    process's clock."""
 
     def __init__(self, job: str, arguments: dict[str, Any], before: bytes = b"") -> None:
         self.job, self.number, self._bytes = job, secrets.token_hex(8), bytearray(before)
@@ -37,10 +37,10 @@ class Reply:
         self.request = json.dumps({"job": job, "number": self.number, "arguments": arguments}).encode() + b"\n"
 
     def add(self, data: bytes) -> bool:
-        """Takes what has arrived; returns whether that is the whole line.
+        """Adds received data; returns whether the line is complete.
 
         Raises:
-            WorkerFailure: no answer is so long.
+            WorkerFailure: it is too long.
         """
         self._bytes += data
         while self._bytes.startswith(marks.LINE):
@@ -51,10 +51,10 @@ class Reply:
         return b"\n" in self._bytes
 
     def result(self) -> Any:
-        """What the job gave.
+        """The result of the job.
 
         Raises:
-            WorkerFailure: it failed, or what arrived is no answer to this request, and to no other either.
+            WorkerFailure: it failed, or the data is no answer to this request.
         """
         line, _, rest = self._bytes.partition(b"\n")
         answer = _parsed(bytes(line))
@@ -78,7 +78,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 
 def _failure(answer: dict[str, Any]) -> WorkerFailure:
-    """The failure that an answer tells of."""
+    """The failure that an answer reports."""
     status, operators = answer.get("status"), answer.get("operators")
     kept = operators if problem(OPERATORS, operators) is None else None
     return WorkerFailure(status if status in STATUSES else "CRASH", one_line(answer["error"]), kept)

@@ -2,11 +2,11 @@
 
 subgraph.onnx            the part, in ONNX's operators
 subgraph_gradient.onnx   its loss and gradients, for runtimes without autodiff
-subgraph_<framework>.py  the part of a framework that does not read ONNX, and its weights (codegen/standalone.py)
-inputs.npz               what is fed, by name; to be trained, the parameters too
-expected.npz             what float64 gives, and under `noise/<name>` the L2 norm and the peak of one noise floor
-a.npz, b.npz             what the two runtimes gave
-reproduce.py             runs what is installed of the two, says how far off they are; exit code 1 while they are
+subgraph_<framework>.py  the part for a framework that does not read ONNX, and its weights (codegen/standalone.py)
+inputs.npz               the inputs, by name; for training, the parameters too
+expected.npz             float64 results, and under `noise/<name>` the L2 norm and the peak of one noise floor
+a.npz, b.npz             the results of the two runtimes
+reproduce.py             runs the installed ones of the two, prints their errors; exit code 1 while they differ
 """
 
 import contextlib
@@ -36,7 +36,7 @@ def write(
     artifact: Artifact, reference: Path, mode: str, runtimes: Sequence[Mapping[str, Any]], title: str, out: Path
 ) -> list[str]:
     """Writes the files and returns their names. Each of `runtimes` has the `word` typed for it, its `answer` as a file
-    or None, and the `device`, `threads` and `layout` it was told."""
+    or None, and its `device`, `threads` and `layout`."""
     expected = verdict.read(reference)
     _save_graph(artifact, mode, out)
     verdict.join(out / "inputs.npz", _fed(artifact, mode, expected))
@@ -68,7 +68,7 @@ def write(
 
 
 def _plain(name: str) -> str:
-    """A tensor's name less the word for what it is: a part has outputs, or gradients, or weights."""
+    """A tensor's name without its kind: a part has outputs, or gradients, or weights."""
     return name.partition("/")[2] or name
 
 
@@ -95,7 +95,7 @@ def _fed(artifact: Artifact, mode: str, expected: Mapping[str, np.ndarray]) -> d
 
 
 def _function(artifact: Artifact, mode: str, runtime: Mapping[str, Any], letter: str, out: Path) -> str:
-    """The text of a function that computes what a runtime computes, given the inputs by name."""
+    """The text of a function that computes a runtime's results from the inputs by name."""
     name = parse(runtime["word"])[0]
     body = (RECORDED if runtime["answer"] else FAILED).replace("LETTER", letter)
     with contextlib.suppress(KeyError, XBenchError):  # its table lacks an operator; a plug-in's script is broken

@@ -16,7 +16,7 @@ from xbench.parity import verdict
 
 @contextlib.contextmanager
 def _user_errors() -> Iterator[None]:
-    """What is wrong with a data set is the user's to mend."""
+    """Turns a fault of a data set into a user's error."""
     try:
         yield
     except data.BadData as error:
@@ -39,7 +39,7 @@ def draw(word: str, info: Mapping[str, Any], batch: int, seed: int) -> tuple[lis
 
 
 def is_there(word: str) -> bool:
-    """Whether the files of a set lie where they are looked for."""
+    """Whether the files of a data set exist."""
     try:
         data.parse(word)
     except data.BadData:

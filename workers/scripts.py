@@ -1,8 +1,8 @@
-"""The text of the script that runs a part of a model without xbench (`reproduce.py`), around one function a runtime
+"""The text of the script that runs a part of a model without xbench (`reproduce.py`), around one function per runtime
 (`runtimes/scripts/`).
 
-A function takes the inputs by name and returns what it computed by name. Words in capitals are replaced. All that is
-put in is a literal, or text of a docstring, by `converters/printable.py`.
+A function takes the inputs by name and returns its results by name. Words in capitals are replaced. Everything
+inserted is a literal or text of a docstring, by `converters/printable.py`.
 """
 
 SCRIPT = '''"""{title}

@@ -1,8 +1,8 @@
-"""The thread that starts all workers of this process, and what becomes of a worker that nobody waits for any more.
+"""The thread that starts all workers of this process, and ends a worker that nobody waits for any more.
 
 Linux ends a process with the thread that started it (`worker.die_with`), so one thread that lives as long as the
-process starts them all. A signal may interrupt whoever waits for it between any two bytecodes: a pool's locks would
-then stay locked, or the process would wait for the pool's thread when it ends. So only calls that are one step for
+process starts them all. A signal may interrupt its caller between any two bytecodes: a pool's locks would then stay
+locked, or the process would wait for the pool's thread when it ends. So only calls that are atomic in
 Python are used: a thread that Python does not wait for, and `SimpleQueue`.
 """
 
@@ -20,7 +20,7 @@ PATIENCE = 10.0  # seconds that an interrupted command waits for the process tha
 
 
 def started(command: Sequence[str], ends: Sequence[int], **settings: Any) -> "subprocess.Popen[bytes]":
-    """A new process, with the settings of `subprocess.Popen`. If this raises, be it that whoever waits is interrupted,
+    """A new process, with the settings of `subprocess.Popen`. If this raises, even because the caller is interrupted,
     the process is ended and the descriptors `ends` are closed.
 
     Raises:
@@ -40,7 +40,7 @@ def started(command: Sequence[str], ends: Sequence[int], **settings: Any) -> "su
 
 
 class _Start:
-    """A process that is to be started."""
+    """A process to be started."""
 
     def __init__(self, command: Sequence[str], ends: Sequence[int], settings: dict[str, Any]) -> None:
         self.command, self.settings = command, settings
@@ -82,7 +82,7 @@ class _Start:
 
 @functools.cache
 def _requests(process: int) -> "queue.SimpleQueue[_Start]":
-    """What the thread of this process is asked to start. A process that was forked has a thread of its own."""
+    """The queue of the thread of this process. A forked process has a thread of its own."""
     requests = queue.SimpleQueue[_Start]()
     _thread.start_new_thread(_serve, (requests,))
     return requests

@@ -1,4 +1,4 @@
-"""The clock: how single steps are timed inside a worker. Everything that is timed goes through `sample`."""
+"""Times single steps inside a worker. Everything that is timed goes through `sample`."""
 
 import gc
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from xbench.host.clock import now
 from xbench.stats.series import steady_from
 
-Step = Callable[[], object]  # one that returns a float was timed by the device's own clock, and says its seconds
+Step = Callable[[], object]  # a float it returns is its seconds by the device's own clock
 Clock = Callable[[], float]
 
 
@@ -21,7 +21,7 @@ def sample(
     """Times single steps, taken in turn from `steps`, until `seconds` have passed or `limit` are done; at least one.
     `after` is called with the number of a step when its clock has stopped.
 
-    The garbage collector rests meanwhile, as in `timeit`.
+    The garbage collector is off meanwhile, as in `timeit`.
     """
     samples: list[float] = []
     append, count, enabled = samples.append, len(steps), gc.isenabled()
@@ -47,7 +47,7 @@ def sample(
 def warm(steps: Sequence[Step], seconds: float, limit: int = 5000, clock: Clock = now) -> list[float]:
     """Steps until the series of times is steady, or until `seconds` have passed; returns all of them.
 
-    Steadiness is looked for whenever the series has grown by half, so that looking costs less than stepping.
+    Steadiness is tested whenever the series has grown by half, so that testing costs less than stepping.
     """
     samples: list[float] = []
     start = clock()

@@ -7,18 +7,18 @@ from pathlib import Path
 
 from xbench.converters import cache
 
-# What a step frees stays with the process. By glibc's own rule it is a matter of luck, process by process, whether it
-# is given back, and its pages faulted in again by the next step: PyTorch takes 29 or 39 ms for one of lstm_ptb, JAX 34
-# to 49 (tools/measure/allocator.txt). One arena, because those of other threads are given back whatever the thresholds.
-# Before 2.35 glibc takes no larger number for the first.
+# Memory that a step frees stays with the process. By glibc's own rule it varies from process to process whether it
+# is released, and its pages faulted in again by the next step: PyTorch takes 29 or 39 ms for one of lstm_ptb, JAX 34
+# to 49 (tools/measure/allocator.txt). One arena, because those of other threads are released whatever the thresholds.
+# Before 2.35 glibc accepts no larger number for the first.
 NEW = tuple(map(int, re.findall(r"\d+", platform.libc_ver()[1]))) >= (2, 35)
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30 if NEW else 2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 MEMORY |= {"MALLOC_ARENA_MAX": "1"}
 
 
 def environment(device: str, threads: int, folder: Path | None = None) -> dict[str, str]:
-    """The worker's environment: the same thread setting in every library's own words, float32 meant as float32; its
-    temporary files are in the `folder` of its parent, which removes it when all is done."""
+    """The worker's environment: the same number of threads for every library, float32 computed as float32; its
+    temporary files are in the `folder` of its parent, which removes it at the end."""
     settings = dict(os.environ) | ({"TMPDIR": str(folder.absolute())} if folder else {})
     for name in ("OMP", "MKL", "OPENBLAS", "TVM", "VECLIB_MAXIMUM", "NUMEXPR"):
         settings[f"{name}_NUM_THREADS"] = str(threads)
@@ -34,6 +34,6 @@ def environment(device: str, threads: int, folder: Path | None = None) -> dict[s
     settings.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache.root() / "inductor"))
     if device == "cpu":
         settings |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-    else:  # JAX would take three quarters of the GPU's memory, on which all cells are alive at once
+    else:  # JAX would take three quarters of the GPU's memory, which all live cells share
         settings.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     return settings

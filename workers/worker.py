@@ -1,8 +1,8 @@
 """A worker process and the protocol between it and its parent, both halves in one file.
 
 The parent writes one JSON object a line (`{"job": name, "arguments": {...}}`) to a pipe of its own and sleeps until the
-answer arrives on another; whatever the worker prints goes to a log and can spoil nothing. A worker that is not at work
-is stopped by signal (`pause`), so its threads cannot disturb the one that is. A worker dies with its parent.
+answer arrives on another; whatever the worker prints goes to a log and does no harm. A worker that is not in use
+is stopped by signal (`pause`), so its threads cannot disturb the active one. A worker dies with its parent.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ ALIVE: set["Worker"] = set()
 
 
 def kill_all() -> None:
-    """Ends the processes of all workers; whoever waits for one, in another thread, is told of its death."""
+    """Ends the processes of all workers; a call that waits for one in another thread fails."""
     for worker in list(ALIVE):
         worker.kill()
 
@@ -82,7 +82,7 @@ class Worker:
         ALIVE.add(self)
 
     def call(self, job: str, timeout: float, **arguments: Any) -> Any:
-        """Runs one job and returns its result; asleep meanwhile.
+        """Runs one job and returns its result; sleeps meanwhile.
 
         Raises:
             WorkerFailure: the job raised, or the worker died, or `timeout` seconds passed.
@@ -104,13 +104,13 @@ class Worker:
             raise
 
     def _read(self, reply: protocol.Reply, timeout: float) -> None:
-        """Waits for a whole line."""
+        """Waits for a complete line."""
         end, complete = time.monotonic() + timeout, False
         while not complete:
             ready, _, _ = select.select([self._answers, *self._ended], [], [], max(end - time.monotonic(), 0))
             if not ready:
                 raise TimeoutError
-            if self._answers not in ready:  # it is dead, and what it has started may hold the pipe
+            if self._answers not in ready:  # it is dead, and a child of it may hold the pipe
                 ready, _, _ = select.select([self._answers], [], [], 0)
             data = os.read(self._answers, 1 << 20) if ready else b""
             if not data:
@@ -119,8 +119,8 @@ class Worker:
 
     @property
     def passed(self) -> dict[str, float]:
-        """Seconds between the marks of the last job, by this process's clock, 0.0 where it gave none; and those that
-        this process had to wait for a CPU meanwhile: by so much it may have noted a mark too late."""
+        """Seconds between the marks of the last job, by this process's clock, 0.0 if it gave none; and those that this
+        process had to wait for a CPU meanwhile: by as much it may have noted a mark too late."""
         return {"parent_s": self.marks[-1] - self.marks[0] if self.marks else 0.0, "late_s": self.late_s}
 
     def _death(self) -> WorkerFailure:
@@ -143,7 +143,7 @@ class Worker:
         self._signal(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends the worker and everything it started; once, as numbers of files and processes are used again."""
+        """Ends the worker and everything it started; once, as numbers of files and processes are reused."""
         if self._stopped:
             return
         self._stopped = True
@@ -154,12 +154,12 @@ class Worker:
             os.close(end)
 
     def _signal(self, number: int) -> None:
-        """Reaches the worker and everything it started, in whatever session that is."""
+        """Signals the worker and everything it started, in any session."""
         process_tree.send(self.process.pid, number, self._mark, self.process.poll() is not None)
 
 
 def _end_of(process: int) -> tuple[int, ...]:
-    """A descriptor that can be read when the process has ended, where the system has such."""
+    """A descriptor that is readable when the process has ended, if the system has one."""
     try:
         return (os.pidfd_open(process),)
     except (AttributeError, OSError):
@@ -167,7 +167,7 @@ def _end_of(process: int) -> tuple[int, ...]:
 
 
 def worker_of(case: Case, log: Path) -> Worker:
-    """The worker of a cell: on its device, with its threads, of the Python that its runtime means."""
+    """The worker of a cell: on its device, with its threads, in the Python of its runtime."""
     from xbench.runtimes import _configuration
 
     return Worker(log, case.device, case.threads, _configuration.worker(case.runtime), case.precision == "tf32")
@@ -190,14 +190,14 @@ def main(requests: int, answers: int, threads: int, parent: int) -> None:
         for line in lines:
             request, oom_kills = json.loads(line), death.oom_kills()
             answer = _answer(request["job"], request["arguments"], oom_kills)
-            if os.getpid() != own:  # an adapter has forked: one process answers
+            if os.getpid() != own:  # a fork of an adapter: one process answers
                 os._exit(0)
             _write_all(answers, protocol.encoded(request["number"], answer))
 
 
 def _job(name: str) -> Any:
-    """The function of that name. A file is imported when none before it has the job: some import what reads graphs,
-    and who runs a converted model need not."""
+    """The function of that name. A file is imported if no earlier one has the job: some import what reads graphs,
+    which a converted model does not need."""
     files = (importlib.import_module(f"xbench.workers.jobs.{file}") for file in JOB_FILES)
     for file in files:
         for job in file.JOBS:
@@ -207,8 +207,8 @@ def _job(name: str) -> Any:
 
 
 def _answer(name: str, arguments: dict[str, Any], oom_kills: int | None) -> dict[str, Any]:
-    """What a job gave, or why it gave nothing: whatever is raised in a worker is of what it does, and no more than a
-    line. What ends a process on purpose ends it here, too."""
+    """The result of a job, or its failure: whatever is raised in a worker becomes a failure of one line. SystemExit
+    ends the process here, too."""
     from xbench.converters import UnsupportedOps, seals
     from xbench.parity.calls import BadAnswer, NoAnswer
     from xbench.parity.verdict import Changed
@@ -233,7 +233,7 @@ def _answer(name: str, arguments: dict[str, Any], oom_kills: int | None) -> dict
     except SystemExit:
         raise
     except BaseException as error:
-        with contextlib.suppress(BaseException):  # it asks the error for its text
+        with contextlib.suppress(BaseException):  # calls the error's own code
             traceback.print_exc()
         name, text = one_line(type(error).__name__), one_line(error)
         message = text if text == name else f"{name}: {text}"
@@ -241,16 +241,16 @@ def _answer(name: str, arguments: dict[str, Any], oom_kills: int | None) -> dict
 
 
 def die_with(parent: int) -> None:
-    """Asks Linux to kill this process when the thread that started it ends (`starter.py`): when the parent dies, even
+    """Makes Linux kill this process when the thread that started it ends (`starter.py`): when the parent dies, even
     by kill -9 and even while it is stopped."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it was gone before we could ask
+        if os.getppid() != parent:  # the parent had already ended
             os._exit(1)
 
 
 def _limit(threads: int) -> None:
-    """Runs on as many CPUs as there are threads, is the first to go when memory is short, and fails before it swaps."""
+    """Limits the CPUs to `threads`; when memory is short the worker is killed first, and fails before it swaps."""
     if hasattr(os, "sched_setaffinity"):
         allowed = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, allowed[:threads])

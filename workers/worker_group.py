@@ -1,8 +1,8 @@
-"""Several workers that train together: how they are started, asked and ended. Both halves, as in `worker.py`.
+"""Several workers that train together: how they are started, called and ended. Both halves, as in `worker.py`.
 
 The framework's own launcher starts the processes, so pipes cannot be handed to them: each connects to a socket of the
-parent's and says which it is; from then on it is a worker of `worker.py`, with the same protocol and the same jobs. A
-job is asked of all at once, because they meet in it. The first that dies, fails or keeps silent ends all of them.
+parent's and sends its rank; from then on it is a worker of `worker.py`, with the same protocol and the same jobs. A
+job is sent to all at once, because they meet in it. The first that dies, fails or does not answer ends all of them.
 """
 
 import contextlib
@@ -25,19 +25,19 @@ from xbench.workers.protocol import Reply, WorkerFailure
 from xbench.workers.variables import environment
 
 PROGRAM = "xbench.workers.worker_group"
-LONGEST = 70  # bytes; a socket's name has 104 at most (macOS; 108 on Linux), of which the folder of ours takes 33
-GRACE = 1.0  # seconds in which the death of a worker is told that made another one fail
-ENDING = 10.0  # seconds in which all must be gone when their launcher is
+LONGEST = 70  # bytes; a socket's name has at most 104 (macOS; 108 on Linux), of which our own folder takes 33
+GRACE = 1.0  # seconds to wait for the death of the worker that made another one fail
+ENDING = 10.0  # seconds in which all must end after their launcher
 
 
 class Group:
     """The workers of one runtime. Any failed call ends all of them."""
 
     def __init__(self, runtime: str, count: int, log: Path, device: str, threads: int, timeout: float) -> None:
-        """Starts them, and waits until each has told who it is.
+        """Starts them, and waits until each has sent its rank.
 
         Raises:
-            WorkerFailure: one ended or kept silent instead.
+            WorkerFailure: one ended or did not connect.
         """
         self.count, self.log, self._stopped, self._oom_kills = count, log, False, death.oom_kills()
         self._replies: dict[int, Reply] = {}
@@ -84,12 +84,12 @@ class Group:
         """Runs one job in all workers, and returns their results in order.
 
         Raises:
-            WorkerFailure: one of them raised, or died, or gave no answer in so many seconds.
+            WorkerFailure: one of them raised, or died, or did not answer in time.
         """
         return self.each(job, timeout, [arguments] * self.count)
 
     def each(self, job: str, timeout: float, arguments: Sequence[dict[str, Any]]) -> list[Any]:
-        """The same with arguments of their own."""
+        """As `call`, with arguments per worker."""
         try:
             for rank, fields in enumerate(arguments):
                 self._send(rank, Reply(job, fields))
@@ -131,12 +131,12 @@ class Group:
         return [results[rank] for rank in range(self.count)]
 
     def _of(self, rank: int, failure: WorkerFailure) -> WorkerFailure:
-        """A failure that says which worker's it is."""
+        """A failure that names its worker."""
         words = failure.message if self.count == 1 else f"worker {rank} of {self.count}: {failure.message}"
         return WorkerFailure(failure.status, words, failure.operators)
 
     def _read(self, rank: int) -> bool:
-        """Reads of a worker's answer what has arrived; whether that is all of it."""
+        """Reads a part of a worker's answer; returns whether it is complete."""
         try:
             data = self._links[rank].recv(1 << 20)
         except OSError:
@@ -153,7 +153,7 @@ class Group:
         return WorkerFailure(status, f"worker {rank} of {self.count} ended{how}{': ' if words else ''}{words}")
 
     def _ended(self, rank: int) -> str:
-        """How a worker ended, where its launcher is itself."""
+        """How a worker ended, if it is its own launcher."""
         if len(self._processes) != self.count:
             return ""
         try:
@@ -167,7 +167,7 @@ class Group:
         return next(filter(None, map(death.last_words, logs)), "it said nothing")
 
     def stop(self) -> None:
-        """Ends the launchers, and with them the workers: each asked Linux to die with its parent. Waits for it."""
+        """Ends the launchers, and with them the workers: each dies with its parent. Waits for them."""
         if self._stopped:
             return
         self._stopped = True
@@ -178,7 +178,7 @@ class Group:
         end = time.monotonic() + ENDING
         for link in self._links.values():
             with contextlib.suppress(OSError):
-                link.shutdown(socket.SHUT_WR)  # who waits for a job reads the end
+                link.shutdown(socket.SHUT_WR)  # a worker that waits for a job reads the end
                 link.settimeout(max(end - time.monotonic(), 0.1))
                 while link.recv(1 << 20):
                     pass
@@ -196,13 +196,13 @@ def log_of(log: Path, rank: int) -> Path:
 
 
 def launch(parent: int, command: list[str]) -> None:
-    """Becomes the launcher, which dies with the parent: what was asked of Linux is kept by `exec`."""
+    """Becomes the launcher, which dies with the parent: `exec` keeps that setting."""
     worker.die_with(parent)
     os.execv(command[0], command)
 
 
 def rank(place: str, threads: int, log: Path) -> None:
-    """Meets the parent, and is a worker from then on."""
+    """Connects to the parent, then runs as a worker."""
     parent, number = os.getppid(), int(os.environ["RANK"])
     with log_of(log, number).open("wb") as chatter:
         os.dup2(chatter.fileno(), 1)
@@ -218,7 +218,7 @@ def rank(place: str, threads: int, log: Path) -> None:
 
 
 def cpus_of(number: int, threads: int, allowed: Sequence[int]) -> set[int]:
-    """The CPUs of a worker: as many as it has threads, dealt out in turn; where there are too few they are shared."""
+    """The CPUs of a worker: one per thread, assigned in turn; shared if there are too few."""
     return {allowed[(number * threads + index) % len(allowed)] for index in range(min(threads, len(allowed)))}
 
 

@@ -1,1 +1,1 @@
-"""A training step by several workers: proved, timed beside one worker, and set against a model."""
+"""A training step by several workers: proved, timed against one, and compared with a model."""

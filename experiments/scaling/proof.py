@@ -1,10 +1,10 @@
-"""The proof of several workers: what they average is the gradient of the whole batch, and all hold the same parameters.
+"""The proof of several workers: their average is the gradient of the whole batch, and all have the same parameters.
 
-They compute their shards of one batch, and each is judged on what it then holds, against the float64 oracle of the
-whole batch: all gradients by name, then two training steps and all weights and arrays of the optimizer behind them.
+They compute their shards of one batch, and each is judged on its results, against the float64 oracle of the
+whole batch: all gradients by name, then two training steps and all weights and arrays of the optimizer after them.
 With BatchNormalization every worker has the statistics of its own shard, so no whole batch gives that: the reference is
 then the mean of the oracle's gradients of the shards, its floors the mean of theirs, which no error of a mean of such
-errors can exceed; the steps are compared between the workers alone. No tolerance is another than for one worker.
+errors can exceed; the steps are only compared between the workers. All tolerances are those for one worker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ DIFFER = "the workers' parameters differ bit by bit"
 
 @dataclass(frozen=True)
 class Reference:
-    """Files that workers read, one each, whether they cut their shard out of it, and what they are judged against; None
-    where there is no oracle of it."""
+    """Files that workers read, one each, whether they cut their shard out of it, and the expected arrays; None if there
+    is no oracle of it."""
 
     paths: list[Path]
     cut: bool
@@ -38,12 +38,12 @@ class Reference:
 
 
 def kind_of(artifact: Artifact, workers: int) -> str:
-    """What so many workers are compared with."""
+    """The kind of reference of N workers."""
     return SHARDS if artifact.info["statistics"] and workers > 1 else WHOLE
 
 
 def reference(artifact: Artifact, exporter: Exporter, mode: str, shard: int, workers: int, seed: int) -> Reference:
-    """The oracle's results for so many workers with shards of so many samples.
+    """The oracle's results for `workers` workers with shards of `shard` samples.
 
     Raises:
         XBenchError: they cannot be computed.
@@ -57,7 +57,7 @@ def reference(artifact: Artifact, exporter: Exporter, mode: str, shard: int, wor
 
 
 def mean(parts: Sequence[Arrays]) -> dict[str, np.ndarray]:
-    """The mean of references of shards, which are of one size, and of their floors."""
+    """The mean of references of shards of equal size, and of their floors."""
     names = [name for name in parts[0] if not name.startswith(GIVEN)]
     return {name: np.mean([part[name] for part in parts], axis=0) for name in names}
 
@@ -65,8 +65,8 @@ def mean(parts: Sequence[Arrays]) -> dict[str, np.ndarray]:
 def prove(
     group: Group, one: Group | None, artifact: Artifact, exporter: Exporter, shard: int, timeout: float
 ) -> dict[str, Any]:
-    """The verdict on a group: `status`, `message`, `parity` as records have them, and `proof`, what it was compared on.
-    `one` is a single worker, which is given the whole batch, too.
+    """The verdict on a group: `status`, `message`, `parity` as in records, and `proof`, the comparison.
+    `one` is a single worker, which gets the whole batch, too.
 
     Raises:
         WorkerFailure: a worker failed.
@@ -92,7 +92,7 @@ def prove(
 
 
 def _worked(group: Group, given: Reference, mode: str, timeout: float) -> list[dict[str, np.ndarray]]:
-    """What every worker of a group computes of a reference; a single one is given the whole batch."""
+    """The results of every worker of a group on a reference; a single one gets the whole batch."""
     paths = given.paths[: group.count]
     folder, name = group.log.parent, digest(str(group.log), mode)
     places = [folder / f"{name}-{rank}.npz" for rank in range(group.count)]
@@ -108,7 +108,7 @@ def _worked(group: Group, given: Reference, mode: str, timeout: float) -> list[d
 
 
 def with_mean_loss(results: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
-    """The workers' tensors, with the mean of their losses for each: some engines tell a shard's, some the mean."""
+    """The workers' tensors, with the mean of their losses for each: some engines report a shard's, some the mean."""
     losses = [name for name in results[0] if name.startswith("loss")]
     means = {name: np.mean([each[name] for each in results], axis=0) for name in losses}
     return [each | means for each in results]
@@ -121,13 +121,13 @@ def judged(results: Sequence[Arrays], expected: Arrays) -> dict[str, Any]:
 
 
 def alike(results: Sequence[Arrays], parameters: Sequence[str]) -> bool:
-    """Whether all workers hold the same gradients and parameters, bit by bit."""
+    """Whether all workers have the same gradients and parameters, bit by bit."""
     names = [f"{kind}/{name}" for name in parameters for kind in ("gradient", "weight")]
     return all(np.array_equal(each[n], results[0][n]) for each in results[1:] for n in names if n in results[0])
 
 
 def apart(ours: Arrays, other: Arrays, expected: Arrays) -> float:
-    """By how many noise floors of the oracle two differ, in the worst tensor."""
+    """The difference in noise floors of the oracle, in the worst tensor."""
     names = [name for name in verdict.compared(expected) if name in ours and name in other]
     return max(verdict.floors_off(ours[name], other[name], expected[f"floor/{name}"]) for name in names)
 

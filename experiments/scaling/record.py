@@ -1,4 +1,4 @@
-"""What a record of several workers is made of: what was asked, what their times say, and what the model says."""
+"""The record of several workers: the request, the results of their times, and the model's prediction."""
 
 import statistics
 from dataclasses import asdict, dataclass, field
@@ -19,13 +19,13 @@ from xbench.store.record import Record, completed, known
 from xbench.workers.worker_group import Group
 
 PARTS = ("io", "h2d", "forward", "gradient", "step")
-HIDDEN = 0.5  # of the communication, at most so much of it is seen where it is called hidden
+HIDDEN = 0.5  # of the communication, the most that is visible if it is called hidden
 Layers = list[tuple[int, int]]  # bytes of gradients, multiply-accumulates
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked of every runtime. With `weak` scaling a case's batch is that of each worker, with `strong` it is
+    """The settings for every runtime. With `weak` scaling a case's batch is that of each worker, with `strong` it is
     that of all together. `budget` are the seconds of timing a group, over `rounds`."""
 
     workers: tuple[int, ...]
@@ -41,7 +41,7 @@ class Plan:
 
 @dataclass
 class Team:
-    """A group that is proved, and what it gave: kind -> round -> seconds of iterations, and bytes -> seconds of
+    """A proved group, and its times: kind -> round -> seconds of iterations, and bytes -> seconds of
     all-reduces."""
 
     workers: int
@@ -61,12 +61,12 @@ class Team:
 
 
 def key(case: Case, artifact: Artifact, plan: Plan, workers: int) -> str:
-    """What a record is filed under."""
+    """The key of a record."""
     return digest(records.key(case, artifact), plan.kind, workers)
 
 
 def filed(record: Record, case: Case, artifact: Artifact, plan: Plan, workers: int) -> Record:
-    """The record of so many workers before anything ran (docs/results.md)."""
+    """The record of `workers` workers before anything ran (docs/results.md)."""
     shard, cpus = plan.shard(case.batch, workers), machine.cpus()
     words = ["xbench", "scale", case.model, "--runtime", case.runtime, "--workers", workers, "--scaling", plan.kind]
     words += ["--batch", case.batch, "--threads", case.threads, "--device", case.device, "--budget", f"{plan.budget:g}"]
@@ -90,7 +90,7 @@ def interval(blocks: list[list[float]]) -> Interval:
 
 
 def final(team: Team, one: Team | None, phases: dict[int, dict[str, Interval]], layers: Layers, case: Case) -> Record:
-    """The record of a group that was timed."""
+    """The record of a timed group."""
     main = team.kinds[0]
     facts: dict[str, Any] = {**known(team.record["scaling"])}
     iteration, shard = interval(team.blocks[main]), phases.get(team.shard)
@@ -123,8 +123,8 @@ def final(team: Team, one: Team | None, phases: dict[int, dict[str, Interval]], 
 
 
 def communication(team: Team) -> dict[str, Any]:
-    """The averaging by itself, what of it an iteration is longer by, and whether that is little; None where the
-    interval leaves it open."""
+    """The averaging alone, its visible part in an iteration, and whether that is little; None if the interval leaves
+    it open."""
     comm, apart = (interval(team.blocks[kind]) for kind in ("reduction", "apart"))
     middle = {kind: [statistics.median(each) for each in team.blocks[kind]] for kind in team.kinds}
     seen = difference([[a - b] for a, b in zip(middle["together"], middle["apart"], strict=True)])
@@ -145,7 +145,7 @@ def communication(team: Team) -> dict[str, Any]:
 
 
 def difference(blocks: list[list[float]]) -> Interval:
-    """The interval of differences, which may be below zero: that of times ends there."""
+    """The interval of differences, which may be negative, unlike that of times."""
     lift = 1 - min(min(block) for block in blocks)
     shifted = interval([[each + lift for each in block] for block in blocks])
     low, high = (None if each is None else each - lift for each in (shifted.low, shifted.high))
@@ -153,8 +153,8 @@ def difference(blocks: list[list[float]]) -> Interval:
 
 
 def as_phases(intervals: dict[str, Interval]) -> Phases:
-    """The phases of the model. A runtime does not tell when its forward pass ends and its update begins, so that they
-    are differences: of the forward pass in evaluation, the gradient, the whole step."""
+    """The phases of the model. A runtime does not report when its forward pass ends and its update begins, so they
+    are differences: of the forward pass in evaluation, the gradient, the complete step."""
     io, h2d, forward, gradient, step = (intervals[kind].median for kind in PARTS)
     return Phases(io, h2d, forward, gradient - forward, step - gradient)
 
@@ -162,8 +162,8 @@ def as_phases(intervals: dict[str, Interval]) -> Phases:
 def modelled(
     team: Team, facts: dict[str, Any], here: Phases, single: Phases, layers: Layers, case: Case
 ) -> dict[str, Any]:
-    """What the model says, from one worker and the line alone; `slower` is how many threads share a CPU. `given_apart`
-    is its iteration where what the workers take of each other is not computed but measured, without communication."""
+    """The model's prediction, from one worker and the line only; `slower` is how many threads share a CPU.
+    `given_apart_s` is its iteration if the workers' slowdown is measured, without communication, not computed."""
     slower = max(1.0, team.workers * case.threads / facts["cpus"]) if case.device == "cpu" else 1.0
     line = Line(facts["line"]["latency_s"], facts["line"]["per_byte_s"]) if facts["line"] else None
     parts = scaling_model.shares(team.messages, layers, team.early)

@@ -1,8 +1,8 @@
-"""A training step by several workers, each framework's own engine: proved, then timed beside one worker and beside the
-same workers without their communication, and set against the performance model of `scaling_model.py`.
+"""A training step by several workers, each framework's own engine: proved, then timed against one worker and the
+same workers without communication, and compared with the performance model (`model.py`).
 
-The groups of all sizes of a runtime are alive at once, one at work at a time, and take turns round by round, so that a
-drift of the machine meets all of them. An iteration takes a batch from the host's arrays, copies it to the device, and
+The groups of all sizes of a runtime are alive at once, one active at a time, and take turns round by round, so that a
+drift of the machine affects them all. An iteration takes a batch from the host's arrays, copies it to the device, and
 does a step; it lasts from the start of the last worker to the end of the last one. All workers run on this machine, so
 their clocks are one.
 """
@@ -36,7 +36,7 @@ from xbench.workers.worker_group import Group
 
 KINDS = ("weak", "strong")
 LEAST, MOST = 2, 200  # iterations of a block
-EXCHANGES = 3  # of every size a round
+EXCHANGES = 3  # of every size per round
 Say = Callable[[str], None]
 
 
@@ -55,7 +55,7 @@ def sensible(plan: Plan, batch: int, device: str) -> None:
 
 @dataclass(frozen=True)
 class Scale(Experiment):
-    """One record a number of workers."""
+    """One record per number of workers."""
 
     name: ClassVar[str] = "scale"
     file: ClassVar[str] = "scaling.jsonl"
@@ -70,8 +70,8 @@ class Scale(Experiment):
         return [key(case, artifact, self.plan, workers) for workers in self.plan.workers]
 
     def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
-        """A record of a group that fails comes at once, the others when all groups are timed. One worker takes turns
-        with each number of workers: a speed-up is over that one."""
+        """The record of a failed group comes at once, the others when all groups are timed. One worker takes turns
+        with each number of workers: a speed-up is relative to it."""
         for case in cases:
             workers = tuple(each for each in self.plan.workers if key(case, artifact, self.plan, each) in wanted)
             plan = replace(self.plan, workers=workers)
@@ -128,7 +128,7 @@ def _opened(
     teams: list[Team],
     say: Say,
 ) -> Team | Record:
-    """A group that is proved, or the record of why there is none."""
+    """A proved group, or the record of its failure."""
     scaling, timeout = known(record["scaling"]), plan.timeout
     workers, group = scaling["workers"], None
     say(f"{_count(workers)}: start, load, check")
@@ -160,7 +160,7 @@ def _opened(
 def _measured(
     case: Case, artifact: Artifact, plan: Plan, exporter: Exporter, teams: list[Team], say: Say
 ) -> Iterator[Record]:
-    """Times what was proved; a group that fails meanwhile is told, and the others go on."""
+    """Times proved groups; one that fails meanwhile is reported, the others continue."""
     phases: dict[int, dict[str, Interval]] = {}
     others = sorted({team.shard for team in teams} - {case.batch})
     for team in list(teams):
@@ -205,7 +205,7 @@ def _count(workers: int) -> str:
 
 
 def _ready(team: Team, artifact: Artifact, exporter: Exporter, shard: int, plan: Plan) -> None:
-    """Makes the workers ready for iterations of so many samples."""
+    """Prepares the workers for iterations of `shard` samples."""
     given = [reference(artifact, exporter, "gradient", shard, team.workers, seed) for seed in (0, 1)]
     paths = list(dict.fromkeys(str(path) for each in given for path in each.paths))
     answer = team.group.call("take_shard", plan.timeout, references=paths, batch=shard)[0]
@@ -213,7 +213,7 @@ def _ready(team: Team, artifact: Artifact, exporter: Exporter, shard: int, plan:
 
 
 def _phases(team: Team, plan: Plan) -> dict[str, Interval]:
-    """The seconds of the parts of one worker's iteration, of a batch that it is not timed with."""
+    """The seconds of the parts of one worker's iteration, for a batch other than the timed one."""
     blocks = {kind: [_block(team, kind, plan, 3 * len(PARTS)) for _ in range(3)] for kind in PARTS}
     return {kind: interval(seconds) for kind, seconds in blocks.items()}
 
@@ -222,7 +222,7 @@ def _block(team: Team, kind: str, plan: Plan, parts: int | None = None) -> list[
     """The seconds of some iterations, each from the start of the last worker to the end of the last.
 
     Raises:
-        WorkerFailure: a worker failed, or the parameters were the same in the proof and are not behind these steps.
+        WorkerFailure: a worker failed, or the parameters were the same in the proof and differ after these steps.
     """
     seconds = plan.budget / (parts or plan.rounds * len(team.kinds))
     once = statistics.median(_times(team, kind, LEAST, plan))
@@ -239,8 +239,8 @@ def _times(team: Team, kind: str, count: int, plan: Plan) -> list[float]:
 
 
 def _exchange(team: Team, plan: Plan) -> None:
-    """All-reduces by themselves, of all gradients and of shares down to a 512th: what the line is fitted to. Of a
-    single number one says nothing, as engines have a shorter way for it."""
+    """All-reduces alone, of all gradients and of shares down to a 512th, to fit the line. A single number is left out,
+    as engines have a shortcut for it."""
     most = sum(team.messages) // 4
     for count in sorted({max(1, most // 8**power) for power in range(4)}):
         answers = team.group.call("time_exchange", plan.timeout, count=count, times=EXCHANGES)

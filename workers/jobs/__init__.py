@@ -1,1 +1,1 @@
-"""What a worker can be asked to do: each file has functions, and `JOBS` names those that are asked for."""
+"""The jobs of a worker: each file has functions, and `JOBS` names those that can be called."""

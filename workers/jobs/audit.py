@@ -1,5 +1,5 @@
-"""What a worker can tell of how its cell works while it is timed: whether `wait` waits, whether answers are remembered,
-what CPUs and devices are used. Measured here; `contracts.py` says what it means."""
+"""Audit of how a cell works while it is timed: whether `wait` waits, whether answers are cached,
+which CPUs and devices are used. Measured here; `contracts.py` judges it."""
 
 import contextlib
 import itertools
@@ -23,38 +23,38 @@ from xbench.workers import timing
 from xbench.workers.cell import CELL, Cell, fetched_of, proving, step_of
 
 TIMES = ("put_s", "repeated_s", "fresh_s", "copied_s", "fetch_s", "refetch_s")
-SEEDS = itertools.count(1000)  # of inputs that were not there before
-BEGUN = 15.0  # seconds that what the first call has started may work on: torch.compile's pool imports PyTorch
-SETTLE, WINDOW = 0.5, 0.02  # seconds within which pools of threads go to sleep, and that one look takes
-TRANSFERS, SMALL = 11, 256  # arrays that are brought back, and their length
-QUIET = 3  # looks in a row: in one alone a thread that spins may have waited for a CPU that others had
-LOOK = 0.1  # seconds that it takes at least to tell CPUs: the system counts a thread's waiting when it ends
+SEEDS = itertools.count(1000)  # of unseen inputs
+BEGUN = 15.0  # seconds that work started by the first call may last: torch.compile's pool imports PyTorch
+SETTLE, WINDOW = 0.5, 0.02  # seconds: until thread pools sleep, and of one measurement
+TRANSFERS, SMALL = 11, 256  # arrays that are transferred back, and their length
+QUIET = 3  # measurements in a row: in a single one a spinning thread may have waited for a CPU in use by others
+LOOK = 0.1  # least seconds to measure CPUs: the system counts a thread's waiting when it ends
 
 
 def audit(rounds: int, patience: float, seconds: float, cpus: list[int]) -> dict[str, Any]:
-    """Steps on inputs it has seen and on others, in so many rounds or as many as begin within `patience` seconds, and
-    what is left to be fetched behind them; then, for `seconds`, the CPUs it uses where all of `cpus` are open to it,
-    and when nothing is asked."""
+    """Times steps on seen and unseen inputs, in `rounds` rounds or as many as begin within `patience` seconds, and
+    fetching their results; then measures, for `seconds`, the CPUs it uses if it may use all of `cpus`,
+    and when it is idle."""
     (cell,), seconds, patience = CELL, max(seconds, LOOK), max(patience, LOOK)
     if not cell.idled:
         _idle(seconds=BEGUN)
         cell.idled = True
     facts = _answers(cell, rounds, patience)
     cell.proof += sum(sum(facts[name]) for name in TIMES)
-    total = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it answers before it is done
+    total = min(facts["repeated_s"]) + min(facts["fetch_s"])  # of a step, even if it returns before it is done
     short = total < patience  # more steps of a long one would cost more than its timing
     facts |= {"same": _repeats(cell) if short else None, "stale": _is_stale(cell) if short else None}
     facts |= {"varies": _varies(cell), "transfer_s": _transfers(cell, facts["fetched_arrays"])}
-    _idle(looks=1)  # what computes our own sums has threads, too
-    limit = 1 + int(4 * seconds / total)  # of what it may have begun when the time is over
+    _idle(looks=1)  # our own sums use threads, too
+    limit = 1 + int(4 * seconds / total)  # of steps that it may begin in that time
     facts |= _cpu_use(cell, seconds, limit, cpus) | {"idle_cpus": _idle()}
     facts |= {"placed": calls.placed(cell.runtime), "gpu_open": _gpu_is_open()}
     return facts | {"proof_s": cell.proof}
 
 
 def _answers(cell: Cell, rounds: int, patience: float) -> dict[str, Any]:
-    """Seconds of a step on inputs it has seen (`repeated_s`), on new ones (`fresh_s`), on the first ones in new arrays
-    (`copied_s`); of putting inputs on the device, of fetching what a step has computed, and of fetching it again."""
+    """Seconds of a step on seen inputs (`repeated_s`), on new ones (`fresh_s`), on the first ones in new arrays
+    (`copied_s`); of putting inputs on the device, of fetching the results of a step, and of fetching them again."""
     times: dict[str, list[float]] = {name: [] for name in TIMES}
     first, fetched, shuffle = cell.references[0], list[np.ndarray](), random.Random(0).shuffle
     end, new = now() + patience, True
@@ -68,7 +68,7 @@ def _answers(cell: Cell, rounds: int, patience: float) -> dict[str, Any]:
         fresh = step_of(cell, drawn)
         times["put_s"].append(watch.worked())
         steps = [("repeated_s", cell.steps[0]), ("copied_s", copied), ("fresh_s", fresh)]
-        shuffle(steps)  # else the slices of the system's scheduler may meet the same one every time
+        shuffle(steps)  # else the scheduler's time slices may hit the same one every time
         for name, step in steps:
             times[name] += timing.sample([step], 0, 1)
         for name in ("fetch_s", "refetch_s"):
@@ -83,8 +83,8 @@ def _answers(cell: Cell, rounds: int, patience: float) -> dict[str, Any]:
 
 
 def _transfers(cell: Cell, count: int) -> dict[str, list[float]]:
-    """Seconds that the runtime takes from a device to bring back what nothing has to compute: as many small arrays as
-    a step gives, that were put there before, and `one`. None of a CPU, nor where its `get` takes no such arrays."""
+    """Seconds to transfer arrays back from a device that need no computation: as many small arrays as a step returns,
+    which were put there before (`all`), and `one`. Empty on a CPU, or if the runtime cannot get such arrays."""
     times: dict[str, list[float]] = {}
     if cell.device == "cpu" or cell.remote:
         return times
@@ -95,13 +95,13 @@ def _transfers(cell: Cell, count: int) -> dict[str, list[float]]:
                 watch = Stopwatch()
                 calls.outputs(cell.runtime, given)
                 times.setdefault(name, []).append(watch.worked())
-            except Exception:  # an adapter may know its own results alone
+            except Exception:  # an adapter may only know its own results
                 return {}
     return times
 
 
 def _drawn(cell: Cell) -> dict[str, np.ndarray]:
-    """New inputs of the shapes that are timed, and the labels there are."""
+    """New inputs of the timed shapes, with the old labels."""
     arrays, labels = candidate.inputs_of(cell.references[0]), cell.references[0]["labels"]
     inputs = candidate.redrawn(cell.artifact, arrays, labels, next(SEEDS))
     named = {f"input/{index}": array for index, array in enumerate(inputs)}
@@ -109,8 +109,8 @@ def _drawn(cell: Cell) -> dict[str, np.ndarray]:
 
 
 def _repeats(cell: Cell) -> float | None:
-    """How far two runs on one input are apart, over the size of the result; 0.0 where they are equal bit by bit, None
-    where they need not be, as dropout is on, or nothing tells but the weights."""
+    """The distance of two runs on one input, over the size of the result; 0.0 if they are equal bit by bit, None if
+    they need not be, as dropout is on, or if only the weights would show it."""
     if cell.mode == "step" or (cell.mode != "forward" and cell.artifact.has_dropout):
         return None
     runs = _two_runs(cell)
@@ -120,7 +120,7 @@ def _repeats(cell: Cell) -> float | None:
 
 
 def _two_runs(cell: Cell) -> list[list[np.ndarray]]:
-    """What two runs of one input give."""
+    """Results of two runs of one input."""
     runs = []
     for _ in range(2):
         with proving(cell):
@@ -130,7 +130,7 @@ def _two_runs(cell: Cell) -> list[list[np.ndarray]]:
 
 
 def _varies(cell: Cell) -> bool | None:
-    """Whether two gradients of one input differ where dropout is on; None of other cells, and of steps, which change
+    """Whether two gradients of one input differ if dropout is on; None for other cells, and for steps, which change
     the weights."""
     if cell.mode != "gradient" or not cell.artifact.has_dropout:
         return None
@@ -139,7 +139,7 @@ def _varies(cell: Cell) -> bool | None:
 
 
 def _is_stale(cell: Cell) -> bool | None:
-    """Whether arrays with new values in them still give an older answer; asked of forward, with two references."""
+    """Whether reused arrays with new values still give the old answer; for forward, with two references."""
     first, second = (candidate.inputs_of(reference) for reference in cell.references[:2])
     if cell.mode != "forward" or any(a.shape != b.shape for a, b in zip(first, second, strict=True)):
         return None
@@ -159,7 +159,7 @@ def _outputs(cell: Cell, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _apart(some: Iterable[np.ndarray], others: Iterable[np.ndarray]) -> float:
-    """How far two answers are apart; what is not finite is no distance, another shape is infinite."""
+    """The distance of two answers; non-finite elements are skipped, another shape is infinite."""
     total = 0.0
     for a, b in zip(some, others, strict=True):
         if a.shape != b.shape:
@@ -170,9 +170,9 @@ def _apart(some: Iterable[np.ndarray], others: Iterable[np.ndarray]) -> float:
 
 
 def _cpu_use(cell: Cell, seconds: float, limit: int, cpus: list[int]) -> dict[str, Any]:
-    """CPUs that the worker and all that it has started use, on the whole and (`most_cpus`) where others leave them free
-    for a while; its threads that are at work for a tenth of the time or more, and how many are at work at once:
-    running, or waiting for a CPU that others have."""
+    """CPUs used by the worker and its children, in total and (`most_cpus`) while others leave them free
+    for a while; its threads that are busy for a tenth of the time or more, and how many are busy at once:
+    running, or waiting for a CPU in use by others."""
     with _opened(cpus):
         threads, readings, left = process_tree.scheduled(), [(process_tree.cpu_seconds(), now())], limit
         with proving(cell):
@@ -192,7 +192,7 @@ def _cpu_use(cell: Cell, seconds: float, limit: int, cpus: list[int]) -> dict[st
 
 @contextlib.contextmanager
 def _opened(cpus: list[int]) -> Iterator[None]:
-    """While it is open, every thread of the worker's processes may run on all of these CPUs."""
+    """While it is open, all threads of the worker's processes may use all of these CPUs."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -210,8 +210,8 @@ def _opened(cpus: list[int]) -> Iterator[None]:
 
 
 def _idle(looks: int = QUIET, seconds: float = SETTLE) -> float:
-    """CPUs in use while nothing is asked of the runtime, when its threads have had so many seconds to go to sleep: the
-    mean of so many looks in a row."""
+    """CPUs in use while the runtime has no work, after its threads have had `seconds` to go to sleep: the mean of
+    `looks` measurements in a row."""
     end, used = now() + seconds, [1.0] * looks
     while max(used[-looks:]) > 0.1 and now() < end:
         cpu, start = process_tree.cpu_seconds(), now()
@@ -221,7 +221,7 @@ def _idle(looks: int = QUIET, seconds: float = SETTLE) -> float:
 
 
 def _gpu_is_open() -> bool:
-    """Whether the worker, or a process that it has started, has a driver of a GPU open."""
+    """Whether the worker, or a process that it started, has a GPU driver open."""
     for link in (link for process in process_tree.members() for link in Path(f"/proc/{process}/fd").glob("*")):
         with contextlib.suppress(OSError):
             if os.readlink(link).startswith(("/dev/nvidia", "/dev/dri", "/dev/kfd")):
@@ -230,7 +230,7 @@ def _gpu_is_open() -> bool:
 
 
 def respond(artifact: str, runtime: str, device: str, threads: int, inputs: str, path: str) -> dict[str, float]:
-    """Writes what a runtime gives on the arrays of a file; returns the seconds of its fastest step of a few."""
+    """Writes a runtime's results on the arrays of a file; returns the seconds of the fastest of a few steps."""
     model = Artifact.read(artifact)
     with np.load(inputs, allow_pickle=False) as file:
         arrays = [file[name] for name in file.files]

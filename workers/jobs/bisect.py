@@ -1,4 +1,4 @@
-"""What the exporter's worker can be asked to do for a bisection: parts of a converted model, with their references."""
+"""Jobs of the exporter's worker for a bisection: parts of a converted model, with their references."""
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ from xbench.workers import reproduce
 
 
 class Stored(Mapping[str, np.ndarray]):
-    """The arrays of an `.npz` file by their own names, each read when it is asked for. NumPy's mapping gives `x` for
-    `x.npy` where there are both."""
+    """The arrays of an `.npz` file by their own names, each read on demand. NumPy's mapping gives `x` for `x.npy` if
+    there are both."""
 
     def __init__(self, file: np.lib.npyio.NpzFile) -> None:
         self.file = file
@@ -38,7 +38,7 @@ class Stored(Mapping[str, np.ndarray]):
 
 @functools.lru_cache(maxsize=1)
 def _graph(artifact: str) -> ir.Model:
-    """The graph in training form; not to be written to."""
+    """The graph in training form; must not be changed."""
     return ir.load(Path(artifact) / "model.onnx")
 
 
@@ -56,13 +56,13 @@ def tensors(artifact: str, reference: str, training: bool, path: str) -> list[di
 
 
 def mark(artifact: str, reference: str, folder: str) -> None:
-    """Writes a model with every floating tensor an output, and what float64 gives for the inputs of a reference."""
+    """Writes a model with all floating tensors as outputs, and their float64 values for a reference's inputs."""
     given = verdict.read(Path(reference))
     _written(artifact, Path(folder), subgraph.mark(_graph(artifact)), "forward", given, _fixed(artifact, given))
 
 
 def mark_gradients(artifact: str, reference: str, values: str, folder: str) -> dict[str, tuple[str, int]]:
-    """Writes a model with the gradient of every tensor among those of its parameters; which they are is returned."""
+    """Writes a model with the gradients of all tensors among those of its parameters; returns their places."""
     given = verdict.read(Path(reference))
     with np.load(values) as file:
         model, places = subgraph.mark_gradients(_graph(artifact), Stored(file))
@@ -71,16 +71,16 @@ def mark_gradients(artifact: str, reference: str, values: str, folder: str) -> d
 
 
 def _fixed(artifact: str, given: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The inputs for this batch alone: the oracle must not turn it around to find the noise, because not every tensor,
-    and no gradient of one, has the samples in its first axis."""
+    """The inputs for this batch alone: the oracle must not reverse the batch to find the noise, because not every
+    tensor, and no gradient of one, has the samples in its first axis."""
     inputs, arrays = Artifact.read(artifact).info["inputs"], candidate.inputs_of(given)
     return {"inputs": [item | {"shape": list(a.shape)} for item, a in zip(inputs, arrays, strict=True)]}
 
 
 def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: str) -> bool:
-    """Writes some nodes of a model, given what they read; False where they compute nothing, or have nothing to train.
+    """Writes some nodes of a model, given their inputs; False if they compute nothing, or have nothing to train.
 
-    To be trained, what the part gives is the logits; labels are drawn.
+    For training, the part's output is the logits; labels are drawn.
     """
     with np.load(values) as file:
         known = Stored(file)
@@ -105,7 +105,7 @@ def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: st
 
 
 def _labels(logits: np.ndarray) -> np.ndarray:
-    """A class a row, at random among those whose logit is finite."""
+    """A class per row, random among those with a finite logit."""
     order = np.random.default_rng(0).random(logits.shape)
     return np.asarray(np.where(np.isfinite(logits), order, -1.0).argmax(-1))
 
@@ -124,7 +124,7 @@ def _written(
 def write_reproduction(
     folder: str, mode: str, runtimes: Sequence[Mapping[str, Any]], title: str, out: str
 ) -> list[str]:
-    """Writes a part so that it can be run without xbench; returns the names of the files."""
+    """Writes a part that runs without xbench; returns the names of the files."""
     return reproduce.write(Artifact.read(folder), Path(folder) / REFERENCE, mode, runtimes, title, Path(out))
 
 

@@ -1,7 +1,7 @@
-"""What a worker does while it is timed: a block of steps, with looks at what they computed that no step can foresee.
+"""A timed block: steps, with checks ("looks") of their results at moments that no step can foresee.
 
 Outputs and gradients are compared with the oracle at random steps, when the clock of the step has stopped. Of training
-steps every loss is kept, and whoever asked for the block may ask for all that the last one left (`state`).
+steps every loss is kept, and the caller may ask for the state that the last one left (`state`).
 """
 
 import hashlib
@@ -22,22 +22,22 @@ from xbench.workers import batches, pace, timing
 from xbench.workers.cell import CELL, Cell, Training, step_of
 from xbench.workers.jobs.cell import expected_of
 
-LEAD = 4  # steps at most, of which a block does not count the times
-SHARE = 0.05  # of a block's time that looks may take
-PLACES = 3  # the first steps that count, one of which has inputs that were not there before
-CYCLE = 512  # steps of which the inputs are in order
-LARGE = 2**23  # bytes of outputs in float64: larger ones would show in the memory of the steps
+LEAD = 4  # most steps of a block whose times do not count
+SHARE = 0.05  # of a block's time, for looks
+PLACES = 3  # the first steps that count, one of which has unseen inputs
+CYCLE = 512  # steps until the order of inputs repeats
+LARGE = 2**23  # bytes of float64 outputs: larger ones would show in the memory of the steps
 
 
 @dataclass
 class Looks:
-    """The looks of one block: seconds of fetching a result, of all looks, and of all that is done between steps."""
+    """The looks of one block: seconds of fetching a result, of all looks, and of all work between steps."""
 
     begin: float
     share: float = SHARE
     aside: float = 0.0
     fetch_s: list[float] = field(default_factory=list)
-    warm: bool = False  # whether the steps count: as their times, those of fetching after the first few do not
+    warm: bool = False  # whether the steps count: as with their times, fetching after the first few does not
     spent: float = 0.0
     judged: int = 0
 
@@ -45,12 +45,12 @@ class Looks:
 def block(
     seconds: float, limit: int, seed: int, segment: int = batches.SEGMENT, share: float = SHARE
 ) -> dict[str, Any]:
-    """A few steps that do not count, as the caches are cold, then timed ones, `limit` at most, on batches that follow
-    from the seed; then looks at what the last one computed. `segment` are the training steps between two resets at
-    most; `share` is how much of the time looks may take, 1.0 for one after every step.
+    """Runs a few steps that do not count, as the caches are cold, then at most `limit` timed ones, on batches that
+    follow from the seed; then checks the last result. `segment` is the most training steps between two resets;
+    `share` is how much of the time looks may take, 1.0 for one after every step.
 
-    After a single one the first that is timed is still slower than the others, most where a step takes some
-    milliseconds. Of long steps there is no time for four in half a block.
+    After a single lead step the first timed one is still slower than the others, most if a step takes some
+    milliseconds. Half a block has no time for four long steps.
     """
     (cell,) = CELL
     begun, cpus = usage.begin(cell.device), machine.allowed()
@@ -73,7 +73,7 @@ def block(
 
 
 def _repeated(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int) -> dict[str, Any]:
-    """Steps of forward or gradient: on what the cell was verified on, in turn, and once on other inputs."""
+    """Steps of forward or gradient: on the inputs of the proof, in turn, and once on other inputs."""
     draw = random.Random(seed)
     looking = (
         cell.mode == "forward" and sum(a.nbytes for n, a in cell.references[0].items() if n[:7] == "output/") < LARGE
@@ -110,8 +110,8 @@ def _repeated(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int) -
 
 
 def _segments(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int, length: int) -> dict[str, Any]:
-    """Training steps, so many at most between two resets: so far float32 can be judged, and no weight drifts to
-    infinity or to numbers below float32's normal ones."""
+    """Training steps, at most `length` between two resets: so far float32 can be judged, and no weight drifts to
+    infinity or to subnormal numbers of float32."""
     runtime = cell.runtime
     assert isinstance(runtime, Trainer)
     start = now()
@@ -144,10 +144,10 @@ def _segments(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int, l
 
 
 def look(cell: Cell, looks: Looks) -> None:
-    """Compares the result of the last step with the oracle's, or bit by bit with an earlier one that was right.
+    """Compares the result of the last step with the oracle's, or bit by bit with an earlier correct one.
 
     Raises:
-        verdict.Changed: it is another.
+        verdict.Changed: it is wrong.
     """
     if cell.index is None or (cell.mode == "gradient" and cell.artifact.has_dropout):
         return
@@ -184,8 +184,8 @@ def _fetched(cell: Cell) -> dict[str, np.ndarray]:
 
 
 def verify(cell: Cell, looks: Looks | None = None, draw: random.Random | None = None) -> None:
-    """Looks at what the last step computed: outputs always, gradients at random blocks while looks have taken little of
-    the time, that every loss is finite.
+    """Checks the last step's results: outputs always, gradients at random blocks while looks have taken little of the
+    time, and that every loss is finite.
 
     Raises:
         verdict.Changed: it is wrong.
@@ -205,10 +205,10 @@ def verify(cell: Cell, looks: Looks | None = None, draw: random.Random | None = 
 
 
 def state(path: str, index: int | None = None) -> dict[str, Any]:
-    """Writes what the last timed step has left: its loss and gradients, or the losses of its segment, weights,
+    """Writes the state after the last timed step: its loss and gradients, or the losses of its segment, weights,
     statistics and the optimizer's arrays. In mode gradient one more step is made, on the reference of the `index`; no
-    runtime can tell it from one that is timed. Returns the steps of the segment, and what fetching took; `steps` is
-    None where the worker has judged the result itself.
+    runtime can distinguish it from a timed one. Returns the steps of the segment, and the time of fetching; `steps` is
+    None if the worker has judged the result itself.
     """
     (cell,) = CELL
     assert isinstance(cell.runtime, Trainer)

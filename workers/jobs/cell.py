@@ -1,4 +1,4 @@
-"""What a worker that times can be asked to do before it times blocks (`block.py`): to open a cell, to prove it.
+"""Jobs of a timing worker before its blocks (`block.py`): opening a cell and proving it.
 
 Arguments and results are plain JSON; arrays travel as `.npz` files. A worker that times holds one cell (`CELL`): a
 runtime made ready, the references it is proved on, the steps to time.
@@ -28,7 +28,7 @@ GIVEN = ("input/", "labels")  # of a reference: what steps read
 def answer(
     artifact: str, runtime: str, mode: str, device: str, threads: int, layout: str, reference: str, path: str
 ) -> str | None:
-    """Writes every tensor that a runtime computes of those a reference holds; returns the first wrong one."""
+    """Writes all tensors of a reference that a runtime computes; returns the first wrong one."""
     model, expected = Artifact.read(artifact), expected_of(reference)
     ready = load(runtime, model, Options(mode, device, threads, layout=layout))
     ready.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
@@ -39,7 +39,7 @@ def answer(
 
 
 def convertible(artifact: str, runtime: str, device: str) -> dict[str, Any]:
-    """Makes a runtime load and read a converted model, or says what is missing."""
+    """Has a runtime load and read a converted model, or reports what is missing."""
     model = Artifact.read(artifact)
     load(runtime, model, Options("forward", device, 1)).read()
     return {"versions": versions(row_of(runtime).packages)}
@@ -55,7 +55,7 @@ def open_cell(
     references: list[str],
     precision: str = "fp32",
 ) -> dict[str, Any]:
-    """Loads, compiles and makes the first call, each timed by itself."""
+    """Loads, compiles and makes the first call, each timed separately."""
     packages = row_of(runtime).packages
     options = Options(mode, device, threads, layout=layout, precision=precision)
     given = [expected_of(path, "" if mode == "forward" else GIVEN) for path in references]
@@ -63,16 +63,16 @@ def open_cell(
     cell.paths = references
     CELL[:] = [cell]
     known, reported = versions((*packages, "numpy")), calls.versions(cell.runtime)
-    known = known | reported if cell.remote else reported | known  # what is installed here is not an adapter's to say
+    known = known | reported if cell.remote else reported | known  # an adapter cannot override what is installed here
     facts = {"versions": known, "tuned": calls.tuned(cell.runtime)}
-    calls.device_memory(cell.runtime)  # which is told when it is timed: too late to find that it tells nonsense
+    calls.device_memory(cell.runtime)  # fails on nonsense now: it is recorded after the timing, too late
     return {"times": times, "recalled": calls.recalled(cell.runtime), **facts}
 
 
 def made_ready(
     model: Artifact, runtime: str, options: Options, arrays: list[dict[str, np.ndarray]]
 ) -> tuple[Cell, dict[str, float | None]]:
-    """A cell that has made its first step, and the seconds of loading, compiling and that step."""
+    """A cell after its first step, and the seconds of loading, compiling and that step."""
     for name in row_of(runtime).ours:
         importlib.import_module(name)
     start = now()
@@ -92,7 +92,7 @@ def made_ready(
 
 
 def certify(given: bool = False) -> dict[str, Any]:
-    """What the runtime holds of the model; `given`: of the file that was brought."""
+    """The certificate of the runtime's parameters; `given`: of the user's file."""
     (cell,) = CELL
     return certificate.certify(cell.artifact, calls.held(cell.runtime), given)
 
@@ -119,7 +119,7 @@ def _as_given(model: Artifact, runtime: str) -> bool:
 
 
 def expected_of(path: str, names: str | tuple[str, ...] = "") -> dict[str, np.ndarray]:
-    """The arrays of a reference whose names begin so.
+    """The arrays of a reference, by prefix of name.
 
     Raises:
         XBenchError: the file cannot be read.
@@ -149,8 +149,8 @@ def check_more(path: str) -> dict[str, Any]:
 
 
 def arm(plane: str) -> None:
-    """Switches dropout on where there is any, and makes the steps that are timed. What the proof took is given back: it
-    is no memory of theirs."""
+    """Switches dropout on if there is any, and makes the timed steps. Memory of the proof is released first: it is not
+    theirs."""
     (cell,) = CELL
     memory.give_back()
     dropout = cell.mode != "forward" and cell.artifact.has_dropout

@@ -1,4 +1,4 @@
-"""What a worker can tell of the cost of its cell besides time, and the probe of a machine's peaks."""
+"""The cost of a cell besides time, and the probe of a machine's peaks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,15 +13,15 @@ from xbench.stats import roofline
 from xbench.workers import timing
 from xbench.workers.cell import CELL, Cell
 
-SIZES = (512, 1024, 2048, 4096, 8192)  # of square matrices, as long as a product is quick
+SIZES = (512, 1024, 2048, 4096, 8192)  # of square matrices, up to the first slow product
 QUICK = 0.3  # seconds
 WHILE = 0.15  # seconds of repeating one product or copy
 
 
 def cost(batch: int) -> dict[str, Any]:
-    """The cost of the cell that has been timed, but for what the machine could do; docs/results.md says what is what.
+    """The cost of the timed cell, without the machine's peaks; docs/results.md defines the fields.
 
-    The peak is less what xbench itself holds in the process: of forward, the float64 results of the proof.
+    The peak excludes memory of xbench itself in the process: for forward, the float64 results of the proof.
     """
     (cell,) = CELL
     info, counted = cell.artifact.info, usage.total(cell.usage)
@@ -62,14 +62,14 @@ def _traffic(cell: Cell, sizes: dict[str, int]) -> int:
 
 
 def _inference_bytes(artifact: Artifact, parameters: int) -> int:
-    """Bytes on disk of what inference needs: the graph, and the weights where they lie beside it."""
+    """Bytes on disk that inference needs: the graph, and the weights if they are in another file."""
     graph = artifact.onnx.stat().st_size
     return graph + ((artifact.folder / WEIGHTS).stat().st_size if graph < parameters else 0)
 
 
 def peaks(device: str, threads: int, copied: int) -> dict[str, Any]:
-    """The fastest float32 matrix product (FLOP/s) and the fastest copy of `copied` bytes (bytes/s, counting what
-    is read and what is written) that NumPy or PyTorch have, and each of them as it was measured."""
+    """The fastest float32 matrix product (FLOP/s) and the fastest copy of `copied` bytes (bytes/s, counting
+    reads and writes) of NumPy or PyTorch, and each as measured."""
     products, copies = _numpys() if device == "cpu" else ({}, {})
     try:
         from xbench.runtimes.torch import copying, multiplying
@@ -91,7 +91,7 @@ Make = Callable[[int], timing.Step]
 
 
 def _numpys() -> tuple[dict[str, Make], dict[str, Make]]:
-    """NumPy's matrix product of a size, and its copy of so many numbers, which one thread makes."""
+    """NumPy's matrix product of a size, and its single-threaded copy of `count` numbers."""
 
     def multiplying(size: int) -> timing.Step:
         a, b, result = (np.full((size, size), 0.5, np.float32) for _ in range(3))
@@ -109,7 +109,7 @@ def _fastest_product(make: Make) -> dict[str, float]:
     rates: dict[str, float] = {}
     for size in SIZES:
         step = make(size)
-        step()  # the first call makes threads and buffers
+        step()  # the first call creates threads and buffers
         best = min(timing.sample([step], WHILE, 1000))
         rates[str(size)] = 2 * size**3 / best
         if 8 * best > QUICK:

@@ -1,4 +1,4 @@
-"""What the exporter's worker can be asked to do: make artifacts, read what others made, compute references."""
+"""Jobs of the exporter's worker: making artifacts, reading foreign models, computing references."""
 
 import importlib
 import json
@@ -21,11 +21,11 @@ from xbench.workers import live, samples
 
 
 def export(word: str, file: str, folder: str) -> None:
-    """Makes the artifact of a model; `file` is where its ONNX file lies, if it comes in one.
+    """Makes the artifact of a model; `file` is the path of its ONNX file, if it has one.
 
-    How long it took is written into its facts, as `convert_s`: without importing PyTorch, but for files, where that
-    waits until a file is known to be none that breaks. None of a TensorFlow model, the greater part of which another
-    process converts.
+    The time is written into its facts, as `convert_s`: without importing PyTorch, except for files, for which PyTorch
+    is only imported after a file is known not to crash. None for a TensorFlow model, which is mostly converted in
+    another process.
     """
     from xbench.converters import build
 
@@ -103,7 +103,7 @@ def unread(artifact: str, batch: int) -> dict[str, list[str]]:
 
 
 def layers(artifact: str) -> list[list[int]]:
-    """The bytes of the gradients of each parameter and the multiply-accumulates that it takes part in, in order."""
+    """The gradient bytes of each parameter and the multiply-accumulates that use it, in order."""
     import onnx_ir as ir
 
     from xbench.converters.passes import macs
@@ -130,7 +130,7 @@ def explain_training(artifact: str, mode: str, reference: str, candidate: str) -
 
 
 def match(port: str, reference: str, batch: int) -> dict[str, Any]:
-    """Whether a model is the reference network, what agrees, and in sentences what does not."""
+    """Whether a model is the reference network, what agrees, and differences in sentences."""
     from xbench.parity import matching
 
     own, other = Artifact.read(port), Artifact.read(reference)

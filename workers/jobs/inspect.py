@@ -1,8 +1,8 @@
-"""What a worker can be asked about an ONNX file that nobody has converted.
+"""Jobs of a worker on an ONNX file that is not converted.
 
-They import what reads graphs, when they are called, and no framework. `inspect_file` looks at a file as it is, at its
-own opset, its functions written out, operators that nobody knows included; `lower_file` brings it to the form in which
-xbench gives it to runtimes, as `xbench convert` does but for the last clean-up, which is PyTorch's worker's.
+They import libraries that read graphs, when they are called, and no framework. `inspect_file` reads a file as it is, at
+its own opset, its functions expanded, unknown operators included; `lower_file` brings it to the form in which
+xbench gives it to runtimes, as `xbench convert` does except for the last clean-up, which PyTorch's worker does.
 """
 
 import json
@@ -18,7 +18,7 @@ INFERENCE, FACTS = "inference.onnx", "model.json"
 @uncollected()
 def inspect_file(word: str, file: str, batch: int | None, infer: bool = True) -> dict[str, Any]:
     """The facts of a file (docs/results.md, "What `xbench inspect --json` prints"); without `infer` sizes are known
-    only where the file says them: ONNX's own code ends with the process on some files that pass every check.
+    only if the file has them: ONNX's own code crashes the process on some files that pass every check.
 
     Raises:
         XBenchError: it cannot be read, is no valid ONNX file, or has no batch that could be `batch`.
@@ -43,7 +43,7 @@ def inspect_file(word: str, file: str, batch: int | None, infer: bool = True) ->
 
 
 def _undefined(proto: Any) -> dict[str, int]:
-    """The operators that neither ONNX, the file nor we define, and how often each occurs."""
+    """The operators that neither ONNX, the file nor xbench defines, with their counts."""
     from xbench.converters.frontends import validity
     from xbench.converters.frontends.onnx_file import without_weights
     from xbench.converters.ops import contrib
@@ -54,7 +54,7 @@ def _undefined(proto: Any) -> dict[str, int]:
 
 
 def _counts(one: Any, many: Any) -> dict[str, Any]:
-    """What is counted in the graph for one sample, and held in that for the batch."""
+    """Counts in the graph for one sample, and memory in the graph for the batch."""
     from xbench.converters import PARAMETERS
     from xbench.converters.build import trainable
     from xbench.converters.passes import outline
@@ -84,7 +84,7 @@ def _read(path: Path, foreign: bool = False) -> Any:
 
 
 def _clear(place: str) -> Any:
-    """Turns what reading can raise into one line."""
+    """Turns errors of reading into one line."""
     import contextlib
 
     from xbench.converters.frontends.onnx_file import InvalidModel, plain
@@ -102,7 +102,7 @@ def _clear(place: str) -> Any:
 
 
 def _header(proto: Any, path: Path) -> dict[str, Any]:
-    """What the file says of itself."""
+    """The header of the file."""
     from xbench.converters.frontends.onnx_file import plain
 
     stored = {tensor.name for tensor in proto.graph.initializer}
@@ -119,7 +119,7 @@ def _header(proto: Any, path: Path) -> dict[str, Any]:
 
 
 def _value(value: Any) -> dict[str, Any]:
-    """An input or an output as the file declares it: `shape` null where it does not, an axis a number, a name or
+    """An input or an output as the file declares it: `shape` null if it does not, an axis a number, a name or
     null."""
     from xbench.converters.passes.outline import type_name
 
@@ -144,11 +144,11 @@ def _operators(graph: Any) -> dict[str, int]:
 
 @uncollected()
 def lower_file(word: str, file: str, folder: str) -> dict[str, Any]:
-    """Writes `inference.onnx` of a file into a folder, with what runtimes want to know of it (`model.json`); a file
-    with operators that nobody here knows is written as it is.
+    """Writes `inference.onnx` of a file into a folder, with the facts for runtimes (`model.json`); a file
+    with unknown operators is written as it is.
 
     Returns `program`, the operators that our own tables must have; `drawn`, what is drawn for each input; `wants`, what
-    must be said of the inputs before it can be converted; `trains`, whether it has parameters and a loss, and
+    must be specified of the inputs before conversion; `trains`, whether it has parameters and a loss, and
     `gradients`, the operators without a gradient rule.
 
     Raises:
@@ -202,7 +202,7 @@ def _drawn(source: Any, model: Any) -> dict[str, Any]:
 
 
 def _folded(model: Any) -> Any:
-    """Without what is constant or computes nothing, as far as that can be seen without PyTorch."""
+    """Without constant parts and no-ops, as far as possible without PyTorch."""
     import importlib.util
 
     from onnx_ir.passes import common
@@ -219,7 +219,7 @@ def _folded(model: Any) -> Any:
 
 
 def _as_it_is(proto: Any, path: Path, target: Path) -> dict[str, int]:
-    """A file with operators that nobody here knows, for runtimes that may know them."""
+    """A file with unknown operators, for runtimes that may know them."""
     import onnx_ir as ir
 
     from xbench.converters.frontends.onnx_file import attach, without_weights
@@ -232,7 +232,7 @@ def _as_it_is(proto: Any, path: Path, target: Path) -> dict[str, int]:
 
 
 def _save(model: Any, folder: Path, file: Path) -> None:
-    """The graph without Dropout, its weights beside it where they are large, and the facts that adapters ask for."""
+    """Writes the graph without Dropout, large weights to another file, and the facts for adapters."""
     import onnx_ir as ir
 
     from xbench.converters.write import EXTERNAL, inference, weight_bytes

@@ -1,4 +1,4 @@
-"""What a worker can be asked to do when single layers are timed."""
+"""The job that times single layers."""
 
 import statistics
 from typing import Any
@@ -11,8 +11,8 @@ LEAD = 3  # passes that do not count
 
 
 def timed_layers(count: int) -> dict[str, Any]:
-    """The layers of the cell's runtime, as it tells them, in forward passes on one input: the median of each, and of
-    a whole pass of the same cell."""
+    """The layers of the cell's runtime, as it reports them, in forward passes on one input: the median of each, and of
+    a full pass of the cell."""
     (cell,) = CELL
     inputs = cell.runtime.put(candidate.inputs_of(cell.references[0]))
     totals = []

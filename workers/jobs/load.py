@@ -1,8 +1,8 @@
-"""What a worker does under load: MLCommons LoadGen sends queries to its cell, as one of MLPerf's scenarios says.
+"""A worker under load: MLCommons LoadGen sends queries to its cell, in one of MLPerf's scenarios.
 
-A sample of LoadGen's is a batch of ours, the inputs of one reference: a step of `jobs.py` answers it, arrays of the
+A sample of LoadGen is a batch of xbench, the inputs of one reference: a step of `jobs.py` answers it, arrays of the
 host in and out, and the last answer can be judged. Latencies are LoadGen's own, read from its trace: from the time for
-which a query was scheduled, so that one that waits for another is not quick.
+which a query was scheduled, so that waiting for another query counts.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from xbench.host.clock import now, used
 from xbench.workers.cell import CELL, Cell
 from xbench.workers.jobs.block import verify
 
-LEAST, MOST = 10, 100_000  # queries of a run, or batches of an offline one; all their latencies are kept
+LEAST, MOST = 10, 100_000  # queries of a run, or batches of an offline one; all latencies are kept
 SEEDS = {"qsl_rng_seed": 1, "sample_index_rng_seed": 2, "schedule_rng_seed": 3}
 KINDS = {
     "single-stream": "SingleStream",
@@ -29,22 +29,22 @@ KINDS = {
     "offline": "Offline",
     "server": "Server",
 }
-# A sample in the trace, with the time it was scheduled for in microseconds, and when it was answered since.
+# A sample in the trace, with its scheduled time in microseconds, and its answer time since then.
 SAMPLE = re.compile(rb'"ph":"b",.*?"ts":(-?[\d.]+),.*?"query_seq":(\d+),.*?"complete_ns":(\d+)')
 
 
 def load(
     scenario: str, seconds: float, step: float, batches: int, rate: float, waiting: int, folder: str, cpus: list[int]
 ) -> dict[str, Any]:
-    """One run of a scenario, and a look at its last answer; LoadGen writes its logs into `folder`.
+    """One run of a scenario, and a check of its last answer; LoadGen writes its logs into `folder`.
 
-    `step` is about what a query of one batch takes, in seconds; `batches` are those of a query (multi-stream, offline);
-    `rate`, in queries a second, and `waiting`, the most of them that may be under way, are the server's. LoadGen's own
-    threads use those of `cpus` that are not the runtime's, where there are any.
+    `step` is about the seconds of a query of one batch; `batches` are those of a query (multi-stream, offline);
+    `rate`, in queries a second, and `waiting`, the most queries in flight, are the server's. LoadGen's own
+    threads use those of `cpus` that are not the runtime's, if there are any.
 
     Returns the seconds of every query, or offline from the start to every batch (`latencies`); from the first arrival
     to the last answer (`done_s`); queries a second as scheduled and as answered; whether LoadGen gave up because too
-    many waited (`flooded`); CPU time over wall time, LoadGen's included.
+    many queries waited (`flooded`); CPU time over wall time, LoadGen's included.
 
     Raises:
         verdict.Changed: the last answer is wrong.
@@ -55,7 +55,7 @@ def load(
     logs = loadgen.LogSettings()
     logs.log_output.outdir, logs.enable_trace = folder, True
     gc.collect()
-    gc.disable()  # as where steps are timed
+    gc.disable()  # as when steps are timed
     cpu, start = used(), now()
     try:
         _run(loadgen, cell, settings, logs, scenario == "server", cpus)
@@ -73,7 +73,7 @@ def _settings(loadgen: Any, scenario: str, seconds: float, step: float, batches:
     settings.min_duration_ms, settings.min_query_count = round(seconds * 1000), LEAST
     for name, seed in SEEDS.items():
         setattr(settings, name, seed)
-    # LoadGen makes the queries of twice the duration at this pace beforehand: enough for one twice as fast, no more
+    # LoadGen makes the queries of twice the duration at this pace in advance: enough for one twice as fast, no more
     # than MOST.
     pace = max(step / 2, 2 * seconds / MOST) * 1e9
     if scenario == "single-stream":
@@ -81,7 +81,7 @@ def _settings(loadgen: Any, scenario: str, seconds: float, step: float, batches:
     elif scenario == "multi-stream":
         settings.multi_stream_samples_per_query = batches
         settings.multi_stream_expected_latency_ns = max(step * batches / 2, 2 * seconds / MOST) * 1e9
-    elif scenario == "offline":  # all in one query: as many as the minimum says where that is more than the rate makes
+    elif scenario == "offline":  # all in one query: the minimum number if that is more than the rate makes
         settings.min_query_count, settings.offline_expected_qps = min(batches, MOST), 1 / (2 * seconds)
     else:
         settings.server_target_qps, settings.server_max_async_queries = rate, waiting
@@ -89,8 +89,8 @@ def _settings(loadgen: Any, scenario: str, seconds: float, step: float, batches:
 
 
 def _run(loadgen: Any, cell: Cell, settings: Any, logs: Any, apart: bool, cpus: list[int]) -> None:
-    """Runs LoadGen. Queries are answered in this thread, in which the runtime was made ready; LoadGen has one of its
-    own (`apart`) where it must not wait for an answer before it sends the next."""
+    """Runs LoadGen. Queries are answered in this thread, which prepared the runtime; LoadGen has a thread of its
+    own (`apart`) if it must not wait for an answer before it sends the next query."""
     own = _affinity()
     queue: SimpleQueue[Any] = SimpleQueue()
     errors: list[BaseException] = []
@@ -101,18 +101,18 @@ def _run(loadgen: Any, cell: Cell, settings: Any, logs: Any, apart: bool, cpus: 
                 try:
                     cell.steps[sample.index]()
                     cell.index = sample.index
-                except BaseException as error:  # it would end the process on its way through LoadGen
+                except BaseException as error:  # propagated through LoadGen it would end the process
                     errors.append(error)
             loadgen.QuerySamplesComplete([loadgen.QuerySampleResponse(sample.id, 0, 0)])
 
     def test() -> None:
-        # The thread that writes LoadGen's logs is born here, on these CPUs; then the samples are "loaded".
+        # The thread that writes LoadGen's logs starts here, on these CPUs; then the samples are "loaded".
         _move(set(cpus) - own or own)
         sut = loadgen.ConstructSUT(lambda samples: queue.put(samples) if apart else answer(samples), lambda: None)
         library = loadgen.ConstructQSL(
             len(cell.steps), len(cell.steps), lambda _: None if apart else _move(own), lambda _: None
         )
-        try:  # no audit.config of the working directory
+        try:  # ignores audit.config in the working directory
             loadgen.StartTestWithLogSettings(sut, library, settings, logs, "")
         finally:
             _move(own)
@@ -145,15 +145,15 @@ def _affinity() -> set[int]:
 
 
 def _move(cpus: set[int]) -> None:
-    """Lets this thread, and those that it starts, run on these CPUs."""
+    """Moves this thread, and those that it starts, to these CPUs."""
     if cpus:
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, cpus)
 
 
 def _from_trace(folder: Path, scenario: str, seconds: float) -> dict[str, Any]:
-    """What the trace tells of the queries."""
-    queries: dict[int, tuple[float, float]] = {}  # when it was scheduled, and its latency, in nanoseconds
+    """The numbers of the queries in the trace."""
+    queries: dict[int, tuple[float, float]] = {}  # scheduled time and latency, in nanoseconds
     for number, (scheduled, query, latency) in enumerate(_samples(folder / "mlperf_log_trace.json")):
         name = number if scenario == "offline" else query
         queries[name] = scheduled, max(latency, queries.get(name, (0.0, 0.0))[1])
@@ -173,7 +173,7 @@ def _from_trace(folder: Path, scenario: str, seconds: float) -> dict[str, Any]:
 
 
 def _samples(trace: Path) -> Iterator[tuple[float, int, int]]:
-    """When each sample was scheduled, in nanoseconds since the trace began, its query, its latency in nanoseconds."""
+    """Each sample's scheduled time in nanoseconds since the trace began, its query, its latency in nanoseconds."""
     with trace.open("rb") as file:
         for line in file:
             if b'"name":"Sample"' in line and (match := SAMPLE.search(line)):

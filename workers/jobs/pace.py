@@ -1,4 +1,4 @@
-"""What a worker can be asked to find out how fast its clock runs."""
+"""The job that measures how fast a worker's clock runs."""
 
 import math
 import statistics
@@ -12,14 +12,14 @@ from xbench.workers.cell import CELL, Cell, fetched_of, proving
 
 
 def pace(count: int) -> dict[str, Any]:
-    """So many steps, whatever the clock says, between two marks, and what the clock says of them. The last result is
-    fetched, so that no work is left behind; `left_s` is what that took."""
+    """Runs `count` steps between two marks, whatever the clock says, and returns its times. The last
+    result is fetched, so that no work is left; `left_s` is the time of that."""
     (cell,) = CELL
     with proving(cell):
         facts = _singly(cell, count) if cell.way else _together(cell, count)
         start = now()
         fetched_of(cell)
-    return facts | {"left_s": max(now() - start, 0.0)}  # a clock that runs backwards is `clock`'s to say
+    return facts | {"left_s": max(now() - start, 0.0)}  # a clock that runs backwards is reported by `clock`
 
 
 def _together(cell: Cell, count: int) -> dict[str, Any]:
@@ -29,15 +29,15 @@ def _together(cell: Cell, count: int) -> dict[str, Any]:
 
 
 def _singly(cell: Cell, count: int) -> dict[str, Any]:
-    """Each step by itself, where another clock tells its seconds: how much that leaves out (`missing`, a share).
+    """Times each step separately, if another clock gives its seconds: the share it leaves out (`missing`).
 
-    The clock of another process does not see what the way to it waits for a CPU. So the steps are asked that waited
-    least: on a busy machine the others tell of the machine. However busy it is, no step takes less than its CPU seconds
-    on as many CPUs as there are (`short`), and what a runtime of another process spends in this one (`here`) cannot be
+    The clock of another process does not see waiting for a CPU on the way to it. So the steps that waited least are
+    used: on a busy machine the others measure the machine. However busy it is, no step takes less than its CPU seconds
+    over the number of CPUs (`short`), and time that a runtime of another process spends in this one (`here`) cannot be
     its work.
     """
     cpus = len(machine.allowed())
-    missing = list[tuple[float, float]]()  # of each step: the share that it waited, the share that is left out
+    missing = list[tuple[float, float]]()  # of each step: the share of waiting, the share left out
     times, short, here, looking = list[float](), list[float](), list[float](), 0.0
     with watch.watched(cell) as facts:
         for index in range(count):
@@ -58,7 +58,7 @@ def _singly(cell: Cell, count: int) -> dict[str, Any]:
 
 
 def _counters() -> tuple[float, float]:
-    """Seconds that all of a worker's processes waited for a CPU, and that all but this one ran."""
+    """Seconds that all processes of a worker waited for a CPU, and that all but this one ran."""
     return watch.waited(), process_tree.cpu_seconds_below()
 
 

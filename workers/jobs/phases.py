@@ -1,5 +1,4 @@
-"""What a worker can be asked to do when the phases of an iteration are timed: whole iterations, on samples that lie in
-files, with the cell's own step."""
+"""The job that times the phases of an iteration: complete iterations, on samples in files, with the cell's own step."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from xbench.workers.cell import CELL, Cell
 
 
 def iterate(folder: str, batch: int, seconds: float, limit: int) -> dict[str, list[float]]:
-    """Iterations until the seconds are over: a batch is read (`io`), put on the device (`h2d`), and a step made of it
+    """Iterations until the seconds are over: a batch is read (`io`), put on the device (`h2d`), and used for a step
     (`compute`), each complete before the next one begins; `whole` is the time from one iteration's end to the next
     one's. The first does not count: its caches are cold."""
     (cell,), data = CELL, read(Path(folder))
@@ -31,7 +30,7 @@ def iterate(folder: str, batch: int, seconds: float, limit: int) -> dict[str, li
         (given, target), put_s, put_wall = _timed(cell, lambda: _put(runtime, inputs, labels))  # noqa: B023
         result, step_s, step_wall = _timed(cell, lambda: _step(runtime, given, target))  # noqa: B023
         after = now()
-        way = put_wall - put_s + step_wall - step_s  # to another process and back, of a runtime that has its own
+        way = put_wall - put_s + step_wall - step_s  # round trip of a runtime in another process
         for name, value in zip(times, (read_s, put_s, step_s, after - before - way), strict=True):
             times[name].append(value)
         before = after
@@ -56,7 +55,7 @@ def _step(runtime: Trainer, given: Any, target: Any) -> Any:
 
 
 def _timed(cell: Cell, call: Callable[[], Any]) -> tuple[Any, float, float]:
-    """What a call gives, its seconds by the clock of the process that computes, and those that passed here."""
+    """The result of a call, its seconds by the clock of the computing process, and those that passed here."""
     clock, start = calls.clock(cell.runtime) if cell.remote else 0.0, now()
     result = call()
     wall = now() - start
@@ -64,7 +63,7 @@ def _timed(cell: Cell, call: Callable[[], Any]) -> tuple[Any, float, float]:
 
 
 def read(folder: Path) -> DataSet:
-    """The samples of a folder (`phases.store`), mapped: what a batch needs is read when it is asked for."""
+    """The samples of a folder (`phases.store`), mapped: a batch is read when it is needed."""
     return DataSet(**{path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))})
 
 

@@ -1,4 +1,4 @@
-"""What a worker that trains with others can be asked to do. All are asked at once, because they meet in these jobs."""
+"""Jobs of a worker that trains with others. All are called at once, because they meet in these jobs."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ from xbench.host.machine import versions
 from xbench.parity import calls, candidate, element_types, verdict
 from xbench.runtimes import Options, distributed, row_of
 
-GIVEN = ("input/", "labels")  # of a reference: what steps read
-POOL = 4  # batches that iterations take theirs from
+GIVEN = ("input/", "labels")  # of a reference: inputs of a step
+POOL = 4  # batches in the pool of samples
 
 
 @dataclass
 class Member:
-    """An engine, and the samples of its shard that iterations take batches from."""
+    """An engine, and the samples of its shard, the source of batches."""
 
     artifact: Artifact
     engine: distributed.Engine
@@ -38,7 +38,7 @@ MEMBER: list[Member] = []
 
 
 def join_workers(artifact: str, runtime: str, device: str, threads: int) -> dict[str, Any]:
-    """Loads the model in an engine that knows the others."""
+    """Loads the model in a connected engine."""
     model = Artifact.read(artifact)
     engine = distributed.load(runtime, model, Options("step", device, threads))
     MEMBER[:] = [Member(model, engine, *engine.place())]
@@ -46,15 +46,15 @@ def join_workers(artifact: str, runtime: str, device: str, threads: int) -> dict
 
 
 def shard(reference: Mapping[str, np.ndarray], rank: int, world: int) -> dict[str, np.ndarray]:
-    """A reference with the inputs and labels of one of so many equal parts of its batch."""
+    """A reference with the inputs and labels of one of `world` equal parts of its batch."""
     size = len(reference["labels"]) // world
     mine = slice(rank * size, (rank + 1) * size)
     return {name: array[mine] if name.startswith(GIVEN) else array for name, array in reference.items()}
 
 
 def work_together(reference: str, cut: bool, mode: str, path: str) -> dict[str, Any]:
-    """Computes what a reference holds on this worker's shard of its batch, the gradients averaged over all workers, and
-    writes it; where it is not `cut` the reference's batch is the shard. Returns the loss, which may be the shard's."""
+    """Computes a reference's tensors on this worker's shard of its batch, the gradients averaged over all workers, and
+    writes them; if not `cut` the reference's batch is the shard. Returns the loss, which may be the shard's."""
     (own,) = MEMBER
     given = verdict.read(Path(reference))
     given = shard(given, own.rank, own.world) if cut else given
@@ -67,15 +67,15 @@ def work_together(reference: str, cut: bool, mode: str, path: str) -> dict[str, 
 
 
 def take_shard(references: list[str], batch: int) -> dict[str, Any]:
-    """Makes ready for iterations of so many samples, taken from those of the references in turn; dropout as it is in
-    training. Returns what is told of the messages of a step."""
+    """Prepares iterations of `batch` samples, taken from those of the references in turn; dropout as in training.
+    Returns the messages of a step."""
     (own,) = MEMBER
     own.inputs, own.labels = _pool([verdict.read(Path(path), GIVEN) for path in references], batch)
-    own.batch, own.turn = batch, own.rank  # so that no two take the same: who does not average then shows
+    own.batch, own.turn = batch, own.rank  # so that no two take the same: a missing average then shows
     own.engine.prepare(*_taken(own), dropout=own.artifact.has_dropout)
     own.acts = _acts(own)
     for kind in ("apart", "together") if own.world > 1 else ("apart",):
-        for _ in range(3):  # DistributedDataParallel makes its buckets anew behind the first
+        for _ in range(3):  # DistributedDataParallel rebuilds its buckets after the first
             own.acts[kind]()
     if own.world > 1:
         own.acts |= {"reduction": own.engine.reduction(), "meet": own.engine.exchange(1)}
@@ -86,7 +86,7 @@ def take_shard(references: list[str], batch: int) -> dict[str, Any]:
 
 
 def _pool(given: list[dict[str, np.ndarray]], batch: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """The samples of references, as many as `POOL` batches, by repetition where there are not so many."""
+    """The samples of references, as many as `POOL` batches, repeated if there are fewer."""
     inputs = [np.concatenate(parts) for parts in zip(*map(candidate.inputs_of, given))]
     labels = np.concatenate([each["labels"] for each in given])
     places = np.resize(np.arange(len(labels)), POOL * batch)
@@ -94,14 +94,14 @@ def _pool(given: list[dict[str, np.ndarray]], batch: int) -> tuple[list[np.ndarr
 
 
 def _taken(own: Member) -> tuple[list[np.ndarray], np.ndarray]:
-    """The next batch, copied from the host's arrays: what a loader does once the data set is in memory."""
+    """The next batch, copied from the host's arrays: as a loader with the data set in memory."""
     own.turn += 1
     places = (np.arange(own.batch) * POOL + own.turn) % (POOL * own.batch)
     return [array[places] for array in own.inputs], own.labels[places]
 
 
 def _acts(own: Member) -> dict[str, Callable[[], object]]:
-    """What can be timed, by name: iterations, whole, and the parts of one (Study 2's phases)."""
+    """What can be timed, by name: complete iterations, and the parts of one (Study 2's phases)."""
     engine = own.engine
     inputs, labels = _taken(own)
     given, (target,) = engine.put(inputs), engine.put([labels])
@@ -136,17 +136,17 @@ def _acts(own: Member) -> dict[str, Callable[[], object]]:
 
 
 def time_act(kind: str, count: int) -> dict[str, Any]:
-    """Does it so many times, from the initial weights; all workers meet before each. Returns when each began and ended,
-    by the machine's clock, and a digest of the parameters behind the last.
+    """Does it `count` times, from the initial weights; all workers meet before each. Returns when each began and ended,
+    by the machine's clock, and a digest of the parameters after the last.
 
     Raises:
-        verdict.Changed: the loss is no number any more.
+        verdict.Changed: the loss is not finite.
     """
     (own,) = MEMBER
     act, meet = own.acts[kind], own.acts.get("meet")
     own.engine.apart(kind != "together")
     own.engine.reset()
-    act()  # the caches are those that another kind has left
+    act()  # warms the caches, which another kind has filled
     begins, ends = [], []
     for _ in range(count):
         if meet:
@@ -167,7 +167,7 @@ def _digest(own: Member) -> str:
 
 
 def time_exchange(count: int, times: int) -> list[float]:
-    """The seconds of averaging one array of so many float32 numbers, all workers met before each."""
+    """The seconds of averaging one array of `count` float32 numbers; all workers meet before each."""
     (own,) = MEMBER
     name, meet = f"exchange {count}", own.acts["meet"]
     if name not in own.acts:

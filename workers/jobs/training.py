@@ -1,7 +1,7 @@
-"""What a worker that trains can be asked to do. It holds one training (`_TRAINING`), and its jobs end with the step in
-which their seconds are over, so that whoever waits can show how it goes.
+"""Jobs of a worker that trains. It has one training (`_TRAINING`), and its jobs end with the step in
+which their seconds are over, so that the caller can show the progress.
 
-Accuracy is counted by the runtime that trains, on the weights in its own hands: `forward` evaluates with them.
+Accuracy is counted by the training runtime itself, on its own weights: `forward` evaluates with them.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from xbench.workers import samples
 
 @dataclass
 class Training:
-    """A runtime made ready to train, and the loss of every step that it has done."""
+    """A runtime prepared to train, and the loss of every step so far."""
 
     runtime: Trainer
     device: str
@@ -38,7 +38,7 @@ _TRAINING: list[Training] = []
 def open_training(
     artifact: str, runtime: str, device: str, threads: int, data: str, batch: int, seed: int
 ) -> dict[str, Any]:
-    """Makes a runtime ready, dropout off."""
+    """Prepares a runtime, dropout off."""
     ready, given = load(runtime, Artifact.read(artifact), Options("step", device, threads)), samples.read(Path(data))
     assert isinstance(ready, Trainer)
     ready.prepare(*given.training_batch(batch, seed, 0), dropout=False)
@@ -47,8 +47,8 @@ def open_training(
 
 
 def train(last: int, seconds: float) -> dict[str, Any]:
-    """Goes on until `last` steps are done, the seconds are over, or a loss is not finite; returns the new losses, and
-    what they took."""
+    """Trains until `last` steps are done, the seconds are over, or a loss is not finite; returns the new losses and
+    their time."""
     (own,) = _TRAINING
     begun = usage.begin(own.device)
     runtime, first, start = own.runtime, len(own.losses), now()
@@ -65,13 +65,13 @@ def train(last: int, seconds: float) -> dict[str, Any]:
 
 
 def judge_training(reference: str) -> dict[str, Any]:
-    """The verdict on all losses so far, each by itself, and on the weights and the optimizer's arrays of the moment."""
+    """The verdict on all losses so far, each separately, and on the current weights and optimizer's arrays."""
     (own,) = _TRAINING
     return candidate.judged(candidate.trained(own.runtime, own.losses), verdict.read(Path(reference))).as_dict()
 
 
 def begin_again() -> None:
-    """Puts back the initial weights, and switches dropout on."""
+    """Restores the initial weights, and switches dropout on."""
     (own,) = _TRAINING
     own.runtime.prepare(*own.data.training_batch(own.batch, own.seed, 0), dropout=True)
     own.runtime.reset()
@@ -79,14 +79,14 @@ def begin_again() -> None:
 
 
 def count_right(part: str, first: int, seconds: float) -> dict[str, int]:
-    """Goes through the samples of a part from one on until the seconds are over: how many labels it looked at, how many
-    of them the runtime finds, and the sample to go on with, 0 behind the last."""
+    """Goes through a part's samples from `first` until the seconds are over: how many labels it compared, how many
+    of them the runtime predicts, and the sample to continue with, 0 after the last."""
     (own,) = _TRAINING
     runtime, chosen, right, seen = own.runtime, own.data.looked_at(part), 0, 0
     end = now() + seconds
     while first < len(chosen) and (not seen or now() < end):
         places = chosen[first : first + own.batch]
-        inputs, labels = own.data.batch(part, np.resize(places, own.batch))  # a shape that is compiled already
+        inputs, labels = own.data.batch(part, np.resize(places, own.batch))  # an already compiled shape
         result = runtime.forward(*runtime.put(inputs))
         runtime.wait(result)
         hits = np.asarray(calls.outputs(runtime, result)[0]).argmax(-1) == labels

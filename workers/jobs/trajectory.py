@@ -1,5 +1,5 @@
-"""What PyTorch's worker can be asked of timed training blocks: whether what runtimes held when they ended is what the
-steps lead to (`parity/trajectory.py`)."""
+"""Job of PyTorch's worker on timed training blocks: whether the final state of a runtime is the result of its
+steps (`parity/trajectory.py`)."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,8 +14,8 @@ from xbench.host import machine
 from xbench.parity import candidate, verdict
 from xbench.workers import batches
 
-_MADE: dict[str, Any] = {}  # gradients with dropout, by what they are of
-LARGE = 2**23  # parameters of which two sets of gradients are not kept
+_MADE: dict[str, Any] = {}  # gradients with dropout, by model and reference
+LARGE = 2**23  # parameters above which two sets of gradients are not kept
 SPARE = 2**30  # bytes that other processes may need meanwhile
 
 
@@ -29,8 +29,8 @@ def trajectory(
     exact: bool,
     precision: str,
 ) -> list[dict[str, Any]]:
-    """The outcome of each state: `path` is the file of what a runtime held, `steps` how many of the segment it had made
-    (in mode gradient `steps` is None and `index` says which of the references was the last)."""
+    """The outcome of each state: `path` is the file of a runtime's state, `steps` the number of steps of the segment
+    (in mode gradient `steps` is None and `index` is that of the last reference)."""
     model = Artifact.read(artifact)
     arrays = [verdict.read(Path(each["path"])) for each in states]
     if mode == "gradient":
@@ -45,7 +45,7 @@ def trajectory(
 
 
 def _gradient(model: Artifact, reference: str, state: dict[str, np.ndarray]) -> Any:
-    """The outcome of one gradient. Those that it is compared with are kept: all cells of a comparison ask for them."""
+    """The outcome of one gradient. The expected ones are kept: all cells of a comparison need them."""
     from xbench.parity import draws
 
     key = f"{model.digest} {reference}"
@@ -60,7 +60,7 @@ def _gradient(model: Artifact, reference: str, state: dict[str, np.ndarray]) -> 
 def _judged(model: Artifact, steps: Any, states: Any, exact: bool, precision: str) -> list[Any]:
     from xbench.parity import draws, trajectory
 
-    copies = 3 + len(slots(model.info["optimizer"]))  # of the parameters: they, their gradients, those at the start
+    copies = 3 + len(slots(model.info["optimizer"]))  # parameters, gradients, initial parameters
     one = 4 * copies * model.info["parameter_count"]
     several = model.has_dropout and precision == "fp32"
     need = SPARE + one * (4 + 2 * draws.DRAWS if several else 4 if exact else 3)
