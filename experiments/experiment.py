@@ -125,7 +125,7 @@ class Experiment:
         return case
 
     def need(self, cases: Sequence[Case]) -> None:
-        """Checks preconditions; measures nothing.
+        """Checks preconditions before measuring.
 
         Raises:
             XBenchError: one is not met.

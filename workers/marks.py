@@ -5,7 +5,7 @@ import os
 
 LINE = b'{"mark": 1}\n'
 OUT: list[int] = []  # the file of a worker's answers; empty in other processes
-os.register_at_fork(after_in_child=OUT.clear)  # what a runtime forks goes on with the job, and ends it later
+os.register_at_fork(after_in_child=OUT.clear)  # a fork of a runtime continues the job, and ends it later
 
 
 def mark() -> None:

@@ -85,7 +85,7 @@ def _failure(answer: dict[str, Any]) -> WorkerFailure:
 
 
 def encoded(number: str, answer: dict[str, Any]) -> bytes:
-    """The line of an answer; of one that is no JSON, a line that says so."""
+    """The line of an answer; if it is no JSON, a line that reports it."""
     try:
         line = json.dumps({"number": number, **answer})
     except (TypeError, ValueError, RecursionError) as error:

@@ -48,7 +48,7 @@ class _Start:
         self.process: subprocess.Popen[bytes] | None = None
         self.error: BaseException | None = None
         self.ready = queue.SimpleQueue[None]()
-        self._ends = [list(ends)]  # taken by whoever closes them
+        self._ends = [list(ends)]  # taken by the one that closes them
 
     def run(self) -> None:
         try:

@@ -22,7 +22,7 @@ from xbench.runtimes import Options, is_ours, load, row_of
 from xbench.workers import pace, timing
 from xbench.workers.cell import CELL, Cell, proving, steps_of
 
-GIVEN = ("input/", "labels")  # of a reference: what steps read
+GIVEN = ("input/", "labels")  # of a reference: inputs of a step
 
 
 def answer(
