@@ -166,8 +166,8 @@ def _measured(
         arguments = {"scenario": kind, "seconds": seconds, "step": step, "batches": batches, "rate": rate}
         arguments |= {"waiting": waiting, "folder": str(folder), "cpus": cpus}
         patience = timeout + 10 * seconds + (2 * LEAST / rate if rate else 0)
-        result: dict[str, Any] = worker.call("load", patience, **arguments)
-        return result
+        answer: dict[str, Any] = worker.call("load", patience, **arguments)
+        return answer
 
     say(f"{scenario}: {plan.seconds:g} s")
     if scenario == "server":
