@@ -22,8 +22,8 @@ MOST, LONGEST = 2**63, 1e9  # of whole numbers; seconds
 class BadAnswer(Exception):
     """A method of an adapter gives what the contract does not know."""
 
-    def __init__(self, method: str, found: object, asked: str) -> None:
-        super().__init__(f"its `{method}` gives {kind(found)} where the contract asks for {asked}")
+    def __init__(self, method: str, value: object, wanted: str) -> None:
+        super().__init__(f"its `{method}` gives {kind(value)} where the contract asks for {wanted}")
 
 
 class NoAnswer(BadAnswer):
@@ -36,29 +36,29 @@ def kind(value: object) -> str:
 
 
 def versions(runtime: Runtime) -> dict[str, str]:
-    found = runtime.versions()
-    pairs = _pairs("versions", found, "versions by name")
+    answer = runtime.versions()
+    pairs = _pairs("versions", answer, "versions by name")
     if not all(isinstance(value, str) for value in pairs.values()):
-        raise BadAnswer("versions", found, "versions by name")
+        raise BadAnswer("versions", answer, "versions by name")
     return {name: one_line(value, 100) for name, value in pairs.items()}
 
 
 def placed(runtime: Runtime) -> dict[str, int] | None:
-    if (found := runtime.placed()) is None:
+    if (answer := runtime.placed()) is None:
         return None
-    return {name: _count("placed", value) for name, value in _pairs("placed", found, "counts by device").items()}
+    return {name: _count("placed", value) for name, value in _pairs("placed", answer, "counts by device").items()}
 
 
 def device_memory(runtime: Runtime) -> int | None:
-    found = runtime.device_memory()
-    return None if found is None else _count("device_memory", found)
+    answer = runtime.device_memory()
+    return None if answer is None else _count("device_memory", answer)
 
 
 def tuned(runtime: Runtime) -> str | None:
-    found = runtime.tuned()
-    if not (found is None or isinstance(found, str)):
-        raise BadAnswer("tuned", found, "words or None")
-    return None if found is None else one_line(found)
+    answer = runtime.tuned()
+    if not (answer is None or isinstance(answer, str)):
+        raise BadAnswer("tuned", answer, "words or None")
+    return None if answer is None else one_line(answer)
 
 
 def recalled(runtime: Runtime) -> bool:
@@ -67,8 +67,8 @@ def recalled(runtime: Runtime) -> bool:
 
 def prepared(runtime: Runtime, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
     """Whether anything was compiled. None is nothing, as Python has it of a function that returns nothing."""
-    found = runtime.prepare(inputs, labels, dropout)
-    return found is not None and _flag("prepare", found)
+    answer = runtime.prepare(inputs, labels, dropout)
+    return answer is not None and _flag("prepare", answer)
 
 
 def clock(runtime: Runtime) -> float:
@@ -80,8 +80,8 @@ def by_events(runtime: Runtime, step: Callable[[], object]) -> float:
 
 
 def held(runtime: Runtime) -> dict[str, Any] | None:
-    found = runtime.held()
-    return None if found is None else _pairs("held", found, "arrays by name")
+    answer = runtime.held()
+    return None if answer is None else _pairs("held", answer, "arrays by name")
 
 
 def weights(runtime: Trainer) -> dict[str, Any]:
@@ -89,35 +89,35 @@ def weights(runtime: Trainer) -> dict[str, Any]:
 
 
 def optimizer_state(runtime: Trainer) -> dict[str, Any] | None:
-    found = runtime.optimizer_state()
-    return None if found is None else _pairs("optimizer_state", found, "arrays by name", NoAnswer)
+    answer = runtime.optimizer_state()
+    return None if answer is None else _pairs("optimizer_state", answer, "arrays by name", NoAnswer)
 
 
 def outputs(runtime: Runtime, result: Any) -> list[Any]:
     """The arrays of a result, as many as it has."""
-    found = runtime.get(result)
-    if not isinstance(found, list | tuple):
-        raise NoAnswer("get", found, "a list of arrays")
-    return list(found)
+    answer = runtime.get(result)
+    if not isinstance(answer, list | tuple):
+        raise NoAnswer("get", answer, "a list of arrays")
+    return list(answer)
 
 
 def loss(runtime: Trainer, result: Any) -> float:
     """The loss of a step."""
-    found = outputs(runtime, result[:1])
-    if len(found) != 1:
-        raise NoAnswer("get", found, "the loss of a step")
-    return number("get", found[0], "the loss of a step")
+    arrays = outputs(runtime, result[:1])
+    if len(arrays) != 1:
+        raise NoAnswer("get", arrays, "the loss of a step")
+    return number("get", arrays[0], "the loss of a step")
 
 
 def fetched(runtime: Trainer, result: Any) -> tuple[float, dict[str, Any]]:
-    found = runtime.fetch(result)
-    if not isinstance(found, tuple | list) or len(found) != 2:
-        raise NoAnswer("fetch", found, "a loss and gradients by name")
-    value = number("fetch", found[0], "a loss and gradients by name")
-    return value, _pairs("fetch", found[1], "a loss and gradients by name", NoAnswer)
+    answer = runtime.fetch(result)
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
+        raise NoAnswer("fetch", answer, "a loss and gradients by name")
+    value = number("fetch", answer[0], "a loss and gradients by name")
+    return value, _pairs("fetch", answer[1], "a loss and gradients by name", NoAnswer)
 
 
-def number(method: str, value: Any, asked: str) -> float:
+def number(method: str, value: Any, wanted: str) -> float:
     """A number, alone or in an array of floating point; it need not be finite."""
     if isinstance(value, np.ndarray):
         if value.size == 1 and value.dtype.kind == "f":
@@ -125,14 +125,14 @@ def number(method: str, value: Any, asked: str) -> float:
     elif isinstance(value, Real) and not isinstance(value, bool | np.bool_):
         with contextlib.suppress(OverflowError):
             return float(value)
-    raise NoAnswer(method, value, asked)
+    raise NoAnswer(method, value, wanted)
 
 
 def layers(runtime: Runtime, inputs: Sequence[Any], count: int) -> list[Layer]:
-    found = runtime.layers(inputs, count)
-    if not isinstance(found, list | tuple) or not all(_is_layer(each) for each in found):
-        raise BadAnswer("layers", found, "layers with their names, operators and seconds")
-    return [Layer(one_line(a), one_line(b), [float(each) for each in times]) for a, b, times in found]
+    answer = runtime.layers(inputs, count)
+    if not isinstance(answer, list | tuple) or not all(_is_layer(each) for each in answer):
+        raise BadAnswer("layers", answer, "layers with their names, operators and seconds")
+    return [Layer(one_line(a), one_line(b), [float(each) for each in times]) for a, b, times in answer]
 
 
 def _is_layer(value: Any) -> bool:
@@ -143,10 +143,10 @@ def _is_layer(value: Any) -> bool:
 
 def saved(runtime: Runtime, folder: Path, name: str) -> list[str]:
     """The names of the files that it wrote: they lie in the folder, and nowhere else."""
-    found = runtime.save(folder, name)
-    if not isinstance(found, list | tuple) or not all(_is_file(folder, each) for each in found):
-        raise BadAnswer("save", found, "the names of the files that it wrote into the folder")
-    return [str.__str__(each) for each in found]
+    answer = runtime.save(folder, name)
+    if not isinstance(answer, list | tuple) or not all(_is_file(folder, each) for each in answer):
+        raise BadAnswer("save", answer, "the names of the files that it wrote into the folder")
+    return [str.__str__(each) for each in answer]
 
 
 def _is_file(folder: Path, name: Any) -> bool:
@@ -156,14 +156,14 @@ def _is_file(folder: Path, name: Any) -> bool:
     return place.exists() and place.resolve().is_relative_to(folder.resolve())
 
 
-def _pairs(method: str, found: Any, asked: str, error: type[BadAnswer] = BadAnswer) -> dict[str, Any]:
+def _pairs(method: str, answer: Any, wanted: str, error: type[BadAnswer] = BadAnswer) -> dict[str, Any]:
     """A plain dictionary of a mapping whose names are text."""
-    if not isinstance(found, Mapping):
-        raise error(method, found, asked)
-    pairs = dict(found)
+    if not isinstance(answer, Mapping):
+        raise error(method, answer, wanted)
+    pairs = dict(answer)
     names: Iterable[Any] = pairs
     if not all(isinstance(name, str) for name in names):
-        raise error(method, found, asked)
+        raise error(method, answer, wanted)
     return {one_line(name, 1000) if method in ("versions", "placed") else name: each for name, each in pairs.items()}
 
 

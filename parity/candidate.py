@@ -25,10 +25,10 @@ def sample(artifact: Artifact, batch: int, seed: int) -> tuple[list[np.ndarray],
 
 def redrawn(artifact: Artifact, given: Sequence[np.ndarray], labels: np.ndarray, seed: int) -> list[np.ndarray]:
     """Other inputs of the same shapes, drawn as the artifact says."""
-    told = [models.Input(**{**each, "shape": a.shape}) for each, a in zip(artifact.info["inputs"], given, strict=True)]
+    specs = [models.Input(**{**each, "shape": a.shape}) for each, a in zip(artifact.info["inputs"], given, strict=True)]
     firsts = [a.shape[0] for each, a in zip(artifact.info["inputs"], given) if each["shape"][:1] == ["batch"]]
     batch = firsts[0] if firsts else len(labels)
-    return [np.asarray(models.draw(each, batch, seed), a.dtype) for each, a in zip(told, given, strict=True)]
+    return [np.asarray(models.draw(each, batch, seed), a.dtype) for each, a in zip(specs, given, strict=True)]
 
 
 def named(artifact: Artifact, values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
@@ -74,9 +74,9 @@ def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str,
         result = runtime.step(inputs, labels)
         runtime.wait(result)
         losses.append(calls.loss(runtime, result))
-    found = trained(runtime, losses)
+    tensors = trained(runtime, losses)
     runtime.reset()
-    return found
+    return tensors
 
 
 def trained(runtime: Trainer, losses: Iterable[float]) -> dict[str, np.ndarray]:

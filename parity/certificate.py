@@ -42,10 +42,10 @@ def _digest(array: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
 
 
-def _same(held: Any, array: np.ndarray) -> bool:
+def _same(value: Any, array: np.ndarray) -> bool:
     """Whether it is that array: of its type, or of the narrower one that a runtime without it has."""
     name = array.dtype.name
-    if not isinstance(held, np.ndarray | np.generic) or held.dtype.name not in (name, NARROWER.get(name)):
+    if not isinstance(value, np.ndarray | np.generic) or value.dtype.name not in (name, NARROWER.get(name)):
         return False
-    held = np.asarray(held)  # of a subclass, which may be equal to anything, the plain array
-    return held.shape == array.shape and bool((held == array).all())
+    value = np.asarray(value)  # of a subclass, which may be equal to anything, the plain array
+    return value.shape == array.shape and bool((value == array).all())

@@ -49,7 +49,7 @@ def judged(artifact: Artifact, batches: Sequence[Batch], states: Sequence[tuple[
     """As `trajectory.judged`, of a network with dropout."""
     runs = _trainings(artifact)
     start = {name: value.clone() for name, value in runs[0].state("step").items()}
-    found: dict[int, Outcome] = {}
+    outcomes: dict[int, Outcome] = {}
     losses: list[list[float]] = [[] for _ in runs]
     marks = {steps for steps, _ in states}
     for count, batch in enumerate(batches[: max(marks)], 1):
@@ -60,8 +60,8 @@ def judged(artifact: Artifact, batches: Sequence[Batch], states: Sequence[tuple[
             made = Made(artifact, "step", batches[:count], start, plain, rounded, draws, losses[2:])
         for index, (steps, state) in enumerate(states):
             if steps == count:
-                found[index] = _outcome(made, state)
-    return [Outcome(found[i].passed, found[i].says, max(marks)) for i in range(len(states))]
+                outcomes[index] = _outcome(made, state)
+    return [Outcome(outcomes[i].passed, outcomes[i].says, max(marks)) for i in range(len(states))]
 
 
 def gradients(artifact: Artifact, batch: Batch) -> Made:
@@ -97,9 +97,9 @@ def _outcome(made: Made, state: Arrays) -> Outcome:
     for name in seen:
         kinds.setdefault(kind_of(name, made.artifact.info["statistics"]), []).append(name)
     losses = np.array([state[f"loss/{step}"].item() for step in range(1, len(made.batches) + 1)])
-    found = {kind: _placed(names, given, made.draws, made.plain) for kind, names in kinds.items()}
-    says = _differs(kinds, found, losses, _few(made, kinds))
-    says = says and _differs(kinds, found, losses, _many(made, kinds))
+    placed = {kind: _placed(names, given, made.draws, made.plain) for kind, names in kinds.items()}
+    says = _differs(kinds, placed, losses, _few(made, kinds))
+    says = says and _differs(kinds, placed, losses, _many(made, kinds))
     return Outcome(not says, says, 0)
 
 
@@ -151,12 +151,12 @@ def kind_of(name: str, statistics: Container[str]) -> str:
 
 
 def _differs(
-    kinds: Mapping[str, Sequence[str]], found: Mapping[str, np.ndarray], losses: np.ndarray, usual: Usual
+    kinds: Mapping[str, Sequence[str]], placed: Mapping[str, np.ndarray], losses: np.ndarray, usual: Usual
 ) -> str | None:
     """What is otherwise than draws usually are, in words; None where nothing is."""
     count = len(losses)
     for kind, names in kinds.items():
-        if says := _kind_differs(names, found[kind], usual.placed[kind]):
+        if says := _kind_differs(names, placed[kind], usual.placed[kind]):
             return f"the {kind} after {steps_in_words(count)} {says}"
     for step, (number, others) in enumerate(zip(losses, usual.losses.T, strict=True), 1):
         room = 2 * WIDE * max(float(others.std(ddof=1)), ROOM / 3 * abs(float(others.mean())))
@@ -165,42 +165,42 @@ def _differs(
     return None
 
 
-def _kind_differs(names: Sequence[str], found: np.ndarray, own: np.ndarray) -> str | None:
-    if not np.isfinite(found[:, own[0, 0] != 0]).all():
+def _kind_differs(names: Sequence[str], placed: np.ndarray, own: np.ndarray) -> str | None:
+    if not np.isfinite(placed[:, own[0, 0] != 0]).all():
         return "are not finite"
     spread = own[:, 0].std(axis=0, ddof=1)
     clear = (own[:, 0] != 0).all(axis=0) & (spread < NOISE)  # of these a draw tells how far they have gone
     if not clear.any():
         return None
     along, away, apart = (own[:, i, clear] for i in range(3))
-    if (share := _low(apart, found[2, clear])) is not None:
+    if (share := _low(apart, placed[2, clear])) is not None:
         return f"differ from training without dropout by {share:.0%} of what is usual"
-    mean, gone = along.mean(axis=1), found[0, clear].mean()
+    mean, gone = along.mean(axis=1), placed[0, clear].mean()
     if abs(gone - mean.mean()) > max(WIDE * mean.std(ddof=1), ROOM):
         return f"have changed by {gone:.0%} of what training with dropout changes"
-    late = np.abs(found[0] - own[:, 0].mean(axis=0)) > HALF
+    late = np.abs(placed[0] - own[:, 0].mean(axis=0)) > HALF
     if (late & (spread < HALF / 10) & clear).any():
         return f"have not changed as training with dropout does: {names[int(np.argmax(late & (spread < HALF / 10)))]}"
-    if (share := _low(away, found[1, clear])) is not None or _is_high(away, found[1, clear]):
-        share = float(np.median(found[1, clear]) / np.median(away)) if share is None else share
+    if (share := _low(away, placed[1, clear])) is not None or _is_high(away, placed[1, clear]):
+        share = float(np.median(placed[1, clear]) / np.median(away)) if share is None else share
         return f"vary {share:.2g} times as much as dropout makes them vary"
     return None
 
 
-def _low(own: np.ndarray, found: np.ndarray) -> float | None:
+def _low(own: np.ndarray, measured: np.ndarray) -> float | None:
     """The share of what it is for the draws, where that is less than of any other draw. What dropout hardly reaches
     tells nothing: there rounding is all that differs."""
     clear = own.mean(axis=0) > FAINT
     if not clear.any():
         return None
     usual = own[:, clear].mean(axis=0)
-    middle, share = np.median(own[:, clear] / usual, axis=1), float(np.median(found[clear] / usual))
+    middle, share = np.median(own[:, clear] / usual, axis=1), float(np.median(measured[clear] / usual))
     return share if share < min(LEAST, middle.mean() - WIDE * middle.std(ddof=1)) else None
 
 
-def _is_high(own: np.ndarray, found: np.ndarray) -> bool:
+def _is_high(own: np.ndarray, measured: np.ndarray) -> bool:
     middle = np.median(own, axis=1)
-    return bool(np.median(found) > 2 * (middle.mean() + WIDE * middle.std(ddof=1)) + ROOM)
+    return bool(np.median(measured) > 2 * (middle.mean() + WIDE * middle.std(ddof=1)) + ROOM)
 
 
 def _placed(
@@ -211,11 +211,11 @@ def _placed(
 ) -> np.ndarray:
     """Of every tensor: how far it has gone along the mean of others, how far it is from their mean, and how far from
     the training without dropout, in units of that mean; zeros where the mean is none."""
-    found = np.zeros((3, len(names)))
+    places = np.zeros((3, len(names)))
     for index, name in enumerate(names):
         mean = sum(other[name] for other in others) / len(others)
         size = float(torch.linalg.vector_norm(mean))
         if size:
             distances = [float(torch.linalg.vector_norm(one[name] - other)) / size for other in (mean, without[name])]
-            found[:, index] = [float((one[name] * mean).sum()) / size**2, *distances]
-    return found
+            places[:, index] = [float((one[name] * mean).sum()) / size**2, *distances]
+    return places

@@ -32,5 +32,5 @@ def refuse_others(candidate: Mapping[str, object], reference: Mapping[str, np.nd
 
 def _type_in_graph(name: str, reference: Mapping[str, np.ndarray]) -> str:
     """References hold what is computed in floating point in float64."""
-    found = str(reference.get(TYPE + name, reference[name].dtype.name))
-    return "float32" if found == "float64" and TYPE + name not in reference else found
+    dtype = str(reference.get(TYPE + name, reference[name].dtype.name))
+    return "float32" if dtype == "float64" and TYPE + name not in reference else dtype

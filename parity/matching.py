@@ -34,50 +34,50 @@ def orders(artifact: Artifact) -> list[list[str]]:
     by how many layers lie before them, then by shape, which does not ask which of two branches was written first."""
     graph = ir.load(artifact.folder / "model.onnx").graph
     wanted = {*artifact.parameters, *artifact.info["statistics"]}
-    behind: dict[ir.Value, int] = {}
+    depth: dict[ir.Value, int] = {}
     used: dict[str, tuple[int, tuple[Any, ...]]] = {}
     for node in graph:
-        layers = max((behind.get(value, 0) for value in node.inputs if value is not None), default=0)
-        held = [value for value in node.inputs if value is not None and value.name in wanted]
-        for value in held:
+        layers = max((depth.get(value, 0) for value in node.inputs if value is not None), default=0)
+        read = [value for value in node.inputs if value is not None and value.name in wanted]
+        for value in read:
             used.setdefault(str(value.name), (layers, tuple(value.shape or ())))
-        behind.update(dict.fromkeys(node.outputs, layers + bool(held)))
+        depth.update(dict.fromkeys(node.outputs, layers + bool(read)))
     return [list(used), sorted(used, key=lambda name: (used[name][0], [str(n) for n in used[name][1]]))]
 
 
 def architecture(reference: Artifact, port: Artifact) -> list[str]:
     """What the port is made of that the reference is not, in sentences; none where they agree."""
-    name, wanted, found = reference.name, reference.info, port.info
-    said = []
-    if found["parameter_count"] != wanted["parameter_count"]:
-        said.append(_counted(name, "parameters", found["parameter_count"], wanted["parameter_count"], wanted))
-    if found["macs"] not in (None, wanted["macs"]):
-        said.append(_counted(name, "multiply-accumulates", found["macs"], wanted["macs"], wanted))
-    if unused := found["unused"]:
-        share = f"{sum(unused.values()):,} of its {sum(unused.values()) + found['parameter_count']:,} parameters"
-        said.append(f"{share} are dead, no output depends on them: {_few([*unused])}")
-    if found["dead_nodes"]:
-        said.append(f"{found['dead_nodes']} nodes are dead: no output depends on them")
-    ours, theirs = (_shapes(each) for each in (reference, port))
-    if Counter(ours[0]) != Counter(theirs[0]):
-        rest = (Counter(ours[0]) - Counter(theirs[0]), Counter(theirs[0]) - Counter(ours[0]))
-        said.append(f"parameters have other shapes: {_listed(rest[1])} where {name} has {_listed(rest[0])}")
-    elif all(one != other for one, other in zip(ours, theirs, strict=True)):
-        at = next(i for i, (one, other) in enumerate(zip(ours[0], theirs[0], strict=True)) if one != other)
-        said.append(f"layers are in another order: {theirs[0][at]} comes where {name} has {ours[0][at]}")
+    name, wanted, actual = reference.name, reference.info, port.info
+    sentences = []
+    if actual["parameter_count"] != wanted["parameter_count"]:
+        sentences.append(_counted(name, "parameters", actual["parameter_count"], wanted["parameter_count"], wanted))
+    if actual["macs"] not in (None, wanted["macs"]):
+        sentences.append(_counted(name, "multiply-accumulates", actual["macs"], wanted["macs"], wanted))
+    if unused := actual["unused"]:
+        share = f"{sum(unused.values()):,} of its {sum(unused.values()) + actual['parameter_count']:,} parameters"
+        sentences.append(f"{share} are dead, no output depends on them: {_few([*unused])}")
+    if actual["dead_nodes"]:
+        sentences.append(f"{actual['dead_nodes']} nodes are dead: no output depends on them")
+    expected, given = (_shapes(each) for each in (reference, port))
+    if Counter(expected[0]) != Counter(given[0]):
+        rest = (Counter(expected[0]) - Counter(given[0]), Counter(given[0]) - Counter(expected[0]))
+        sentences.append(f"parameters have other shapes: {_listed(rest[1])} where {name} has {_listed(rest[0])}")
+    elif all(one != other for one, other in zip(expected, given, strict=True)):
+        at = next(i for i, (one, other) in enumerate(zip(expected[0], given[0], strict=True)) if one != other)
+        sentences.append(f"layers are in another order: {given[0][at]} comes where {name} has {expected[0][at]}")
     for kind, what in (("inputs", "inputs"), ("outputs", "outputs"), ("statistics", "running statistics")):
-        if len(found[kind]) != len(wanted[kind]):
-            said.append(f"it has {len(found[kind])} {what}, {name} has {len(wanted[kind])}")
-    return said
+        if len(actual[kind]) != len(wanted[kind]):
+            sentences.append(f"it has {len(actual[kind])} {what}, {name} has {len(wanted[kind])}")
+    return sentences
 
 
 def _few(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 
-def _counted(name: str, what: str, found: int, wanted: int, info: dict[str, Any]) -> str:
-    known = reading(name, found, info["parameter_count"])
-    return f"{found:,} {what} instead of {wanted:,}" + (f": {known}" if known else "")
+def _counted(name: str, what: str, count: int, wanted: int, info: dict[str, Any]) -> str:
+    known = reading(name, count, info["parameter_count"])
+    return f"{count:,} {what} instead of {wanted:,}" + (f": {known}" if known else "")
 
 
 def _shapes(artifact: Artifact) -> list[list[tuple[int, ...]]]:
@@ -95,14 +95,14 @@ def _listed(shapes: Counter[tuple[int, ...]]) -> str:
 def filled(port: Artifact, reference: Artifact) -> list[Program]:
     """The port's text with the reference's weights and statistics, paired in each order in which their shapes agree."""
     own, other = port.program(), reference.program()
-    values, held = {**other.params, **other.state}, {**own.params, **own.state}
-    found = []
-    for names, theirs in zip(orders(port), orders(reference), strict=True):
-        new = {name: values[their] for name, their in zip(names, theirs, strict=True)}
-        if all(held[name].shape == array.shape for name, array in new.items()):
+    values, present = {**other.params, **other.state}, {**own.params, **own.state}
+    programs = []
+    for names, others in zip(orders(port), orders(reference), strict=True):
+        new = {name: values[paired] for name, paired in zip(names, others, strict=True)}
+        if all(present[name].shape == array.shape for name, array in new.items()):
             pick = lambda arrays, new=new: {name: new.get(name, array) for name, array in arrays.items()}  # noqa: E731
-            found.append(dataclasses.replace(own, params=pick(own.params), state=pick(own.state)))
-    return found
+            programs.append(dataclasses.replace(own, params=pick(own.params), state=pick(own.state)))
+    return programs
 
 
 def compared(port: Artifact, reference: Artifact, batch: int) -> tuple[Verdict, list[str]]:
@@ -112,11 +112,11 @@ def compared(port: Artifact, reference: Artifact, batch: int) -> tuple[Verdict, 
     expected, floors, _ = oracle.measured(reference, "forward", [(inputs, labels)])
     known = {**expected, **{f"floor/{name}": np.array(value) for name, value in floors.items()}}
     tried = [dict(zip(expected, _computed(ProgramModule(p), inputs), strict=True)) for p in filled(port, reference)]
-    for found in tried:
-        if any(found[name].shape != expected[name].shape for name in expected):
-            shapes = ", ".join(str(value.shape) for value in found.values())
+    for outputs in tried:
+        if any(outputs[name].shape != expected[name].shape for name in expected):
+            shapes = ", ".join(str(value.shape) for value in outputs.values())
             return _rejected(f"its outputs have the shapes {shapes}"), []
-        if (verdict := judge(found, known)).status == "PASS":
+        if (verdict := judge(outputs, known)).status == "PASS":
             return verdict, []
     if not tried:
         return _rejected("no order pairs its weights and running statistics with those of the reference"), []
@@ -142,7 +142,7 @@ def _gives(tried: Sequence[Tensors], made: Sequence[np.ndarray], known: Tensors)
     instead = dict(zip(tried[0], made, strict=True))
     if any(instead[name].shape != known[name].shape for name in instead) or judge(instead, known).status == "PASS":
         return False
-    return any(judge(found, {**known, **instead}).status == "PASS" for found in tried)
+    return any(judge(outputs, {**known, **instead}).status == "PASS" for outputs in tried)
 
 
 Tried = Iterator[tuple[str, list[np.ndarray]]]  # a mistake in words, and what the reference gives under it
@@ -184,17 +184,17 @@ def _unrectified(reference: Artifact) -> ProgramModule:
 
 def _mistakes(reference: Artifact, inputs: Sequence[np.ndarray]) -> list[Mistake]:
     """Those that some call of the reference may suffer from."""
-    found: dict[str, Mistake] = {}
+    mistakes: dict[str, Mistake] = {}
 
     def watched(operator: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
-            found.update({each.says: each for each in of(operator, given, named) if each.says not in found})
+            mistakes.update({each.says: each for each in of(operator, given, named) if each.says not in mistakes})
             return function(*given, **named)
 
         return call
 
     _computed(ProgramModule(reference.program(), {op: watched(op, f) for op, f in TABLE.items()}), inputs)
-    return [*found.values()]
+    return [*mistakes.values()]
 
 
 LAST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -68,8 +68,8 @@ def values(program: Program, inputs: Sequence[np.ndarray], training: bool) -> Te
         module = ProgramModule(program).to(torch.float64).train(training)
         set_dropout(module, active=False)
         outputs = dict(zip(program.outputs, outputs_of(module, arrays(inputs, torch.float64)), strict=True))
-    found = {n: v.detach().numpy() if isinstance(v, torch.Tensor) else v for n, v in outputs.items()}
-    return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}  # shapes come as NumPy
+    tensors = {n: v.detach().numpy() if isinstance(v, torch.Tensor) else v for n, v in outputs.items()}
+    return {name: value for name, value in tensors.items() if isinstance(value, np.ndarray)}  # shapes come as NumPy
 
 
 def arrays(inputs: Sequence[np.ndarray], dtype: torch.dtype) -> list[torch.Tensor]:

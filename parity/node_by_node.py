@@ -55,8 +55,8 @@ def computed(model: ir.Model, inputs: Sequence[np.ndarray]) -> dict[str, torch.T
 
 def _tensor(value: ir.Value, values: Mapping[ir.Value, Any]) -> torch.Tensor:
     if value in values:
-        found = values[value]
-        return found if isinstance(found, torch.Tensor) else torch.from_numpy(np.array(found))
+        result = values[value]
+        return result if isinstance(result, torch.Tensor) else torch.from_numpy(np.array(result))
     assert value.const_value is not None  # an output may be an initializer
     return arrays([value.const_value.numpy().copy()], torch.float64)[0]
 

@@ -96,8 +96,8 @@ def _narrow_types(artifact: Artifact, narrow: str) -> dict[str, np.ndarray]:
     """That the network computes in 16 bits, and which of its outputs have them."""
     outputs = onnx.load(artifact.onnx, load_external_data=False).graph.output
     halves = {each.name: SIXTEEN.get(each.type.tensor_type.elem_type) for each in outputs}
-    found = {f"{TYPE}output/{name}": np.array(word) for name, word in halves.items() if word}
-    return {NARROW: np.array(narrow), **found}
+    types = {f"{TYPE}output/{name}": np.array(word) for name, word in halves.items() if word}
+    return {NARROW: np.array(narrow), **types}
 
 
 def _lowered(
@@ -106,7 +106,7 @@ def _lowered(
     """The floors of a precision whose rounding moves a weight by this share of it at most."""
     runs = [run(artifact, mode, batches, torch.float32, seed, share=share) for seed in range(3)]
     errors = {name: [distance(made[name], expected) for made in runs] for name, expected in oracle.items()}
-    return {f"{LOWER}{name}": np.max(found, axis=0) for name, found in errors.items()}
+    return {f"{LOWER}{name}": np.max(distances, axis=0) for name, distances in errors.items()}
 
 
 def _compare_export(artifact: Artifact, mode: str, batches: Sequence[Batch], reference: Tensors) -> None:
@@ -116,12 +116,14 @@ def _compare_export(artifact: Artifact, mode: str, batches: Sequence[Batch], ref
     """
     for dtype in (F64, torch.float32):
         try:
-            found = judge(run(artifact, mode, batches, dtype, exported=True), reference)
+            verdict = judge(run(artifact, mode, batches, dtype, exported=True), reference)
         except Exception as error:  # what a graph raises that does not fit this batch is up to its operators
             raise NotExported(f"its graph cannot be computed at batch {len(batches[0][1])}: {error}") from error
-        if found.status != "FAIL":
+        if verdict.status != "FAIL":
             return
-    raise NotExported(f"its graph computes something else in PyTorch, too: {found.message}, first {found.first_wrong}")
+    raise NotExported(
+        f"its graph computes something else in PyTorch, too: {verdict.message}, first {verdict.first_wrong}"
+    )
 
 
 def _forward(artifact: Artifact, batches: Sequence[Batch]) -> Tensors:
@@ -133,11 +135,13 @@ def _forward(artifact: Artifact, batches: Sequence[Batch]) -> Tensors:
 def _compare_nodes(artifact: Artifact, inputs: Sequence[np.ndarray], reference: Tensors) -> None:
     """Raises NotExported where the nodes of a file that was brought, one after the other, give something else."""
     try:
-        found = judge(node_by_node.outputs(artifact, inputs), reference)
+        verdict = judge(node_by_node.outputs(artifact, inputs), reference)
     except Exception as error:
         raise NotExported(f"its nodes cannot be computed one by one: {error}") from error
-    if found.status == "FAIL":
-        raise NotExported(f"its nodes, one by one, compute something else: {found.message}, first {found.first_wrong}")
+    if verdict.status == "FAIL":
+        raise NotExported(
+            f"its nodes, one by one, compute something else: {verdict.message}, first {verdict.first_wrong}"
+        )
 
 
 def measured(

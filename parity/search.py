@@ -32,21 +32,21 @@ def _meets(names: Iterable[str], others: Collection[str]) -> bool:
 def windows(nodes: Nodes, start: int, most: int) -> Iterator[list[int]]:
     """The nodes within 1, 2, 4, ... steps of one, either way, as long as there are more and no more than `most`."""
     makers = {name: number for number, node in enumerate(nodes) for name in node["outputs"]}
-    beside: list[set[int]] = [set() for _ in nodes]
+    neighbours: list[set[int]] = [set() for _ in nodes]
     for number, node in enumerate(nodes):
         for maker in (makers[name] for name in node["inputs"] if name in makers):
-            beside[number].add(maker)
-            beside[maker].add(number)
-    found, edge, steps = {start}, {start}, 0
-    while edge := {near for number in edge for near in beside[number]} - found:
-        found |= edge
+            neighbours[number].add(maker)
+            neighbours[maker].add(number)
+    window, edge, steps = {start}, {start}, 0
+    while edge := {near for number in edge for near in neighbours[number]} - window:
+        window |= edge
         steps += 1
-        if len(found) > most:
+        if len(window) > most:
             return
         if not steps & (steps - 1):
-            yield sorted(found)
+            yield sorted(window)
     if steps & (steps - 1):
-        yield sorted(found)
+        yield sorted(window)
 
 
 def first(count: int, shows: Shows) -> int | None:

@@ -14,15 +14,15 @@ def unread(artifact: Artifact, batch: int) -> dict[str, list[str]]:
     is left out."""
     inputs, labels = candidate.sample(artifact, batch, 0)
     before = oracle.outputs(artifact, inputs, labels)
-    found = {}
-    for index, each in enumerate(models.Input(**told) for told in artifact.info["inputs"]):
+    unchanged = {}
+    for index, each in enumerate(models.Input(**spec) for spec in artifact.info["inputs"]):
         draws = (models.draw(each, batch, seed) for seed in SEEDS)
         other = next((drawn for drawn in draws if not np.array_equal(drawn, inputs[index])), None)
         if other is not None:
             after = oracle.outputs(artifact, [*inputs[:index], other, *inputs[index + 1 :]], labels)
             same = [name for name in before if _equal(before[name], after[name])]
-            found[each.name] = [name.removeprefix("output/") for name in same]
-    return found
+            unchanged[each.name] = [name.removeprefix("output/") for name in same]
+    return unchanged
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:

@@ -100,8 +100,8 @@ class Forced(_Watch):
 
     def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         step, own = _next(self.steps, func, _floating(args)), func(*args, **kwargs)
-        for index, (found, expected) in enumerate(zip(_floating(args), step.inputs, strict=True)):
-            step.near[index] = torch.maximum(step.near[index], _near(found, expected))
+        for index, (value, expected) in enumerate(zip(_floating(args), step.inputs, strict=True)):
+            step.near[index] = torch.maximum(step.near[index], _near(value, expected))
         return _like(own, step.result)
 
 
@@ -157,8 +157,8 @@ class Spread:
         did: where a step changes others, one of it is allowed."""
         outside = np.zeros(2) if self.is_closed else np.maximum(OUTSIDE * self.outside, self.far[1])
         far = self.far * (FARTHER if self.is_closed else OPEN)
-        found = {"low": self.low, "high": self.high, "far": far, "outside": outside}
-        return {f"{SPREAD}{kind}/{name}": value for kind, value in found.items()}
+        entries = {"low": self.low, "high": self.high, "far": far, "outside": outside}
+        return {f"{SPREAD}{kind}/{name}": value for kind, value in entries.items()}
 
 
 def _has_steps(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
@@ -192,10 +192,10 @@ def _next(steps: Iterator[Step], func: Any, given: Sequence[torch.Tensor]) -> St
     return step
 
 
-def _near(found: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+def _near(value: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     """How far float32 may be off in each element, if it is off at all. One that happens to be right here need not be
     elsewhere."""
-    off = torch.nan_to_num((found.to(expected.dtype) - expected).abs(), nan=0.0, posinf=0.0)
+    off = torch.nan_to_num((value.to(expected.dtype) - expected).abs(), nan=0.0, posinf=0.0)
     usual = float(off.square().mean().sqrt()) if off.numel() else 0.0
     least = torch.nan_to_num(expected.abs(), posinf=0.0) * HALF_ULP
     return LIMITS["fp32"] * torch.clamp(least, min=usual) * (usual > 0)

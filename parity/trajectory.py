@@ -138,10 +138,10 @@ def judged(
     Rounding may carry a number across a kink, such as the larger of two that are almost equal, in the runtime and not
     in the run whose weights are moved, which meets half of them. What looks wrong is compared with more such runs.
     """
-    found = _judged(artifact, batches, states, exact, narrow, 1)
-    if exact and any(each.passed is False for each in found):
-        found = _judged(artifact, batches, states, exact, narrow, KINKS)
-    return found
+    outcomes = _judged(artifact, batches, states, exact, narrow, 1)
+    if exact and any(each.passed is False for each in outcomes):
+        outcomes = _judged(artifact, batches, states, exact, narrow, KINKS)
+    return outcomes
 
 
 def _judged(
@@ -159,7 +159,7 @@ def _judged(
     seeds = range(moved if exact else 0)
     others += [(Training(artifact, torch.float32, moved=seed), 1 / MOVED_SHARE) for seed in seeds]
     losses: list[tuple[float, float]] = []
-    found: dict[int, Outcome] = {}
+    outcomes: dict[int, Outcome] = {}
     reach, marks = 0, {steps for steps, _ in states}
     for count, batch in enumerate(batches[: max(marks)], 1):
         loss, noise = best.step(batch), 0.0
@@ -172,8 +172,8 @@ def _judged(
         reach = count if 2 * len(seen) >= len(floors) else reach
         for index, (steps, state) in enumerate(states):
             if steps == count:
-                found[index] = _outcome(best, floors, seen, losses, state, exact, narrow, reach == count)
-    return [Outcome(found[i].passed, found[i].says, reach) for i in range(len(states))]
+                outcomes[index] = _outcome(best, floors, seen, losses, state, exact, narrow, reach == count)
+    return [Outcome(outcomes[i].passed, outcomes[i].says, reach) for i in range(len(states))]
 
 
 Floors = dict[str, tuple[float, float, float]]  # tensor -> its size, its change, what float32 loses
@@ -181,13 +181,13 @@ Floors = dict[str, tuple[float, float, float]]  # tensor -> its size, its change
 
 def _floors(best: Training, others: Iterable[tuple[Training, float]], start: Mapping[str, torch.Tensor]) -> Floors:
     expected, runs = best.state("step"), [(each.state("step"), share) for each, share in others]
-    found = {}
+    floors = {}
     for name, value in expected.items():
         exact = value.double()
         change = exact - start[name] if name in start else exact
         lost = [float(torch.linalg.vector_norm(run[name].double() - exact)) * share for run, share in runs]
-        found[name] = float(torch.linalg.vector_norm(exact)), float(torch.linalg.vector_norm(change)), max(lost)
-    return found
+        floors[name] = float(torch.linalg.vector_norm(exact)), float(torch.linalg.vector_norm(change)), max(lost)
+    return floors
 
 
 def _outcome(

@@ -138,15 +138,15 @@ def errors(
 
     A gradient that is missing is zero. What the reference itself has no number for is not judged.
     """
-    found, limit = {}, ALLOWED[narrow_of(reference)]
+    by_tensor, limit = {}, ALLOWED[narrow_of(reference)]
     for name in (name for name in compared(reference) if not np.isnan(reference[name]).any()):
         given = [each.get(name, np.zeros_like(reference[name])) for each in answers]
         apart = [off(each, name, reference) for each in given]
         differ = max(apart) > limit
         if differ and len(apart) > 1 and min(apart) > limit:
             differ = floors_off(given[0], given[1], reference[f"floor/{name}"]) > limit
-        found[name] = apart, differ
-    return found
+        by_tensor[name] = apart, differ
+    return by_tensor
 
 
 def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray], asked: str = "fp32") -> Verdict:
@@ -199,19 +199,19 @@ def compared(reference: Iterable[str], candidate: Iterable[str] = ()) -> list[st
     """The tensors of a reference that a candidate is compared on, in their order: those of the optimizer where it tells
     them, which a runtime need not."""
     names = [n for n in reference if n != "labels" and not n.startswith(("input/", "floor/", TYPE, LOWER, SPREAD))]
-    told = any(name.startswith(OPTIMIZER) for name in candidate)
-    return [name for name in names if told or not name.startswith(OPTIMIZER)]
+    has_optimizer = any(name.startswith(OPTIMIZER) for name in candidate)
+    return [name for name in names if has_optimizer or not name.startswith(OPTIMIZER)]
 
 
 def blind(reference: Mapping[str, np.ndarray], names: Sequence[str] | None = None) -> str | None:
     """A tensor on which no verdict could rest: what float32 itself loses of it is too large a share."""
-    names, found = names or compared(reference), None
+    names, unclear = names or compared(reference), None
     for name in names:
         size, _ = size_of(reference[name])
         if reference[f"floor/{name}"][0] > BLIND * size and size > 0:
             like = [other for other in names if _kind(other) == _kind(name)]
-            found = found if _cancels(size, like, reference) else name
-    return found
+            unclear = unclear if _cancels(size, like, reference) else name
+    return unclear
 
 
 def _cancels(size: float, names: Iterable[str], reference: Mapping[str, np.ndarray]) -> bool:

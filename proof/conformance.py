@@ -55,12 +55,12 @@ def examine(bench: Bench, say: Callable[[str], None]) -> Iterator[Finding]:
     the rest."""
     for mode in modes(bench.runtime):
         say(f"{mode}: proof and audit")
-        found = list(cell(bench, mode, say))
+        findings = list(cell(bench, mode, say))
         if mode != "forward":
             known = [each for each in cell(bench, mode, say, "norm") if each.check in ("result", "timed")]
-            found += [each for each in known if each.held is not True]
-        yield from found
-        faults = {each.fault for each in found if each.check in ("result", "complete") and not each.held}
+            findings += [each for each in known if each.held is not True]
+        yield from findings
+        faults = {each.fault for each in findings if each.check in ("result", "complete") and not each.held}
         if mode == "forward" and faults:
             if faults == {"precision"}:
                 yield from _probes(bench)
@@ -97,11 +97,11 @@ def _answers(
     bench: Bench, worker: Worker, name: str, inputs: list[np.ndarray], folder: Path
 ) -> tuple[list[np.ndarray], dict[str, float]]:
     """What a probe gives on inputs, in the worker, and the seconds that it took."""
-    asked, given = folder / "asked.npz", folder / "given.npz"
-    np.savez(asked, *inputs)
-    told = {"runtime": bench.runtime, "device": bench.device, "threads": bench.threads}
+    request, given = folder / "asked.npz", folder / "given.npz"
+    np.savez(request, *inputs)
+    settings = {"runtime": bench.runtime, "device": bench.device, "threads": bench.threads}
     artifact = str(bench.artifact(name).folder)
-    times = worker.call("respond", bench.timeout, artifact=artifact, inputs=str(asked), path=str(given), **told)
+    times = worker.call("respond", bench.timeout, artifact=artifact, inputs=str(request), path=str(given), **settings)
     with np.load(given, allow_pickle=False) as file:
         return [file[key] for key in file.files], times
 
@@ -169,9 +169,9 @@ def _aged_by_new(bench: Bench) -> list[float]:
         for number in range(ROUNDS):
             for worker, kept in zip(workers, blocks, strict=True):
                 worker.resume()
-                found = worker.call("block", bench.timeout, seconds=BLOCK, limit=10**6, seed=number)
+                block = worker.call("block", bench.timeout, seconds=BLOCK, limit=10**6, seed=number)
                 worker.pause()
-                kept.append(min(found["samples"]))  # the step that nothing else disturbed
+                kept.append(min(block["samples"]))  # the step that nothing else disturbed
     finally:
         for worker in workers:
             worker.stop()

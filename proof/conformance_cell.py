@@ -114,14 +114,14 @@ def _timed(
     judge, looks, watch = Judge(artifact, bench.exporter, uuid.uuid4().hex, bench.logs), Looks(), Watch()
     samples, kept = list[float](), dict[str, contracts.Contract]()
     for number in range(TURNS):
-        found = worker.call("block", bench.timeout, seconds=PATIENCE, limit=STEPS, seed=judge.seed(number), share=1.0)
+        block = worker.call("block", bench.timeout, seconds=PATIENCE, limit=STEPS, seed=judge.seed(number), share=1.0)
         passed = worker.passed
-        looks.add(found)
-        samples += found["samples"]
+        looks.add(block)
+        samples += block["samples"]
         asks = judge.asks(case, number, number + 1 == TURNS)
         states = judge.take(case, worker, bench.timeout, looks) if asks else []
         worker.pause()
-        kept |= watch.look(case, worker, found, passed)
+        kept |= watch.look(case, worker, block, passed)
         judge.judge(number, states)
         looks.states += states
         worker.resume()

@@ -57,30 +57,32 @@ def audited(
         return {"pace": paced}, {"clock": clock(paced)}
 
     def measured(rounds: int, patience: float, seconds: float) -> Facts:
-        told = {"cpus": machine.allowed()}
-        found: dict[str, Any] = worker.call("audit", timeout, rounds=rounds, patience=patience, seconds=seconds, **told)
-        return {"pace": paced} | found
+        settings = {"cpus": machine.allowed()}
+        audit: dict[str, Any] = worker.call(
+            "audit", timeout, rounds=rounds, patience=patience, seconds=seconds, **settings
+        )
+        return {"pace": paced} | audit
 
     facts = measured(5, patience or seconds, seconds)
-    found = judge(case, facts)
+    promises = judge(case, facts)
     for turn in range(TURNS):
         # That new inputs took longer by chance, others' steps being on the CPUs, is the likeliest mistake: once more.
-        if not broken(found, case.runtime) or (turn and found["fresh"].held is not False):
+        if not broken(promises, case.runtime) or (turn and promises["fresh"].held is not False):
             break
         facts = measured(AGAIN, min(PATIENCE, timeout / 4), max(4 * seconds, 2.0))
-        found = judge(case, facts)
-    return facts, found
+        promises = judge(case, facts)
+    return facts, promises
 
 
 def _paced(worker: Worker, timeout: float, seconds: float) -> Facts:
     """Steps that take so long by this process's clock, or a single one, and what the worker says they took."""
-    count, found = 1, dict[str, Any]()
+    count, pace = 1, dict[str, Any]()
     while count:
-        found = worker.call("pace", timeout, count=count) | worker.passed
-        more = min(int(count * 1.2 * seconds / max(found["parent_s"], CLEAR)) + 1, 64 * count, MOST)
-        short = found["parent_s"] < seconds and found["left_s"] < LEFT  # else its queue grows with every step
+        pace = worker.call("pace", timeout, count=count) | worker.passed
+        more = min(int(count * 1.2 * seconds / max(pace["parent_s"], CLEAR)) + 1, 64 * count, MOST)
+        short = pace["parent_s"] < seconds and pace["left_s"] < LEFT  # else its queue grows with every step
         count = more if short and more > count else 0
-    return found
+    return pace
 
 
 def judge(case: Case, facts: Facts) -> dict[str, Contract]:
@@ -102,8 +104,8 @@ def broken(contracts: Mapping[str, Contract], runtime: str) -> str | None:
     """What the first broken promise says of those that a time needs. The fake of our own that takes the time it is
     told may compute before the clock, and take no time at all."""
     fake = parse(runtime)[0] in UNCLOCKED
-    asked = [name for name in REQUIRED if name in contracts and not (fake and name in FAKED)]
-    return next((contracts[name].says for name in asked if contracts[name].held is False), None)
+    required = [name for name in REQUIRED if name in contracts and not (fake and name in FAKED)]
+    return next((contracts[name].says for name in required if contracts[name].held is False), None)
 
 
 def late(seconds: Sequence[float]) -> float:
@@ -115,7 +117,7 @@ def clock(pace: Facts) -> Contract:
     """The seconds that are told of some steps are those that passed for the parent meanwhile. Only that much less may
     be told as another clock than the worker's need not see, or as the worker waited for a CPU; whatever it waited, its
     own clock sees all that passed between its marks."""
-    told, passed, unseen = pace["told_s"], pace["parent_s"], pace["unseen_s"]
+    reported, passed, unseen = pace["told_s"], pace["parent_s"], pace["unseen_s"]
     span = pace.get("span_s", math.inf)
     if (shortest := pace["shortest_s"]) <= 0:
         return Contract(False, f"has a clock that stands still or goes back: of a step it tells {ms(shortest)}")
@@ -123,8 +125,8 @@ def clock(pace: Facts) -> Contract:
     slack = late_s + BETWEEN * pace["steps"]
     if passed > CLOSE * span + late_s:
         return Contract(False, f"has a clock that is wrong: {ms(span)} pass for it where {ms(passed)} do")
-    if passed > CLOSE * (told + unseen) + slack or told > CLOSE * passed + slack:
-        return Contract(False, f"has a clock that is wrong: it tells {ms(told)} where {ms(passed)} pass")
+    if passed > CLOSE * (reported + unseen) + slack or reported > CLOSE * passed + slack:
+        return Contract(False, f"has a clock that is wrong: it tells {ms(reported)} where {ms(passed)} pass")
     if pace.get("missing", 0.0) > 1 - 1 / CLOSE:
         return Contract(False, f"has a clock of its own that leaves out {pace['missing']:.0%} of a step")
     if pace.get("here", 0.0) > 1 - 1 / CLOSE:
@@ -170,11 +172,11 @@ def _fresh(facts: Facts) -> Contract:
     seen, fresh, copied = (late(facts[name]) for name in ("repeated_s", "fresh_s", "copied_s"))
     way = "by value" if copied < (seen + fresh) / 2 else "by identity"
     says = f"remembers answers {way}: {ms(seen)} for inputs it has seen, {ms(fresh)} for others"
-    found = _within(fresh, 1.5 * seen, CLEAR, says)
+    promise = _within(fresh, 1.5 * seen, CLEAR, says)
     latest, usual = (facts[name][len(facts[name]) // 2 :] for name in ("fresh_s", "repeated_s"))
-    if found.held is False and len(latest) >= ENOUGH and chance(slow(latest, seen), slow_share(usual, seen)) > RARE:
+    if promise.held is False and len(latest) >= ENOUGH and chance(slow(latest, seen), slow_share(usual, seen)) > RARE:
         return Contract(None, "other processes used its CPUs: steps on one input differ as much")
-    return found
+    return promise
 
 
 def slow(steps: Sequence[float], usual: float) -> list[bool]:
@@ -187,10 +189,10 @@ def slow_share(steps: Sequence[float], usual: float) -> float:
     return max(SLOW, (1 + sum(slow(steps, usual))) / (1 + len(steps)))
 
 
-def chance(found: Sequence[bool], share: float) -> float:
+def chance(are_slow: Sequence[bool], share: float) -> float:
     """The probability of so many slow steps, or more, where each is slow with this probability."""
-    count = len(found)
-    return sum(math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(sum(found), count + 1))
+    count = len(are_slow)
+    return sum(math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(sum(are_slow), count + 1))
 
 
 def _random(facts: Facts) -> Contract:
@@ -200,21 +202,21 @@ def _random(facts: Facts) -> Contract:
     return Contract(True) if facts["varies"] else Contract(False, "with dropout two runs of one input are the same")
 
 
-def _within(found: float, limit: float, slack: float, says: str) -> Contract:
+def _within(seconds: float, limit: float, slack: float, says: str) -> Contract:
     """Held within a limit, broken beyond the slack that a clock needs, and in between too short to tell."""
-    if found <= limit:
+    if seconds <= limit:
         return Contract(True)
-    return Contract(None, "its steps are too short to tell") if found <= limit + slack else Contract(False, says)
+    return Contract(None, "its steps are too short to tell") if seconds <= limit + slack else Contract(False, says)
 
 
-def _threads(told: int, facts: Facts) -> Contract:
+def _threads(allowed: int, facts: Facts) -> Contract:
     if facts["threads_at_once"] is None:
         return Contract(None, "its steps are over too soon to tell")
-    words, limit = "was" if told == 1 else "were", told * (1 + SPARE) + SPARE
+    words, limit = "was" if allowed == 1 else "were", allowed * (1 + SPARE) + SPARE
     if facts["most_cpus"] > limit:
-        return Contract(False, f"uses {facts['most_cpus']:.1f} CPUs where {told} {words} told")
+        return Contract(False, f"uses {facts['most_cpus']:.1f} CPUs where {allowed} {words} told")
     if facts["threads_at_once"] > limit + SPARE:  # two that share a CPU both wait for it while one hands over
-        return Contract(False, f"has {facts['threads_at_once']:.1f} threads at work where {told} {words} told")
+        return Contract(False, f"has {facts['threads_at_once']:.1f} threads at work where {allowed} {words} told")
     return Contract(True)
 
 

@@ -40,17 +40,17 @@ def _of_forward(
     """Mistakes of the operator that makes the first wrong tensor; all tensors are outputs."""
     every = folder / "every"
     every.mkdir()
-    whole = exporter.reference(artifact, "forward", case.batch, 0, case.data)
-    exporter.call("mark", artifact=str(artifact.folder), reference=str(whole), folder=str(every))
+    reference = exporter.reference(artifact, "forward", case.batch, 0, case.data)
+    exporter.call("mark", artifact=str(artifact.folder), reference=str(reference), folder=str(every))
     expected, given = every / REFERENCE, folder / "forward.npz"
     wrong = _answer(case, every, "forward", timeout, logs, expected, given)
     if wrong is None:
         return []
     where = {"artifact": str(every), "reference": str(expected), "candidate": str(given)}
-    found: list[dict[str, Any]] = exporter.call(
+    mistakes: list[dict[str, Any]] = exporter.call(
         "explain_forward", TIMEOUT, tensor=wrong.removeprefix("output/"), **where
     )
-    return found
+    return mistakes
 
 
 def _of_training(
@@ -60,8 +60,8 @@ def _of_training(
     given = folder / "trained.npz"
     _answer(case, artifact.folder, case.mode, timeout, logs, expected, given)
     where = {"artifact": str(artifact.folder), "reference": str(expected), "candidate": str(given)}
-    found: list[dict[str, Any]] = exporter.call("explain_training", TIMEOUT, mode=case.mode, **where)
-    return found
+    mistakes: list[dict[str, Any]] = exporter.call("explain_training", TIMEOUT, mode=case.mode, **where)
+    return mistakes
 
 
 def _answer(
@@ -70,10 +70,10 @@ def _answer(
     """Writes what the runtime computes, and returns the first wrong tensor."""
     worker = worker_of(case, logs / "explain.log")
     try:
-        told = {"runtime": case.runtime, "device": case.device, "threads": case.threads, "mode": mode}
-        told["layout"] = "nchw" if case.layout == AUTO else case.layout
+        settings = {"runtime": case.runtime, "device": case.device, "threads": case.threads, "mode": mode}
+        settings["layout"] = "nchw" if case.layout == AUTO else case.layout
         wrong: str | None = worker.call(
-            "answer", timeout, artifact=str(artifact), reference=str(reference), path=str(path), **told
+            "answer", timeout, artifact=str(artifact), reference=str(reference), path=str(path), **settings
         )
         return wrong
     finally:

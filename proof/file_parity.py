@@ -44,26 +44,28 @@ def prepare(exporter: Exporter, network: Artifact, file: Artifact, values: Array
     """
     names = _inputs(file, values)
     if len(file.info["outputs"]) != len(network.info["outputs"]):
-        ours, theirs = (", ".join(each.info["outputs"]) for each in (network, file))
-        raise XBenchError(f"{file.name} has the outputs {theirs}, the network has {ours}")
+        expected, actual = (", ".join(each.info["outputs"]) for each in (network, file))
+        raise XBenchError(f"{file.name} has the outputs {actual}, the network has {expected}")
     with_values(file, [values[name] for name in names])
     fixed = any(item["shape"][:1] != ["batch"] for item in file.info["inputs"])
     order = [f"input/{list(values).index(name)}" for name in names]
     for seed, wanted in ((0, batch), (1, batch), (1, batch + 1)):
         own = exporter.reference(network, "forward", batch if fixed else wanted, seed, GIVEN)
         reference = verdict.read(own)
-        told = {f"input/{index}": reference[name] for index, name in enumerate(order)} | {"labels": reference["labels"]}
-        for ours, theirs in zip(network.info["outputs"], file.info["outputs"]):
-            told |= _about(reference, OUTPUT + ours, OUTPUT + theirs)
-        verdict.join(reference_path(file, "forward", wanted, seed, GIVEN), told)
+        tensors = {f"input/{index}": reference[name] for index, name in enumerate(order)} | {
+            "labels": reference["labels"]
+        }
+        for expected, actual in zip(network.info["outputs"], file.info["outputs"]):
+            tensors |= _about(reference, OUTPUT + expected, OUTPUT + actual)
+        verdict.join(reference_path(file, "forward", wanted, seed, GIVEN), tensors)
 
 
 def _inputs(file: Artifact, values: Arrays) -> list[str]:
     """The names of the values in the order of the file's inputs: by name where the names are the same."""
-    theirs = [item["name"] for item in file.info["inputs"]]
-    names = theirs if set(theirs) == set(values) else list(values)
-    if len(theirs) != len(names):
-        raise XBenchError(f"{file.name} has the inputs {', '.join(theirs)}; values are given for {', '.join(values)}")
+    inputs = [item["name"] for item in file.info["inputs"]]
+    names = inputs if set(inputs) == set(values) else list(values)
+    if len(inputs) != len(names):
+        raise XBenchError(f"{file.name} has the inputs {', '.join(inputs)}; values are given for {', '.join(values)}")
     for item, name in zip(file.info["inputs"], names):
         array = values[name]
         sizes = [n if size == "batch" else size for n, size in zip(array.shape, item["shape"])]
@@ -86,11 +88,11 @@ def parting(exporter: Exporter, network: Artifact, file: Artifact, batch: int) -
         marked.mkdir()
         reference = str(exporter.reference(network, "forward", batch, 0, GIVEN))
         exporter.call("mark", artifact=str(network.folder), reference=reference, folder=str(marked))
-        told = {"reference": str(reference_path(file, "forward", batch, 0, GIVEN)), "path": str(values)}
-        nodes = exporter.call("tensors", artifact=str(file.folder), training=False, **told)
-        known, found = verdict.read(marked / REFERENCE), verdict.read(values)
+        paths = {"reference": str(reference_path(file, "forward", batch, 0, GIVEN)), "path": str(values)}
+        nodes = exporter.call("tensors", artifact=str(file.folder), training=False, **paths)
+        known, tensors = verdict.read(marked / REFERENCE), verdict.read(values)
     outputs = dict(zip(file.info["outputs"], network.info["outputs"]))
-    return _parting(nodes, found, known, outputs)
+    return _parting(nodes, tensors, known, outputs)
 
 
 def _about(reference: Mapping[str, np.ndarray], name: str, other: str) -> dict[str, np.ndarray]:
@@ -100,38 +102,38 @@ def _about(reference: Mapping[str, np.ndarray], name: str, other: str) -> dict[s
 
 
 def _parting(
-    nodes: Sequence[Mapping[str, Any]], found: Arrays, known: Arrays, outputs: Mapping[str, str]
+    nodes: Sequence[Mapping[str, Any]], values: Arrays, known: Arrays, outputs: Mapping[str, str]
 ) -> Parting | None:
     """`nodes` and their tensors `found` are the file's; `known` is a reference of every tensor of the network, with
     floors; `outputs` says which of the network's each of the file's is."""
-    computed = _computed(nodes, found)
-    same = {name: _same(found[name], known, (outputs[name],) if name in outputs else None) for name in computed}
+    computed = _computed(nodes, values)
+    same = {name: _same(values[name], known, (outputs[name],) if name in outputs else None) for name in computed}
     wrong = {name for name, others in same.items() if not others}
     makers = {name: node for node in nodes for name in node["outputs"]}
-    behind = _behind([name for name in outputs if name in wrong], wrong, makers)
-    first = [name for name in computed if name in behind and not wrong & set(makers[name]["inputs"])]
+    sources = _sources([name for name in outputs if name in wrong], wrong, makers)
+    first = [name for name in computed if name in sources and not wrong & set(makers[name]["inputs"])]
     if not first:
         return None
     seen = {other for others in same.values() for other in others}
-    ours = [name.removeprefix(OUTPUT) for name in known if name.startswith(OUTPUT)]
-    lacking = next((name for name in ours if name not in seen), None)
+    names = [name.removeprefix(OUTPUT) for name in known if name.startswith(OUTPUT)]
+    lacking = next((name for name in names if name not in seen), None)
     # Where a layer was taken apart its first step has no counterpart, right or wrong; a common name says which it is.
-    tensor = lacking if lacking in behind else first[0]
-    expected = tensor if tensor in ours else lacking
-    ratio = None if expected is None else _off(found[tensor], expected, known)
+    tensor = lacking if lacking in sources else first[0]
+    expected = tensor if tensor in names else lacking
+    ratio = None if expected is None else _off(values[tensor], expected, known)
     return Parting(tensor, makers[tensor]["op_type"], expected, ratio)
 
 
-def _computed(nodes: Sequence[Mapping[str, Any]], found: Arrays) -> list[str]:
+def _computed(nodes: Sequence[Mapping[str, Any]], values: Arrays) -> list[str]:
     """The floating tensors that depend on the values of an input, in the order of the graph: what is made of its shape
     alone, such as a recurrent layer's initial zeros, one exporter writes out and another leaves out."""
     made = {name for node in nodes for name in node["outputs"]}
-    alive = {name for node in nodes for name in node["inputs"] if name in found and name not in made}
+    alive = {name for node in nodes for name in node["inputs"] if name in values and name not in made}
     names: list[str] = []
     for node in nodes:
         if alive & set(node["inputs"]) and node["op_type"] not in ("Shape", "Size"):
             alive |= set(node["outputs"])
-            names += [name for name in node["outputs"] if name in found and found[name].dtype.kind == "f"]
+            names += [name for name in node["outputs"] if name in values and values[name].dtype.kind == "f"]
     return names
 
 
@@ -149,7 +151,7 @@ def _off(array: np.ndarray, name: str, known: Arrays) -> float:
     return verdict.off(array.reshape(expected.shape), OUTPUT + name, known)
 
 
-def _behind(outputs: Iterable[str], wrong: set[str], makers: Mapping[str, Mapping[str, Any]]) -> set[str]:
+def _sources(outputs: Iterable[str], wrong: set[str], makers: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """The wrong tensors that wrong outputs are made of, by way of wrong ones alone."""
     pending, seen = list(outputs), set[str]()
     while pending:

@@ -16,7 +16,7 @@ from xbench.runtimes import row_of, version
 from xbench.workers.worker import Worker
 
 FOLDER = "kernels"  # beside a model
-TOLD = ("runtime", "mode", "device", "threads", "layout", "precision")  # to a worker
+SETTINGS = ("runtime", "mode", "device", "threads", "layout", "precision")  # to a worker
 
 
 def ready(worker: Worker, case: Case, artifact: Artifact, references: Sequence[str], timeout: float) -> dict[str, Any]:
@@ -25,23 +25,23 @@ def ready(worker: Worker, case: Case, artifact: Artifact, references: Sequence[s
     Raises:
         WorkerFailure: it cannot be made ready.
     """
-    told = {name: getattr(case, name) for name in TOLD}
+    settings = {name: getattr(case, name) for name in SETTINGS}
     where = {"artifact": str(artifact.folder), "references": list(references)}
-    opening: dict[str, Any] = worker.call("open_cell", timeout, **told, **where)
-    opening["times"]["anew_s"] = _anew(case, artifact, opening)
+    opening: dict[str, Any] = worker.call("open_cell", timeout, **settings, **where)
+    opening["times"]["anew_s"] = _cold(case, artifact, opening)
     return opening
 
 
-def _anew(case: Case, artifact: Artifact, opening: Mapping[str, Any]) -> float | None:
+def _cold(case: Case, artifact: Artifact, opening: Mapping[str, Any]) -> float | None:
     """Seconds of a first call that found nothing on disk: of this one, or of the one that wrote what it has found; None
     where that was not seen."""
     row, first = row_of(case.runtime), float(opening["times"]["first_s"])
-    told = {name: getattr(case, name) for name in (*TOLD, "batch")}
-    name = digest(told, version(row, case.runtime), machine.processor(case.device))
+    settings = {name: getattr(case, name) for name in (*SETTINGS, "batch")}
+    name = digest(settings, version(row, case.runtime), machine.processor(case.device))
     path = artifact.folder / FOLDER / f"{name}.json"
     if opening["recalled"]:
-        found = seals.kept(path, name)
-        return found if isinstance(found, float) else None
+        seconds = seals.kept(path, name)
+        return seconds if isinstance(seconds, float) else None
     if row.keeps:
         with contextlib.suppress(OSError):  # where the cache cannot be written to, later processes do not know
             path.parent.mkdir(exist_ok=True)

@@ -27,8 +27,10 @@ def opened(
         record, opening = prove(record, case, artifact, exporter, worker, timeout, batches)
         if record["status"] != "PASS":
             worker.stop()
-            told = record["status"] == "UNSUPPORTED"  # such as one that takes no notice of the precision it was told
-            return record if told else located(record, case, artifact, exporter, timeout), None
+            unsupported = (
+                record["status"] == "UNSUPPORTED"
+            )  # such as one that takes no notice of the precision it was told
+            return record if unsupported else located(record, case, artifact, exporter, timeout), None
         worker.call("arm", timeout, plane=case.plane)
         facts, kept = contracts.audited(worker, case, timeout, audit)
         words = "; ".join(filter(None, (record["message"], *contracts.told(kept))))
@@ -52,5 +54,5 @@ def failed(
     record: Record, failure: WorkerFailure, case: Case, artifact: Artifact, exporter: Exporter, timeout: float
 ) -> Record:
     """The record of a cell whose worker failed, without times; a crash with the part of the graph that makes it."""
-    found = record | {"times": None} | outcome(failure)
-    return located(found, case, artifact, exporter, timeout) if failure.status == "CRASH" else found
+    updated = record | {"times": None} | outcome(failure)
+    return located(updated, case, artifact, exporter, timeout) if failure.status == "CRASH" else updated

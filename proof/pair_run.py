@@ -43,9 +43,9 @@ class Trial:
         pairs = zip(self.failures, self.worst(), strict=True)
         return [bool(failure) or (off or 0.0) > verdict.LIMITS["fp32"] for failure, off in pairs]
 
-    def is_like(self, whole: "Trial") -> bool:
+    def is_like(self, other: "Trial") -> bool:
         """Whether a part shows what is wrong with the whole: a difference, or the same kind of failure."""
-        pairs = zip(self.failures, whole.failures, strict=True)
+        pairs = zip(self.failures, other.failures, strict=True)
         return bool(self.apart) or any(a and b and _kind(a) == _kind(b) for a, b in pairs)
 
 
@@ -80,21 +80,21 @@ class Pair:
                 failures.append(failure)
         expected = verdict.read(reference)
         answers = [verdict.read(place / f"{each}.npz") for each, f in zip(LETTERS, failures) if not f]
-        found = verdict.errors(answers, expected) if answers else {}
-        errors = {name: _in_place(off, failures) for name, (off, _) in found.items()}
-        apart = [] if any(failures) else [name for name, (_, differ) in found.items() if differ]
+        compared = verdict.errors(answers, expected) if answers else {}
+        errors = {name: _in_place(off, failures) for name, (off, _) in compared.items()}
+        apart = [] if any(failures) else [name for name, (_, differ) in compared.items() if differ]
         return Trial(place, errors, apart, failures)
 
     def _answer(self, index: int, case: Case, mode: str, artifact: Path, reference: Path, place: Path) -> None:
         where = {"artifact": str(artifact), "reference": str(reference), "path": str(place / f"{LETTERS[index]}.npz")}
-        told = {"runtime": case.runtime, "device": case.device, "threads": case.threads, "layout": case.layout}
+        settings = {"runtime": case.runtime, "device": case.device, "threads": case.threads, "layout": case.layout}
         if index not in self._workers:
             log = self.logs / f"bisect-{LETTERS[index]}.log"
             self._workers[index] = worker_of(case, log)
         # Who hung once is waited for no longer than what does not hang may take.
         limit = min(self.timeout, 30 + 10 * self._longest) if self._hung else self.timeout
         start = time.monotonic()
-        self._workers[index].call("answer", limit, mode=mode, **told, **where)
+        self._workers[index].call("answer", limit, mode=mode, **settings, **where)
         self._longest = max(self._longest, time.monotonic() - start)
 
     def close(self) -> None:
@@ -104,5 +104,5 @@ class Pair:
 
 def _in_place(errors: Sequence[float], failures: Sequence[WorkerFailure | None]) -> list[float | None]:
     """The errors of the runtimes that answered, with None for the others."""
-    found = iter(errors)
-    return [None if failure else next(found) for failure in failures]
+    remaining = iter(errors)
+    return [None if failure else next(remaining) for failure in failures]

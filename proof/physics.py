@@ -57,16 +57,16 @@ def reading(size: float, case: Case, bandwidth: float, cache: int) -> float:
 def cached(caches: Path = CACHES) -> int:
     """Bytes that all caches of the machine hold together, each once; they are shared by the CPUs that each names. 0
     where the system does not tell."""
-    found = {}
+    sizes = {}
     for path in caches.glob("cpu[0-9]*/cache/index*"):
         try:
             kind, size = ((path / name).read_text().strip() for name in ("type", "size"))
             shared = (path / "shared_cpu_list").read_text().strip()
             level = (path / "level").read_text().strip()
-            found[level, kind, shared] = int(size.removesuffix("K")) << 10
+            sizes[level, kind, shared] = int(size.removesuffix("K")) << 10
         except (OSError, ValueError):
             continue
-    return sum(found.values())
+    return sum(sizes.values())
 
 
 def _ms(seconds: float) -> str:

@@ -23,7 +23,7 @@ SEEDS = (0, 1, 2)  # the third decides where the first two disagree
 MEMORY = 3 * 2**30  # bytes that a cell may take
 # And so many a parameter: a runtime holds them several times over, and two references in float64, those of a training
 # step with the optimizer's arrays.
-HELD = {"forward": 16, "gradient": 48, "step": 96}
+BYTES_PER_PARAMETER = {"forward": 16, "gradient": 48, "step": 96}
 
 
 def prove(
@@ -55,11 +55,11 @@ def prove(
         verdicts = passed if len(passed) == 2 else verdicts
     worst = max(verdicts, key=lambda v: (v["status"] != "PASS", v["ratio"] is None, v["ratio"] or 0.0))
     message = worst["message"] or cut_short(worst, case.steps)
-    found = {"status": worst["status"], "message": message, "parity": worst | {"seeds": ratios}}
+    fields = {"status": worst["status"], "message": message, "parity": worst | {"seeds": ratios}}
     notes = (opening["tuned"] or record["note"], *choice.pop("notes"))
-    found |= {"note": ", ".join(filter(None, notes)) or None, **choice}
-    found |= {"versions": record["versions"] | opening["versions"]}
-    return completed(record, found), opening["times"]
+    fields |= {"note": ", ".join(filter(None, notes)) or None, **choice}
+    fields |= {"versions": record["versions"] | opening["versions"]}
+    return completed(record, fields), opening["times"]
 
 
 def references(case: Case, artifact: Artifact, exporter: Exporter, batches: Sequence[int]) -> list[str]:
@@ -78,8 +78,8 @@ def opened_in(
     Raises:
         WorkerFailure: it cannot be made ready.
     """
-    told, choice = settled(case, artifact, paths, worker.log.with_suffix(".race.log"), timeout)
-    return kernels.ready(worker, told, artifact, paths, timeout), choice
+    chosen, choice = settled(case, artifact, paths, worker.log.with_suffix(".race.log"), timeout)
+    return kernels.ready(worker, chosen, artifact, paths, timeout), choice
 
 
 def cut_short(judged: dict[str, Any], steps: int) -> str | None:
@@ -165,7 +165,7 @@ def verify_each(
         try:
             for case in cases:
                 say(case, case.mode)
-                need = MEMORY + HELD[case.mode] * artifact.info["parameter_count"]
+                need = MEMORY + BYTES_PER_PARAMETER[case.mode] * artifact.info["parameter_count"]
                 while running and (len(running) == at_once or sum(running.values()) + need > free):
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
                     running = {future: bytes_ for future, bytes_ in running.items() if future not in done}

@@ -86,19 +86,19 @@ class Judge:
         Raises:
             WorkerFailure: it was wrong, or cannot be fetched.
         """
-        found = []
+        states = []
         for index in range(len(SEEDS[:2])) if case.mode == "gradient" else (None,):
             path = self.folder / f"state-{digest(case.runtime, case.layout, case.mode, case.tune, index)}.npz"
-            told = worker.call("state", timeout, path=str(path), index=index)
-            looks.judged += told["steps"] is None
-            found += [State(case, path, told)] if told["steps"] is not None else []
-        return found
+            report = worker.call("state", timeout, path=str(path), index=index)
+            looks.judged += report["steps"] is None
+            states += [State(case, path, report)] if report["steps"] is not None else []
+        return states
 
     def judge(self, number: int, states: Sequence["State"]) -> None:
         """Gives every state of a round its outcome; all are of one group. Where PyTorch cannot make the steps,
         the outcome says so, and no cell is blamed."""
-        for segment in sorted({each.told["segment"] for each in states}):
-            own = [each for each in states if each.told["segment"] == segment]
+        for segment in sorted({each.report["segment"] for each in states}):
+            own = [each for each in states if each.report["segment"] == segment]
             try:
                 outcomes = self._trained(number, segment, own)
             except (XBenchError, WorkerFailure) as error:
@@ -113,18 +113,18 @@ class Judge:
 
     def _trained(self, number: int, segment: int, states: Sequence["State"]) -> list[dict[str, Any]]:
         case = states[0].case
-        found: list[dict[str, Any]] = self.exporter.call(
+        outcomes: list[dict[str, Any]] = self.exporter.call(
             "trajectory",
             artifact=str(self.artifact.folder),
             mode=case.mode,
             references=references(case, self.artifact, self.exporter, [case.batch, case.batch]),
             seed=self.seed(number),
             segment=segment,
-            states=[{"path": str(each.path), **{name: each.told[name] for name in AT}} for each in states],
+            states=[{"path": str(each.path), **{name: each.report[name] for name in AT}} for each in states],
             exact=number == self.early,
             precision=case.precision,
         )
-        return found
+        return outcomes
 
 
 @dataclass
@@ -134,7 +134,7 @@ class State:
 
     case: Case
     path: Path
-    told: dict[str, Any]
+    report: dict[str, Any]
     outcome: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -144,8 +144,8 @@ class State:
 
 def contracts_of(case: Case, facts: Facts, looks: Looks, step: float) -> dict[str, Contract]:
     """What the timed blocks say of promises: `facts` are the audit's, `step` is the median of a step."""
-    found = {"timed": _timed(case, looks), "complete": _complete(case, facts, looks, step), "fresh": _fresh(looks)}
-    return {name: each for name, each in found.items() if each is not None}
+    promises = {"timed": _timed(case, looks), "complete": _complete(case, facts, looks, step), "fresh": _fresh(looks)}
+    return {name: each for name, each in promises.items() if each is not None}
 
 
 def _timed(case: Case, looks: Looks) -> Contract:
@@ -166,10 +166,10 @@ def _complete(case: Case, facts: Facts, looks: Looks, step: float) -> Contract |
         return Contract(
             False, f"computes when the result is fetched: {contracts.ms(took)} after steps of {contracts.ms(step)}"
         )
-    told = [each.told for each in looks.states]
+    reports = [each.report for each in looks.states]
     way = CLEAR + contracts.transfer(facts, "all") / max(1, facts["fetched_arrays"])  # an array
-    late = [each for each in told if each["fetch_s"] > 2 * step + each["bytes"] / COPY + way * each["arrays"]]
-    if late and len(late) == len(told) and min(each["steps"] for each in told) > 2:
+    late = [each for each in reports if each["fetch_s"] > 2 * step + each["bytes"] / COPY + way * each["arrays"]]
+    if late and len(late) == len(reports) and min(each["steps"] for each in reports) > 2:
         says = f"{contracts.ms(min(each['fetch_s'] for each in late))} after steps of {contracts.ms(step)}"
         return Contract(False, f"computes when its weights are fetched: {says}")
     return None
@@ -178,10 +178,10 @@ def _complete(case: Case, facts: Facts, looks: Looks, step: float) -> Contract |
 def _fresh(looks: Looks) -> Contract | None:
     """Inputs that were not there before cost what others do, in the timed blocks too. A step may be slow by chance, as
     often as the others of its block are."""
-    found = [contracts.slow([new], usual)[0] for new, usual, _ in looks.unseen_s]
-    if not any(found):
+    are_slow = [contracts.slow([new], usual)[0] for new, usual, _ in looks.unseen_s]
+    if not any(are_slow):
         return None
-    if contracts.chance(found, statistics.fmean(share for *_, share in looks.unseen_s)) > contracts.RARE:
+    if contracts.chance(are_slow, statistics.fmean(share for *_, share in looks.unseen_s)) > contracts.RARE:
         return None
     new, usual, _ = (statistics.median(each) for each in zip(*looks.unseen_s, strict=True))
     return Contract(

@@ -54,18 +54,18 @@ def settled(
     """
     tried = settings(case, artifact)
     if len(tried) == 1 and (case.tune != "max" or tried[0].runtime == case.runtime):
-        return tried[0], _told(case, tried[0], (), None)
+        return tried[0], _choice(case, tried[0], (), None)
     key = _key(case)
     kept = artifact.folder / TUNED / f"{key}.json"
-    found = seals.kept(kept, key) if case.tune == "max" else None
-    if found is None:
-        found = _raced(case, tried, artifact, references, log, timeout)
+    race = seals.kept(kept, key) if case.tune == "max" else None
+    if race is None:
+        race = _raced(case, tried, artifact, references, log, timeout)
         if case.tune == "max":
             kept.parent.mkdir(exist_ok=True)
-            seals.keep(kept, key, found)
-    best = min((each for each in found["medians"] if each[2] is not None), key=lambda each: each[2])
+            seals.keep(kept, key, race)
+    best = min((each for each in race["medians"] if each[2] is not None), key=lambda each: each[2])
     chosen = next(each for each in tried if [each.runtime, each.layout] == best[:2])
-    return chosen, _told(case, chosen, found["medians"], found["seconds"])
+    return chosen, _choice(case, chosen, race["medians"], race["seconds"])
 
 
 def _raced(
@@ -98,9 +98,9 @@ def _raced(
                     del alive[each]
     if not alive:
         raise failed
-    found = {each: statistics.median(medians[each]) for each in alive}
+    step_s = {each: statistics.median(medians[each]) for each in alive}
     return {
-        "medians": [[each.runtime, each.layout, found.get(each)] for each in tried],
+        "medians": [[each.runtime, each.layout, step_s.get(each)] for each in tried],
         "seconds": time.monotonic() - start,
     }
 
@@ -120,19 +120,19 @@ def as_opened(case: Case, artifact: Artifact, record: Mapping[str, Any]) -> Case
     return dataclasses.replace(case, runtime=_with(case.runtime, option), layout=layout)
 
 
-def _told(case: Case, opened: Case, medians: Sequence[Median], seconds: float | None) -> dict[str, Any]:
+def _choice(case: Case, opened: Case, medians: Sequence[Median], seconds: float | None) -> dict[str, Any]:
     """The fields `layout` and `tuning` of a record, and in `notes` what is to be shown beside the runtime's name."""
-    told: dict[str, Any] = {"layout": None, "tuning": None, "notes": []}
+    fields: dict[str, Any] = {"layout": None, "tuning": None, "notes": []}
     layouts = _fastest((layout, median) for _, layout, median in medians)
     if len(layouts) > 1:
-        told["layout"] = {"chosen": opened.layout, "median_s": layouts}
-        told["notes"].append(opened.layout)
+        fields["layout"] = {"chosen": opened.layout, "median_s": layouts}
+        fields["notes"].append(opened.layout)
     if case.tune != "default":
         tried = _fastest((_option(case, word), median) for word, _, median in medians)
         option = _option(case, opened.runtime)
-        told["tuning"] = {"chosen": option, "tried": tried, "seconds": seconds}
-        told["notes"].append(option or ("as it is" if tried else f"has nothing for --tune {case.tune}"))
-    return told
+        fields["tuning"] = {"chosen": option, "tried": tried, "seconds": seconds}
+        fields["notes"].append(option or ("as it is" if tried else f"has nothing for --tune {case.tune}"))
+    return fields
 
 
 def _option(case: Case, word: str) -> str:
@@ -142,12 +142,12 @@ def _option(case: Case, word: str) -> str:
 
 def _fastest(named: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
     """The lowest median by name; None where none of the name could be opened."""
-    found: dict[str, float | None] = {}
+    fastest: dict[str, float | None] = {}
     for name, median in named:
-        best = found.setdefault(name, median)
+        best = fastest.setdefault(name, median)
         if best is None or (median is not None and median < best):
-            found[name] = median
-    return found
+            fastest[name] = median
+    return fastest
 
 
 def _key(case: Case) -> str:

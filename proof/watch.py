@@ -25,11 +25,11 @@ class Watch:
         process's clock says of its steps."""
         paced = dict(result["pace"])
         self.blocks, self.shortest_s = self.blocks + 1, min(self.shortest_s, paced.pop("shortest_s"))
-        found = {**paced, **passed} | {"cpu_s": result["cpu_s"], "wall_s": result["wall_s"]}
-        self.sums = {name: self.sums.get(name, 0.0) + value for name, value in found.items()}
-        told = machine.allowed()[: case.threads]
-        elsewhere = process_tree.elsewhere(worker.process.pid, {*told})
+        values = {**paced, **passed} | {"cpu_s": result["cpu_s"], "wall_s": result["wall_s"]}
+        self.sums = {name: self.sums.get(name, 0.0) + value for name, value in values.items()}
+        cpus = machine.allowed()[: case.threads]
+        elsewhere = process_tree.elsewhere(worker.process.pid, {*cpus})
         pace = {**self.sums, "shortest_s": self.shortest_s, "blocks": self.blocks}
-        used = limited(len(told), self.sums["cpu_s"], self.sums["wall_s"], self.blocks, elsewhere)
-        found = {"clock": clock(pace), **({"threads": used} if used.held is False else {})}
-        return {name: each for name, each in found.items() if each.held is not None}  # the audit took longer
+        used = limited(len(cpus), self.sums["cpu_s"], self.sums["wall_s"], self.blocks, elsewhere)
+        values = {"clock": clock(pace), **({"threads": used} if used.held is False else {})}
+        return {name: each for name, each in values.items() if each.held is not None}  # the audit took longer

@@ -26,14 +26,14 @@ def forward(artifact: Artifact, reference: Tensors, candidate: Tensors, tensor: 
     bench = Bench(reference[name], candidate[name], reference[f"floor/{name}"])
     with network.default_type(torch.float64):
         _outputs(artifact, reference, {op: bench.watch(op, f) for op, f in TABLE.items()})
-        found = [
+        findings = [
             Finding(
                 m.name, _words(m, call), ratio, call.operator, tensor, _scope(artifact, reference, candidate, m, call)
             )
-            for m, ratio, call in bench.found
+            for m, ratio, call in bench.findings
         ]
-    whole = [each for each in found if each.scope]  # what explains every tensor, not this one alone
-    return sorted(whole or found, key=lambda each: max(each.ratio, CLEAR))
+    complete = [each for each in findings if each.scope]  # what explains every tensor, not this one alone
+    return sorted(complete or findings, key=lambda each: max(each.ratio, CLEAR))
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Bench:
     expected: np.ndarray
     given: np.ndarray
     floor: np.ndarray
-    found: list[tuple[Mistake, float, Call]] = field(default_factory=list)
+    findings: list[tuple[Mistake, float, Call]] = field(default_factory=list)
     _calls: Counter[str] = field(default_factory=Counter)
     _made: list[tuple[Any, str]] = field(default_factory=list)
 
@@ -93,18 +93,18 @@ class Bench:
 
     def _fitted(self, operator: str, given: Sequence[Any]) -> Iterator[tuple[Mistake, Any]]:
         """Mistakes with a number in them that the result itself tells."""
-        expected, found = self.expected, self.given
-        if found.shape != expected.shape or not (np.isfinite(found).all() and np.isfinite(expected).all()):
+        expected, actual = self.expected, self.given
+        if actual.shape != expected.shape or not (np.isfinite(actual).all() and np.isfinite(expected).all()):
             return
         if operator == "Dropout":
-            rate, kept = float(given[1]) if len(given) > 1 else 0.5, found != 0
+            rate, kept = float(given[1]) if len(given) > 1 else 0.5, actual != 0
             among = kept[expected != 0]  # of a Relu's zeros nothing can be told
             spread = 4 * math.sqrt(rate * (1 - rate) / max(among.size, 1))
             if among.size and abs(1 - among.mean() - rate) < spread:
                 mistake = Mistake("dropout_on", f"Dropout is left on: it makes {1 - among.mean():.0%} zero")
                 yield mistake, torch.from_numpy(np.where(kept, expected / (1 - rate), 0))
         square = float((expected**2).sum())
-        factor = float((found * expected).sum()) / square if square else 0.0
+        factor = float((actual * expected).sum()) / square if square else 0.0
         if factor and math.isfinite(factor) and expected.size > 1:
             says = f"{operator}: its result is multiplied by {factor:.6g}"
             yield Mistake("scaled", says), torch.from_numpy(expected * factor)
@@ -116,8 +116,8 @@ class Bench:
         if tuple(array.shape) == self.expected.shape and np.array_equal(array, self.expected):
             return  # no mistake here
         ratio = floors_off(self.given, array, enlarged(self.floor, self.expected, array))
-        if ratio <= LIMITS["fp32"] and not any(known.says == mistake.says for known, *_ in self.found):
-            self.found.append((mistake, float(ratio), call))
+        if ratio <= LIMITS["fp32"] and not any(known.says == mistake.says for known, *_ in self.findings):
+            self.findings.append((mistake, float(ratio), call))
 
 
 def _words(mistake: Mistake, call: Call) -> str:

@@ -25,8 +25,8 @@ def some(step: Step) -> Iterator[Mistake]:
     if step.mode == "gradient":
         sets = [[number] for number in range(len(calls))]
     else:
-        held = step.artifact.program().state
-        still = {n for n, a in held.items() if np.array_equal(step.given.get(f"weight/{n}", ()), a)}
+        state = step.artifact.program().state
+        still = {n for n, a in state.items() if np.array_equal(step.given.get(f"weight/{n}", ()), a)}
         sets = [[number for number, name in enumerate(calls) if name in still]]
     kinds = (
         ("norm_mode", "uses the running statistics, not those of the batch", frozen),
@@ -42,7 +42,7 @@ def some(step: Step) -> Iterator[Mistake]:
 def _normed(step: Step) -> list[str]:
     """The mean that each call of BatchNormalization is given, in order."""
     program, calls = step.artifact.program(), list[str]()
-    params, state = ({n: torch.from_numpy(a) for n, a in held.items()} for held in (program.params, program.state))
+    params, state = ({n: torch.from_numpy(a) for n, a in arrays.items()} for arrays in (program.params, program.state))
 
     def watched(x: Any, scale: Any, bias: Any, mean: Any, var: Any, **named: Any) -> Any:
         calls.append(next((name for name, array in state.items() if array is mean), NORM))

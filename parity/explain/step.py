@@ -63,12 +63,12 @@ class Step:
         """The error of every tensor under a mistake, in noise floors; infinite where it cannot be computed."""
         try:
             expected = self.compute(mistake)
-            found = errors(self.given, expected, self.reference)
-            if LIMITS["fp32"] < max(found.values()) < NEAR:
-                found = errors(self.given, expected, self._floors(mistake, expected))
+            ratios = errors(self.given, expected, self.reference)
+            if LIMITS["fp32"] < max(ratios.values()) < NEAR:
+                ratios = errors(self.given, expected, self._floors(mistake, expected))
         except Exception:  # a mistake that does not go with this network
             return {"": math.inf}
-        return found
+        return ratios
 
     def _floors(self, mistake: Mistake, expected: Tensors) -> Tensors:
         """The reference with the noise of the mistake, measured as the oracle's is, where it is more: Adam with coupled

@@ -27,15 +27,15 @@ def trained(artifact: Artifact, mode: str, reference: Tensors, candidate: Tensor
     step = Step(artifact, mode, reference, candidate)
     with network.default_type(torch.float64):
         tried: list[tuple[Mistake, dict[str, float]]] = []
-        found: list[tuple[Mistake, float]] = []
+        matches: list[tuple[Mistake, float]] = []
         for group in _groups(step):
             new = [(m, step.off(m)) for m in group]
             tried += new
-            found = [(m, max(off.values())) for m, off in new if max(off.values()) <= LIMITS["fp32"]]
-            if found:
+            matches = [(m, max(off.values())) for m, off in new if max(off.values()) <= LIMITS["fp32"]]
+            if matches:
                 break
-        found = found or list(_fits(step)) or list(_dropped(step)) or list(_pairs(step, tried))
-    ranked = sorted(found, key=lambda each: max(each[1], CLEAR))
+        matches = matches or list(_fits(step)) or list(_dropped(step)) or list(_pairs(step, tried))
+    ranked = sorted(matches, key=lambda each: max(each[1], CLEAR))
     return [Finding(m.name, m.says, float(ratio)) for m, ratio in ranked]
 
 
@@ -111,8 +111,8 @@ def _fits(step: Step) -> Iterator[tuple[Mistake, float]]:
         return Mistake("clipping", says, rule={"clip": k * norm})
 
     for make in (rated, clipped):
-        if (found := _fitted(step, make)) is not None:
-            yield found
+        if (fit := _fitted(step, make)) is not None:
+            yield fit
 
 
 def _unseen(k: float) -> Callable[[network.Loss], network.Loss]:
@@ -120,8 +120,8 @@ def _unseen(k: float) -> Callable[[network.Loss], network.Loss]:
 
     def changed(loss: network.Loss) -> network.Loss:
         def value(outputs: Any, labels: Any) -> Any:
-            found = loss(outputs, labels)
-            return k * found + (1 - k) * found.detach()
+            result = loss(outputs, labels)
+            return k * result + (1 - k) * result.detach()
 
         return value
 
@@ -130,8 +130,8 @@ def _unseen(k: float) -> Callable[[network.Loss], network.Loss]:
 
 def _first_norm(step: Step) -> float:
     """The global norm of the oracle's gradient."""
-    whole = Step(step.artifact, "gradient", step.reference, {}).compute(Mistake("", ""))
-    return math.sqrt(sum(float((a**2).sum()) for n, a in whole.items() if n.startswith("gradient/")))
+    gradients = Step(step.artifact, "gradient", step.reference, {}).compute(Mistake("", ""))
+    return math.sqrt(sum(float((a**2).sum()) for n, a in gradients.items() if n.startswith("gradient/")))
 
 
 def _fitted(step: Step, make: Callable[[float], Mistake]) -> tuple[Mistake, float] | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 Operator = Callable[..., Any]
 Change = Callable[[Operator], Operator]  # from an operator of the table to what is done in its place
-Found = Iterator[tuple[str, str, Change]]  # name, in words, change
+Changes = Iterator[tuple[str, str, Change]]  # name, in words, change
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ FRAMEWORKS = (
 
 
 @dataclass(frozen=True)
-class Whole:
+class Variant:
     """A framework's rule: settings in place of those of the rule, what its formula does otherwise, each in words."""
 
     settings: Mapping[str, Any]
@@ -68,30 +68,32 @@ class Whole:
 def defaults(rule: Mapping[str, Any]) -> Iterator[Mistake]:
     """Frameworks' rules that differ from this one in two things or more, those with the fewest first; frameworks that
     compute the same are one mistake. One difference alone is a line of `training.py`."""
-    found: list[tuple[Whole, list[str]]] = []
+    variants: list[tuple[Variant, list[str]]] = []
     for framework in FRAMEWORKS:
-        for whole in _wholes(framework, rule) if rule["name"] in framework.rules else ():
-            same = next((names for other, names in found if other == whole), None)
+        for variant in _variants(framework, rule) if rule["name"] in framework.rules else ():
+            same = next((names for other, names in variants if other == variant), None)
             if same is None:
-                found.append((whole, [framework.whose]))
+                variants.append((variant, [framework.whose]))
             elif framework.whose not in same:
                 same.append(framework.whose)
-    for whole, names in sorted(found, key=lambda each: len(each[0].differences)):
-        if len(whole.differences) > 1:
+    for variant, names in sorted(variants, key=lambda each: len(each[0].differences)):
+        if len(variant.differences) > 1:
             kind = "SGD" if rule["name"] == "sgd" else "Adam"
-            says = f"{kind} is as in {' or '.join(names)}: {', '.join(whole.differences)}"
-            yield Mistake("framework_defaults", says, rule=whole.settings, update=formula(**whole.does))
+            says = f"{kind} is as in {' or '.join(names)}: {', '.join(variant.differences)}"
+            yield Mistake("framework_defaults", says, rule=variant.settings, update=formula(**variant.does))
 
 
-def _wholes(framework: Framework, rule: Mapping[str, Any]) -> list[Whole]:
+def _variants(framework: Framework, rule: Mapping[str, Any]) -> list[Variant]:
     """A framework's rule where everything that it lets one set is passed, and where some of it is not."""
     free = {"momentum": 0.0, "nesterov": False} if rule["name"] == "sgd" else BETAS
     each = [{**framework.settings, **settings} for settings in ({}, free)]
     decays = (None, framework.decay.get(rule["name"], 0.0))
-    return [_whole(framework, rule, settings, decay) for settings in each for decay in decays]
+    return [_variant(framework, rule, settings, decay) for settings in each for decay in decays]
 
 
-def _whole(framework: Framework, rule: Mapping[str, Any], settings: Mapping[str, Any], decay: float | None) -> Whole:
+def _variant(
+    framework: Framework, rule: Mapping[str, Any], settings: Mapping[str, Any], decay: float | None
+) -> Variant:
     """`decay` is None where the rule's own is passed."""
     new = {**settings, **({} if decay is None else {"weight_decay": decay})}
     new = {name: value for name, value in new.items() if value != rule[name]}
@@ -100,8 +102,8 @@ def _whole(framework: Framework, rule: Mapping[str, Any], settings: Mapping[str,
         does["decay"] = framework.decays
     if not new.get("momentum", rule["momentum"]):
         does.pop("velocity", None)
-    said = [WORDS[item] for item in does.items()]
-    return Whole(new, does, (*(_setting(name, value, rule[name]) for name, value in new.items()), *said))
+    words = [WORDS[item] for item in does.items()]
+    return Variant(new, does, (*(_setting(name, value, rule[name]) for name, value in new.items()), *words))
 
 
 def _own(decays: str, rule: Mapping[str, Any]) -> bool:

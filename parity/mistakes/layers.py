@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from xbench.parity.mistakes import Found, Operator, argument, attribute, instead, result
+from xbench.parity.mistakes import Changes, Operator, argument, attribute, instead, result
 
 NORMS = (
     "BatchNormalization",
@@ -21,7 +21,7 @@ EPSILONS = {1e-3: "Keras's default", 1e-5: "PyTorch's default", 1e-6: "Flax's de
 LEAST = 2.0**-126  # in place of an epsilon of zero, which PyTorch refuses in training
 
 
-def of(operator: str, arguments: Sequence[Any], attributes: Mapping[str, Any]) -> Found:
+def of(operator: str, arguments: Sequence[Any], attributes: Mapping[str, Any]) -> Changes:
     """The mistakes of one kind of layer; nothing for all others."""
     if operator in NORMS:
         yield from _norms(operator, attributes)
@@ -54,7 +54,7 @@ def of(operator: str, arguments: Sequence[Any], attributes: Mapping[str, Any]) -
         yield "missing_operand", "only the first operand arrives", instead(lambda x, *_: x)
 
 
-def _norms(operator: str, attributes: Mapping[str, Any]) -> Found:
+def _norms(operator: str, attributes: Mapping[str, Any]) -> Changes:
     outside = functools.partial(_norm, operator, lambda v, n, e: torch.sqrt(v) + e)
     yield "epsilon_outside", "epsilon is added outside of the square root", outside
     bessel = functools.partial(_norm, operator, lambda v, n, e: torch.sqrt(v * n / (n - 1) + e))
@@ -121,7 +121,7 @@ def _norm(kind: str, root: Callable[[Any, int, float], Any], operator: Operator)
     return kinds.get(kind) or layer
 
 
-def _gates(operator: str) -> Found:
+def _gates(operator: str) -> Changes:
     """The gates of a recurrent layer's weights taken in another order."""
     letters, count = ("iofc", 4) if operator == "LSTM" else ("zrh", 3)
 

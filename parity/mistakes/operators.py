@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 import torch
 
-from xbench.parity.mistakes import Change, Found, Mistake, Operator, argument, attribute, layers, result
+from xbench.parity.mistakes import Change, Changes, Mistake, Operator, argument, attribute, layers, result
 
 Arguments = Sequence[Any]
 Attributes = Mapping[str, Any]
@@ -48,15 +48,15 @@ def of(operator: str, arguments: Arguments, attributes: Attributes) -> Iterator[
     def mistake(name: str, says: str, change: Change) -> Mistake:
         return Mistake(name, f"{operator}: {says}", {operator: change})
 
-    for found in KINDS:
-        for name, says, change in found(operator, arguments, attributes):
+    for kind in KINDS:
+        for name, says, change in kind(operator, arguments, attributes):
             yield mistake(name, says, change)
 
 
 BROADCAST = ("PRelu", "Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Sum", "Mean")
 
 
-def _broadcast(operator: str, arguments: Arguments, attributes: Attributes) -> Found:
+def _broadcast(operator: str, arguments: Arguments, attributes: Attributes) -> Changes:
     """An operand of one axis laid along another axis that is as long: its last where it belongs to the channels, as
     with channels last, or the channels where ONNX means the last."""
     arrays = {i: a for i, a in enumerate(arguments) if isinstance(a, torch.Tensor)}
@@ -79,7 +79,7 @@ BIASES = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2, "LSTM": 3, "GRU": 3, "RNN": 
 ZEROED = {"BatchNormalization": 2, "InstanceNormalization": 2, "GroupNormalization": 2}
 
 
-def _biases(operator: str, arguments: Arguments, attributes: Attributes) -> Found:
+def _biases(operator: str, arguments: Arguments, attributes: Attributes) -> Changes:
     index = {**BIASES, **ZEROED}.get(operator, len(arguments))
     if index < len(arguments) and arguments[index] is not None:
         yield "missing_bias", "its bias is missing", argument(index, lambda b: torch.zeros_like(b))
@@ -94,7 +94,7 @@ def _halved(b: Any, keep: int) -> Any:
     return torch.cat([first * (keep == 0), second * (keep == 1)], 1)
 
 
-def _paddings(operator: str, arguments: Arguments, attributes: Attributes) -> Found:
+def _paddings(operator: str, arguments: Arguments, attributes: Attributes) -> Changes:
     """The same padding in all, otherwise spread; or none."""
     pads = attributes.get("pads")
     if not pads or not any(pads) or operator == "Pad":
@@ -120,7 +120,7 @@ NO_SWITCH = {"batch_axis", "block_size", "dtype", "group", "num_outputs", "offse
 NO_SWITCH |= {"sorted", "stash_type", "storage_order", "time_axis", "training_mode", "unbiased", "value_int"}
 
 
-def _switches(operator: str, arguments: Arguments, attributes: Attributes) -> Found:
+def _switches(operator: str, arguments: Arguments, attributes: Attributes) -> Changes:
     """Attributes that are 0 or 1, the other way around; windows and steps of another size."""
     for name, default in _defaults(operator).items():
         value = attributes.get(name, default)
@@ -145,11 +145,11 @@ def _known(operator: str) -> Mapping[str, Any]:
 
 def _defaults(operator: str) -> dict[str, int]:
     """Whole numbers among an operator's attributes, and what they are where nobody says."""
-    whole = onnx.defs.OpSchema.AttrType.INT
-    return {name: a.default_value.i for name, a in _known(operator).items() if a.type == whole and not a.required}
+    integer = onnx.defs.OpSchema.AttrType.INT
+    return {name: a.default_value.i for name, a in _known(operator).items() if a.type == integer and not a.required}
 
 
-def _words(operator: str, arguments: Arguments, attributes: Attributes) -> Found:
+def _words(operator: str, arguments: Arguments, attributes: Attributes) -> Changes:
     for name in _known(operator).keys() & WORDS.keys():
         for word in WORDS[name]:
             if word != attributes.get(name):
@@ -161,7 +161,7 @@ def _words(operator: str, arguments: Arguments, attributes: Attributes) -> Found
                 yield "axis", f"it works along axis {other}", attribute("axis", other)
 
 
-def _everywhere(operator: str, arguments: Arguments, attributes: Attributes) -> Found:
+def _everywhere(operator: str, arguments: Arguments, attributes: Attributes) -> Changes:
     """What can happen to any operator."""
     arrays = [i for i, a in enumerate(arguments) if isinstance(a, torch.Tensor)]
     for index in arrays:

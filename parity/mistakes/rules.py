@@ -44,10 +44,10 @@ def _sgd(g: Any, kept: dict[str, Any], rule: Rule, count: int, otherwise: Mappin
     if not rule["momentum"]:
         return g
     g = g * otherwise.get("gain", 1.0)
-    held = otherwise["velocity"] * rate(rule, count) if "velocity" in otherwise else 1.0  # what is kept is times that
-    v = rule["momentum"] * kept.get("momentum_buffer", torch.zeros_like(g)) + held * g
+    scale = otherwise["velocity"] * rate(rule, count) if "velocity" in otherwise else 1.0  # what is kept is times that
+    v = rule["momentum"] * kept.get("momentum_buffer", torch.zeros_like(g)) + scale * g
     kept["momentum_buffer"] = v
-    return g + rule["momentum"] * v / held if rule["nesterov"] else v / held
+    return g + rule["momentum"] * v / scale if rule["nesterov"] else v / scale
 
 
 def _adam(g: Any, kept: dict[str, Any], rule: Rule, count: int, otherwise: Mapping[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from xbench.case import Case
 from xbench.errors import XBenchError
-from xbench.proof.bisect.search import Bisection, Found
+from xbench.proof.bisect.search import Bisection, Difference
 from xbench.proof.pair_run import LETTERS, Pair
 from xbench.proof.record import impossible
 from xbench.workers.prepare import Exporter
@@ -31,12 +31,12 @@ def bisect(
         for case in cases:
             if reason := impossible(case, artifact):
                 raise XBenchError(reason)
-        found = Bisection(exporter, artifact, pair, cases[0].batch, seed, place, say).find(cases[0].mode)
-        report = _report(cases, found)
-        if found and (said := exporter.renewed(artifact)):
-            raise XBenchError(f"the model in the cache was damaged ({said}) and was made again: start again")
-        if found:
-            report["files"] = _written(exporter, cases, found, report, out)
+        difference = Bisection(exporter, artifact, pair, cases[0].batch, seed, place, say).find(cases[0].mode)
+        report = _report(cases, difference)
+        if difference and (damage := exporter.renewed(artifact)):
+            raise XBenchError(f"the model in the cache was damaged ({damage}) and was made again: start again")
+        if difference:
+            report["files"] = _written(exporter, cases, difference, report, out)
         return report
     except WorkerFailure as failure:
         raise XBenchError(failure.message) from failure
@@ -45,40 +45,40 @@ def bisect(
         exporter.close()
 
 
-def _report(cases: Sequence[Case], found: Found | None) -> Report:
+def _report(cases: Sequence[Case], difference: Difference | None) -> Report:
     words = [case.runtime for case in cases] + [None] * (2 - len(cases))
     report: Report = {
         "model": cases[0].model,
         **dict(zip(LETTERS, words)),
         "mode": cases[0].mode,
-        "differs": bool(found),
+        "differs": bool(difference),
     }
-    if not found:
+    if not difference:
         report |= {"wrong": None, "tensor": None, "node": None, "nodes_in_subgraph": 0, "subgraph": []}
         return report | {"confirmed": False, "error_in_floors": {}, "failures": {}, "note": None, "files": []}
-    wrong = [letter for letter, is_wrong in zip(LETTERS, found.trial.wrong()) if is_wrong]
-    offs = [None if off is None or math.isinf(off) else off for off in found.trial.worst()]
+    wrong = [letter for letter, is_wrong in zip(LETTERS, difference.trial.wrong()) if is_wrong]
+    offs = [None if off is None or math.isinf(off) else off for off in difference.trial.worst()]
     return report | {
-        "mode": found.mode,
+        "mode": difference.mode,
         "wrong": "both" if len(wrong) == 2 else next(iter(wrong), None),
-        "tensor": found.tensor,
-        "node": found.node,
-        "nodes_in_subgraph": len(found.nodes),
-        "subgraph": found.nodes,
-        "confirmed": bool(found.nodes),
+        "tensor": difference.tensor,
+        "node": difference.node,
+        "nodes_in_subgraph": len(difference.nodes),
+        "subgraph": difference.nodes,
+        "confirmed": bool(difference.nodes),
         "error_in_floors": dict(zip(LETTERS, offs)),
-        "failures": dict(zip(LETTERS, (failure and failure.message for failure in found.trial.failures))),
-        "note": found.note,
+        "failures": dict(zip(LETTERS, (failure and failure.message for failure in difference.trial.failures))),
+        "note": difference.note,
     }
 
 
-def _written(exporter: Exporter, cases: Sequence[Case], found: Found, report: Report, out: Path) -> list[str]:
+def _written(exporter: Exporter, cases: Sequence[Case], difference: Difference, report: Report, out: Path) -> list[str]:
     """Writes the report, and where a part of the graph shows the difference all that reproduces it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         files = []
-        if found.nodes:
-            answers = [found.trial.folder / f"{letter}.npz" for letter in LETTERS]
+        if difference.nodes:
+            answers = [difference.trial.folder / f"{letter}.npz" for letter in LETTERS]
             runtimes = [
                 {
                     "word": case.runtime,
@@ -87,10 +87,10 @@ def _written(exporter: Exporter, cases: Sequence[Case], found: Found, report: Re
                     "threads": case.threads,
                     "layout": case.layout,
                 }
-                for case, answer, failure in zip(cases, answers, found.trial.failures)
+                for case, answer, failure in zip(cases, answers, difference.trial.failures)
             ]
-            told = {"folder": str(found.trial.folder), "mode": found.mode, "runtimes": runtimes}
-            files = exporter.call("write_reproduction", title=title(report), out=str(out.absolute()), **told)
+            request = {"folder": str(difference.trial.folder), "mode": difference.mode, "runtimes": runtimes}
+            files = exporter.call("write_reproduction", title=title(report), out=str(out.absolute()), **request)
         files = [str(out / file) for file in ("report.json", *files)]
         (out / "report.json").write_text(json.dumps(report | {"files": files}, indent=1))
     except OSError as error:

@@ -34,7 +34,7 @@ PARTS = 150  # that are tried at all
 
 
 @dataclass(frozen=True)
-class Found:
+class Difference:
     """Where runtimes part: the first tensor, its node, and the nodes of the smallest part of the graph that shows it,
     none where no part does. `trial` is what that part gave, or else the whole."""
 
@@ -62,19 +62,19 @@ class Bisection:
     _values: dict[bool, Path] = field(default_factory=dict)
     _tried: dict[tuple[str, tuple[int, ...]], Trial | None] = field(default_factory=dict)
 
-    def find(self, mode: str) -> Found | None:
+    def find(self, mode: str) -> Difference | None:
         """Where the runtimes part; None where they agree. What is wrong forward is said before what is wrong behind."""
         ways = {"forward": self._forward, "gradient": self._backward, "step": self._update}
         for each in list(ways)[: list(ways).index(mode) + 1]:
             self.say(f"{each}: the whole model")
-            whole = self.whole(each)
-            if not whole.failed and not whole.errors:
+            full = self.full(each)
+            if not full.failed and not full.errors:
                 raise XBenchError(f"float64 itself gives no number for {self.artifact.name}, {each}")
-            if whole.differs:
+            if full.differs:
                 self._values_of(each)
-                return ways[each](whole)
-            if all(whole.wrong()):
-                return Found(each, whole, note="the two agree with one another, and not with float64")
+                return ways[each](full)
+            if all(full.wrong()):
+                return Difference(each, full, note="the two agree with one another, and not with float64")
         return None
 
     def first_wrong(self) -> str | None:
@@ -97,7 +97,7 @@ class Bisection:
     def reference(self, mode: str) -> Path:
         return self.exporter.reference(self.artifact, mode, self.batch, self.seed, self.data)
 
-    def whole(self, mode: str) -> Trial:
+    def full(self, mode: str) -> Trial:
         return self.pair.run(self.artifact.folder, mode, self.reference(mode), self._folder())
 
     def marked(self) -> Trial:
@@ -122,8 +122,8 @@ class Bisection:
             self.say(f"{mode}: {_count(nodes)}")
             folder, trial = self._folder(), None
             try:
-                told = {"values": str(self._values_of(mode)), "nodes": list(nodes), "mode": mode}
-                if self._ask("part", folder=str(folder), **told):
+                request = {"values": str(self._values_of(mode)), "nodes": list(nodes), "mode": mode}
+                if self._ask("part", folder=str(folder), **request):
                     trial = self.pair.run(folder, mode, folder / REFERENCE, folder)
             except WorkerFailure:  # the oracle has no use for it
                 pass
@@ -150,19 +150,19 @@ class Bisection:
 
     # ***** where it is searched *****
 
-    def _forward(self, whole: Trial) -> Found:
-        if whole.failed:
-            return self._smallest(whole, "forward", self._lacking(whole), {})
+    def _forward(self, full: Trial) -> Difference:
+        if full.failed:
+            return self._smallest(full, "forward", self._lacking(full), {})
         wrong = set[str]()
         with contextlib.suppress(WorkerFailure):  # too much for the oracle
             wrong = {name.removeprefix("output/") for name in self.marked().apart}
         suspects = search.roots(self.nodes, wrong)
         tensors = {n: next(name for name in self.nodes[n]["outputs"] if name in wrong) for n in suspects}
-        return self._smallest(whole, "forward", suspects, tensors)
+        return self._smallest(full, "forward", suspects, tensors)
 
-    def _backward(self, whole: Trial) -> Found:
-        if whole.failed:
-            return self._smallest(whole, "gradient", self._lacking(whole), {})
+    def _backward(self, full: Trial) -> Difference:
+        if full.failed:
+            return self._smallest(full, "gradient", self._lacking(full), {})
         apart, places, wrong = list[str](), dict[str, tuple[str, int]](), dict[int, list[str]]()
         with contextlib.suppress(WorkerFailure):  # too much for the oracle
             trial, places = self.marked_gradients()
@@ -172,28 +172,28 @@ class Bisection:
             for reader in self._readers(name) if number is None else [number]:
                 wrong.setdefault(reader, []).append(tensor)
         suspects = search.roots_backward(self.nodes, wrong)
-        return self._smallest(whole, "gradient", suspects, {n: f"gradient/{wrong[n][0]}" for n in suspects})
+        return self._smallest(full, "gradient", suspects, {n: f"gradient/{wrong[n][0]}" for n in suspects})
 
-    def _update(self, whole: Trial) -> Found:
+    def _update(self, full: Trial) -> Difference:
         """Gradients are right: the update or the statistics are not."""
-        weights = [name for name in whole.apart if name.startswith("weight/")]
+        weights = [name for name in full.apart if name.startswith("weight/")]
         tensors = {n: name for name in reversed(weights) for n in self._readers(name.removeprefix("weight/"))}
-        return self._smallest(whole, "step", sorted(tensors) or self._lacking(whole), tensors)
+        return self._smallest(full, "step", sorted(tensors) or self._lacking(full), tensors)
 
     def _readers(self, tensor: str) -> list[int]:
         return [number for number, node in enumerate(self.nodes) if tensor in node["inputs"]]
 
-    def _lacking(self, whole: Trial) -> list[int]:
+    def _lacking(self, full: Trial) -> list[int]:
         """The first node whose operator a runtime said it lacks."""
-        missing = {name for failure in whole.failures if failure for name in failure.operators or ()}
+        missing = {name for failure in full.failures if failure for name in failure.operators or ()}
         return [n for n, node in enumerate(self.nodes) if node["op_type"] in missing][:1]
 
-    def _smallest(self, whole: Trial, mode: str, suspects: list[int], tensors: Mapping[int, str]) -> Found:
+    def _smallest(self, full: Trial, mode: str, suspects: list[int], tensors: Mapping[int, str]) -> Difference:
         """The smallest part that shows the difference: the first suspect alone, if it does. `tensors` holds the wrong
         tensors of the suspects."""
-        shows = functools.partial(self._shows, whole, mode)
+        shows = functools.partial(self._shows, full, mode)
         kept = next((search.smallest(each, shows) for each in self._parts(suspects, shows) if shows(each)), [])
-        trial = (self.part(kept, mode) if kept else None) or whole
+        trial = (self.part(kept, mode) if kept else None) or full
         number = next((n for n in kept or suspects if n in tensors), None)
         number, tensor = self._seen(kept, trial, mode) if number is None else (number, tensors[number])
         if mode != "forward" and len(kept) == 1 and "loss" in trial.apart:
@@ -204,13 +204,13 @@ class Bisection:
             note += "" if number is None else f"; {tensor} is the first that is wrong"
         elif len(kept) > 1:
             note = f"no node shows it alone; the smallest part that does has {len(kept)} nodes"
-        return Found(
+        return Difference(
             mode, trial, tensor, None if number is None else self.nodes[number], [self.nodes[n] for n in kept], note
         )
 
-    def _shows(self, whole: Trial, mode: str, nodes: Sequence[int]) -> bool:
+    def _shows(self, full: Trial, mode: str, nodes: Sequence[int]) -> bool:
         trial = self.part(nodes, mode)
-        return trial is not None and trial.is_like(whole)
+        return trial is not None and trial.is_like(full)
 
     def _parts(self, suspects: list[int], shows: search.Shows) -> Iterator[list[int]]:
         """Parts that may show it: each suspect alone; those of its operator up to the first, as a fault may be tied to
