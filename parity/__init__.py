@@ -1,3 +1,3 @@
-"""Is it the same network? The oracle (`oracle.py`), the metrics and the verdict (`verdict.py`), and where it is not the
-search for the part that is wrong (`search.py`). A runtime is compared with the network in float64; what float32 PyTorch
-itself loses is the measure."""
+"""Checks that it is the same network: the oracle (`oracle.py`), the metrics and the verdict (`verdict.py`), and the
+search for the wrong part (`search.py`). A runtime is compared with the network in float64; the error of float32 PyTorch
+is the unit."""

@@ -1,8 +1,7 @@
-"""What a runtime says of itself and of what it computed, checked where it leaves the adapter, in the worker.
+"""Calls an adapter's methods in the worker and checks the types of what they return.
 
-The contract (`runtimes/__init__.py`) says what each method gives. An adapter that gives something else has a fault of
-its own, which is named; nothing of it goes any further. Arrays are not looked at here: they are judged as what they
-are.
+The contract (`runtimes/__init__.py`) defines what each method returns. An adapter that returns something else is at
+fault: the error names it, and the value is dropped. Arrays are not checked here: their contents are judged elsewhere.
 """
 
 import contextlib
@@ -16,18 +15,18 @@ import numpy as np
 from xbench.converters.printable import one_line
 from xbench.runtimes import Layer, Runtime, Trainer
 
-MOST, LONGEST = 2**63, 1e9  # of whole numbers; seconds
+MOST, LONGEST = 2**63, 1e9  # of integers; of seconds
 
 
 class BadAnswer(Exception):
-    """A method of an adapter gives what the contract does not know."""
+    """A method of an adapter returns what the contract does not allow."""
 
     def __init__(self, method: str, value: object, wanted: str) -> None:
         super().__init__(f"its `{method}` gives {kind(value)} where the contract asks for {wanted}")
 
 
 class NoAnswer(BadAnswer):
-    """The same of what it has computed: it is wrong, not broken."""
+    """The same for computed results: the runtime is wrong, not broken."""
 
 
 def kind(value: object) -> str:
@@ -66,7 +65,7 @@ def recalled(runtime: Runtime) -> bool:
 
 
 def prepared(runtime: Runtime, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-    """Whether anything was compiled. None is nothing, as Python has it of a function that returns nothing."""
+    """Whether anything was compiled; None, from a function that returns nothing, counts as False."""
     answer = runtime.prepare(inputs, labels, dropout)
     return answer is not None and _flag("prepare", answer)
 
@@ -94,7 +93,7 @@ def optimizer_state(runtime: Trainer) -> dict[str, Any] | None:
 
 
 def outputs(runtime: Runtime, result: Any) -> list[Any]:
-    """The arrays of a result, as many as it has."""
+    """All arrays of a result."""
     answer = runtime.get(result)
     if not isinstance(answer, list | tuple):
         raise NoAnswer("get", answer, "a list of arrays")
@@ -142,7 +141,7 @@ def _is_layer(value: Any) -> bool:
 
 
 def saved(runtime: Runtime, folder: Path, name: str) -> list[str]:
-    """The names of the files that it wrote: they lie in the folder, and nowhere else."""
+    """The names of the files that it wrote; all must be in the folder."""
     answer = runtime.save(folder, name)
     if not isinstance(answer, list | tuple) or not all(_is_file(folder, each) for each in answer):
         raise BadAnswer("save", answer, "the names of the files that it wrote into the folder")
@@ -157,7 +156,7 @@ def _is_file(folder: Path, name: Any) -> bool:
 
 
 def _pairs(method: str, answer: Any, wanted: str, error: type[BadAnswer] = BadAnswer) -> dict[str, Any]:
-    """A plain dictionary of a mapping whose names are text."""
+    """A mapping with text keys as a plain dictionary."""
     if not isinstance(answer, Mapping):
         raise error(method, answer, wanted)
     pairs = dict(answer)

@@ -1,4 +1,4 @@
-"""Runs a prepared runtime on the inputs of a reference and names what comes out as the reference names it."""
+"""Runs a prepared runtime on the inputs of a reference and names its results as the reference does."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -24,7 +24,7 @@ def sample(artifact: Artifact, batch: int, seed: int) -> tuple[list[np.ndarray],
 
 
 def redrawn(artifact: Artifact, given: Sequence[np.ndarray], labels: np.ndarray, seed: int) -> list[np.ndarray]:
-    """Other inputs of the same shapes, drawn as the artifact says."""
+    """Other inputs of the same shapes, drawn by the artifact's specification."""
     specs = [models.Input(**{**each, "shape": a.shape}) for each, a in zip(artifact.info["inputs"], given, strict=True)]
     firsts = [a.shape[0] for each, a in zip(artifact.info["inputs"], given) if each["shape"][:1] == ["batch"]]
     batch = firsts[0] if firsts else len(labels)
@@ -35,7 +35,7 @@ def named(artifact: Artifact, values: Sequence[np.ndarray]) -> dict[str, np.ndar
     """The outputs of forward, as references name them.
 
     Raises:
-        Changed: there are not as many as the graph has.
+        Changed: their number differs from the graph's.
     """
     names = artifact.info["outputs"]
     if len(values) != len(names):
@@ -44,18 +44,18 @@ def named(artifact: Artifact, values: Sequence[np.ndarray]) -> dict[str, np.ndar
 
 
 def judged(given: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray], asked: str = "fp32") -> Verdict:
-    """The verdict on what a runtime gave.
+    """The verdict on a runtime's results.
 
     Raises:
-        Changed: a tensor is of another type than the graph says.
+        Changed: the type of a tensor differs from the graph's.
     """
     element_types.refuse_others(given, reference, asked)
     return judge(given, reference, asked)
 
 
 def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs, or loss and gradients, or the losses of as many steps as the reference has, and weights and optimizer
-    state behind them; leaves the runtime as it was."""
+    """Outputs, or loss and gradients, or the loss of each step of the reference with the weights and optimizer state
+    after the last; leaves the runtime as it was."""
     inputs = runtime.put(inputs_of(reference))
     if mode == "forward":
         result = runtime.forward(*inputs)
@@ -80,7 +80,7 @@ def run(runtime: Runtime, artifact: Artifact, mode: str, reference: Mapping[str,
 
 
 def trained(runtime: Trainer, losses: Iterable[float]) -> dict[str, np.ndarray]:
-    """The loss of every step, and the weights and the optimizer's arrays of the moment."""
+    """The loss of every step, and the current weights and optimizer arrays."""
     weights, kept = calls.weights(runtime), calls.optimizer_state(runtime) or {}
     named = {f"weight/{name}": value for name, value in weights.items()}
     return {**loss_by_step(losses), **named, **{f"{OPTIMIZER}{name}": value for name, value in kept.items()}}

@@ -1,7 +1,7 @@
-"""The architecture certificate: that a runtime holds the same parameters of the same graph, by name, shape and content.
+"""The architecture certificate: a runtime has the same parameters of the same graph, by name, shape and content.
 
-Equal outputs do not prove it: a weight that no output depends on on these inputs, a parameter lost to folding, a layer
-that is dead in the graph would all pass.
+Equal outputs do not prove it: a weight that no output depends on for these inputs, a parameter lost to folding, and a
+dead layer would all pass.
 """
 
 import hashlib
@@ -15,10 +15,10 @@ from xbench.parity.element_types import NARROWER
 
 
 def certify(artifact: Artifact, held: Mapping[str, Any] | None, given: bool = False) -> dict[str, Any]:
-    """What a runtime holds of a converted model; `held` are its parameters by ONNX name, in ONNX's layout. Of a file
-    that was `given` as it is only those that are in it: others we have computed of its constants.
+    """The certificate of a runtime for a converted model; `held` are its parameters by ONNX name, in ONNX's layout. Of
+    a file that was `given` unchanged only those in the file are compared: others are computed from its constants.
 
-    `equal` is None where the runtime does not tell what it holds.
+    `equal` is None if the runtime does not report its parameters.
     """
     parameters, different = [], []
     names = artifact.info["initializers"] if given else artifact.parameters
@@ -43,9 +43,9 @@ def _digest(array: np.ndarray) -> str:
 
 
 def _same(value: Any, array: np.ndarray) -> bool:
-    """Whether it is that array: of its type, or of the narrower one that a runtime without it has."""
+    """Whether a value equals an array: in its type, or in the narrower one of a runtime that lacks it."""
     name = array.dtype.name
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.name not in (name, NARROWER.get(name)):
         return False
-    value = np.asarray(value)  # of a subclass, which may be equal to anything, the plain array
+    value = np.asarray(value)  # a subclass may compare equal to anything: take the plain array
     return value.shape == array.shape and bool((value == array).all())

@@ -1,7 +1,7 @@
-"""Training with dropout, which draws other numbers in every runtime: a state is compared with several of PyTorch's own.
+"""Judges training with dropout, whose draws differ between runtimes: compares a state with several draws by PyTorch.
 
-How far it has gone along their mean, how far it is from that mean, and how far from a training without dropout. A few
-draws tell what is usual only roughly. So what looks wrong beside them is compared with more, which are made one by one.
+It compares how far a state has moved along their mean, its distance from the mean, and from a training without dropout.
+A few draws estimate the usual range only roughly, so what looks wrong is compared with more, made one at a time.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -13,10 +13,10 @@ import torch
 from xbench.converters.artifact import Artifact
 from xbench.parity.trajectory import BLIND, Arrays, Batch, Outcome, Training, rounding_otherwise, steps_in_words
 
-DRAWS, MORE = 6, 24  # trainings with dropout that one is compared with, and of what looks wrong beside these
-WIDE, ROOM = 5.0, 0.15  # standard deviations of these, and the share of a number, that another draw may differ by
-NOISE, HALF = 0.3, 0.5  # a tensor whose draws differ by more tells nothing; one that is off by so much is wrong
-FAINT = 1e-3  # of its change: what dropout makes a tensor vary is no more than rounding may
+DRAWS, MORE = 6, 24  # trainings with dropout to compare with, and further ones for what looks wrong
+WIDE, ROOM = 5.0, 0.15  # how much another draw may differ: in standard deviations, and as a share of a number
+NOISE, HALF = 0.3, 0.5  # draws that differ by more make a tensor useless; a tensor off by more is wrong
+FAINT = 1e-3  # of its change: variation by dropout below this may be rounding
 LEAST = 0.7  # of the usual distance of a draw from others, and from a training without dropout
 
 Tensors = Mapping[str, torch.Tensor]
@@ -24,8 +24,8 @@ Tensors = Mapping[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Made:
-    """What steps lead to, a `step` or a `gradient` of each batch: the changes of two trainings without dropout, which
-    differ in their rounding, and of the draws, and the losses of the draws."""
+    """The result of steps, a `step` or a `gradient` of each batch: the changes of two trainings without dropout, which
+    differ in rounding, the changes of the draws, and the losses of the draws."""
 
     artifact: Artifact
     mode: str
@@ -39,14 +39,14 @@ class Made:
 
 @dataclass(frozen=True)
 class Usual:
-    """How draws lie among others: by kind of tensor (draws, 3, tensors), see `_placed`; their losses (draws, steps)."""
+    """Positions of draws among others by kind of tensor (draws, 3, tensors), see `_placed`; losses (draws, steps)."""
 
     placed: Mapping[str, np.ndarray]
     losses: np.ndarray
 
 
 def judged(artifact: Artifact, batches: Sequence[Batch], states: Sequence[tuple[int, Arrays]]) -> list[Outcome]:
-    """As `trajectory.judged`, of a network with dropout."""
+    """Like `trajectory.judged`, for a network with dropout."""
     runs = _trainings(artifact)
     start = {name: value.clone() for name, value in runs[0].state("step").items()}
     outcomes: dict[int, Outcome] = {}
@@ -73,12 +73,12 @@ def gradients(artifact: Artifact, batch: Batch) -> Made:
 
 
 def judged_gradient(made: Made, state: Arrays) -> Outcome:
-    """Whether a gradient is one of those that dropout may draw."""
+    """Whether dropout may produce this gradient."""
     return _outcome(made, state)
 
 
 def _trainings(artifact: Artifact) -> list[Training]:
-    """Two without dropout, which differ in their rounding, then the draws."""
+    """Two trainings without dropout, which differ in rounding, then the draws."""
     plain = [Training(artifact, torch.float32), rounding_otherwise(artifact)]
     return plain + [Training(artifact, torch.float32, dropout=seed) for seed in range(1, DRAWS + 1)]
 
@@ -104,7 +104,7 @@ def _outcome(made: Made, state: Arrays) -> Outcome:
 
 
 def _few(made: Made, kinds: Mapping[str, Sequence[str]]) -> Usual:
-    """How each draw lies among the others."""
+    """The position of each draw among the others."""
     draws = made.draws
     placed = {
         kind: np.array([_placed(names, each, [o for o in draws if o is not each], made.plain) for each in draws])
@@ -114,7 +114,7 @@ def _few(made: Made, kinds: Mapping[str, Sequence[str]]) -> Usual:
 
 
 def _many(made: Made, kinds: Mapping[str, Sequence[str]]) -> Usual:
-    """How more draws lie among these, as a runtime's does."""
+    """The positions of further draws among these, computed as for a runtime."""
     placed: dict[str, list[np.ndarray]] = {kind: [] for kind in kinds}
     losses = []
     for changes, loss in _drawn(made):
@@ -125,7 +125,7 @@ def _many(made: Made, kinds: Mapping[str, Sequence[str]]) -> Usual:
 
 
 def _drawn(made: Made) -> Iterator[tuple[Tensors, list[float]]]:
-    """More draws, one at a time: they would not fit into memory together."""
+    """Further draws, one at a time: together they would not fit into memory."""
     for seed in range(DRAWS + 1, DRAWS + MORE + 1):
         own = Training(made.artifact, torch.float32, dropout=seed)
         losses = [own.step(batch) if made.mode == "step" else own.gradient(batch) for batch in made.batches]
@@ -137,13 +137,13 @@ def _changes(tensors: Mapping[str, torch.Tensor], start: Mapping[str, torch.Tens
 
 
 def _is_seen(plain: torch.Tensor, rounded: torch.Tensor) -> bool:
-    """Whether float32 tells what a tensor has changed: of a bias before BatchNorm it has nothing but rounding."""
+    """Whether float32 resolves the change of a tensor: that of a bias before BatchNorm is rounding alone."""
     lost, change = (float(torch.linalg.vector_norm(each)) for each in (plain - rounded, plain))
     return lost <= BLIND * change
 
 
 def kind_of(name: str, statistics: Container[str]) -> str:
-    """What a tensor of a state is, in words."""
+    """The kind of a tensor of a state, in words."""
     kind, _, rest = name.partition("/")
     if kind == "weight":
         return "running statistics" if rest in statistics else "weights"
@@ -153,7 +153,7 @@ def kind_of(name: str, statistics: Container[str]) -> str:
 def _differs(
     kinds: Mapping[str, Sequence[str]], placed: Mapping[str, np.ndarray], losses: np.ndarray, usual: Usual
 ) -> str | None:
-    """What is otherwise than draws usually are, in words; None where nothing is."""
+    """What differs from the usual draws, in words; None if nothing does."""
     count = len(losses)
     for kind, names in kinds.items():
         if says := _kind_differs(names, placed[kind], usual.placed[kind]):
@@ -169,7 +169,7 @@ def _kind_differs(names: Sequence[str], placed: np.ndarray, own: np.ndarray) -> 
     if not np.isfinite(placed[:, own[0, 0] != 0]).all():
         return "are not finite"
     spread = own[:, 0].std(axis=0, ddof=1)
-    clear = (own[:, 0] != 0).all(axis=0) & (spread < NOISE)  # of these a draw tells how far they have gone
+    clear = (own[:, 0] != 0).all(axis=0) & (spread < NOISE)  # tensors of which one draw shows how far they have moved
     if not clear.any():
         return None
     along, away, apart = (own[:, i, clear] for i in range(3))
@@ -188,8 +188,8 @@ def _kind_differs(names: Sequence[str], placed: np.ndarray, own: np.ndarray) -> 
 
 
 def _low(own: np.ndarray, measured: np.ndarray) -> float | None:
-    """The share of what it is for the draws, where that is less than of any other draw. What dropout hardly reaches
-    tells nothing: there rounding is all that differs."""
+    """The value as a share of the draws', if below that of any draw; else None. Tensors that dropout hardly reaches
+    are left out: they differ by rounding alone."""
     clear = own.mean(axis=0) > FAINT
     if not clear.any():
         return None
@@ -209,8 +209,8 @@ def _placed(
     others: Sequence[Mapping[str, torch.Tensor]],
     without: Mapping[str, torch.Tensor],
 ) -> np.ndarray:
-    """Of every tensor: how far it has gone along the mean of others, how far it is from their mean, and how far from
-    the training without dropout, in units of that mean; zeros where the mean is none."""
+    """For every tensor: how far it has moved along the mean of others, its distance from their mean, and from the
+    training without dropout, in units of that mean; zeros if the mean is zero."""
     places = np.zeros((3, len(names)))
     for index, name in enumerate(names):
         mean = sum(other[name] for other in others) / len(others)

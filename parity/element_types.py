@@ -1,4 +1,4 @@
-"""The types of what a runtime gives: numbers that are right in another type are another answer than the graph's."""
+"""Checks the element types of a runtime's results: right numbers in another type are not the graph's result."""
 
 from collections.abc import Mapping
 
@@ -7,18 +7,18 @@ import numpy as np
 from xbench.converters.printable import one_line
 from xbench.parity.verdict import TYPE, Changed, compared
 
-NARROWER = {"float64": "float32", "int64": "int32", "uint64": "uint32"}  # which JAX has instead
+NARROWER = {"float64": "float32", "int64": "int32", "uint64": "uint32"}  # what JAX uses instead
 HALVES = ("float16", "bfloat16")
 
 
 def refuse_others(candidate: Mapping[str, object], reference: Mapping[str, np.ndarray], asked: str = "fp32") -> None:
-    """Whether what a runtime gave is of the types that the graph says; a loss may be any number.
+    """Refuses results whose types differ from the graph's; a loss may be any number.
 
-    What has 64 bits in the graph may have 32 of the same kind: JAX has no other, and the same values. A float may be
-    of half as many bits only where less than float32 was asked for.
+    What has 64 bits in the graph may have 32 of the same kind: JAX has no other type, and the values are the same. A
+    float may have 16 bits only if a precision below float32 was requested.
 
     Raises:
-        Changed: one is not; the message names it.
+        Changed: a type differs; the message names the tensor.
     """
     for name in compared(reference, candidate):
         if name in candidate and not name.startswith("loss"):
@@ -31,6 +31,6 @@ def refuse_others(candidate: Mapping[str, object], reference: Mapping[str, np.nd
 
 
 def _type_in_graph(name: str, reference: Mapping[str, np.ndarray]) -> str:
-    """References hold what is computed in floating point in float64."""
+    """The type of a tensor in the graph: a reference stores everything floating in float64."""
     dtype = str(reference.get(TYPE + name, reference[name].dtype.name))
     return "float32" if dtype == "float64" and TYPE + name not in reference else dtype

@@ -1,8 +1,8 @@
-"""Whether a network that somebody wrote or brought is the reference network whose name it bears.
+"""Checks whether a user's network is the reference network whose name it has.
 
-First what it is made of: parameters, their shapes in the order of use, work, dead layers. Where those agree, the
-reference's weights are put into it and its outputs are compared with the reference's, both in float64, in units of the
-float32 noise floor; where they differ, what is done to the reference until it gives the same names the mistake.
+First its structure: parameters, their shapes in the order of use, work, dead layers. If those agree, the reference's
+weights are copied into it and its outputs are compared with the reference's, both in float64, in units of the float32
+noise floor; if they differ, changes of the reference are tried until one gives the same outputs: that is the mistake.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ SHOWN = 3  # shapes that a sentence lists
 
 def orders(artifact: Artifact) -> list[list[str]]:
     """The parameters and running statistics of a graph in two orders: as its nodes read them, from the inputs on; and
-    by how many layers lie before them, then by shape, which does not ask which of two branches was written first."""
+    by the number of layers before them, then by shape, which does not depend on the order of two branches."""
     graph = ir.load(artifact.folder / "model.onnx").graph
     wanted = {*artifact.parameters, *artifact.info["statistics"]}
     depth: dict[ir.Value, int] = {}
@@ -46,7 +46,7 @@ def orders(artifact: Artifact) -> list[list[str]]:
 
 
 def architecture(reference: Artifact, port: Artifact) -> list[str]:
-    """What the port is made of that the reference is not, in sentences; none where they agree."""
+    """The structural differences of the port from the reference, in sentences; empty if they agree."""
     name, wanted, actual = reference.name, reference.info, port.info
     sentences = []
     if actual["parameter_count"] != wanted["parameter_count"]:
@@ -93,7 +93,7 @@ def _listed(shapes: Counter[tuple[int, ...]]) -> str:
 
 
 def filled(port: Artifact, reference: Artifact) -> list[Program]:
-    """The port's text with the reference's weights and statistics, paired in each order in which their shapes agree."""
+    """The port's program with the reference's weights and statistics, paired in each order in which shapes agree."""
     own, other = port.program(), reference.program()
     values, present = {**other.params, **other.state}, {**own.params, **own.state}
     programs = []
@@ -106,7 +106,7 @@ def filled(port: Artifact, reference: Artifact) -> list[Program]:
 
 
 def compared(port: Artifact, reference: Artifact, batch: int) -> tuple[Verdict, list[str]]:
-    """The verdict on the port's outputs under the reference's weights, and where it is not PASS, which mistakes give
+    """The verdict on the port's outputs with the reference's weights, and unless it is PASS the mistakes that give
     them."""
     inputs, labels = sample(reference, batch, 0)
     expected, floors, _ = oracle.measured(reference, "forward", [(inputs, labels)])
@@ -138,7 +138,7 @@ def _computed(module: torch.nn.Module, inputs: Sequence[np.ndarray]) -> list[np.
 
 
 def _gives(tried: Sequence[Tensors], made: Sequence[np.ndarray], known: Tensors) -> bool:
-    """Whether a mistake explains the outputs: a change of the reference that gives them, and does change it."""
+    """Whether a mistake explains the outputs: the changed reference gives them, and differs from the reference."""
     instead = dict(zip(tried[0], made, strict=True))
     if any(instead[name].shape != known[name].shape for name in instead) or judge(instead, known).status == "PASS":
         return False
@@ -160,16 +160,16 @@ def _at_the_borders(reference: Artifact, inputs: Sequence[np.ndarray], expected:
 
 
 def _inside(reference: Artifact, inputs: Sequence[np.ndarray], expected: Tensors) -> Tried:
-    """Of one operator, wherever it is."""
+    """Mistakes of one operator, made in all its calls."""
     for mistake in _mistakes(reference, inputs):
         try:
             yield f"every {mistake.says}", _computed(ProgramModule(reference.program(), mistake.table(TABLE)), inputs)
-        except Exception:  # shapes that no longer fit: this is not what was done
+        except Exception:  # shapes that no longer fit: not this mistake
             continue
 
 
 def _unrectified(reference: Artifact) -> ProgramModule:
-    """The reference without the Relu of whatever an Add has made."""
+    """The reference without any Relu on the result of an Add."""
     sums: list[Any] = []
 
     def add(*given: Any) -> Any:
@@ -183,7 +183,7 @@ def _unrectified(reference: Artifact) -> ProgramModule:
 
 
 def _mistakes(reference: Artifact, inputs: Sequence[np.ndarray]) -> list[Mistake]:
-    """Those that some call of the reference may suffer from."""
+    """The mistakes possible in any call of the reference."""
     mistakes: dict[str, Mistake] = {}
 
     def watched(operator: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""A network in PyTorch, computed in any floating type: its outputs, its gradients, its training steps."""
+"""Computes a network in PyTorch in any floating type: its outputs, gradients and training steps."""
 
 import contextlib
 import math
@@ -46,8 +46,8 @@ def run(
     watch: contextlib.AbstractContextManager[object] = NOTHING,
 ) -> Tensors:
     """Every tensor to compare, computed in one floating type; `moved` is the seed of a change of all weights by a
-    `share` of them; `exported` takes the graph of a module instead of the module; `watch` is open while it computes the
-    outputs of mode forward."""
+    `share` of them; `exported` takes the graph of a module instead of the module; `watch` is active while the outputs
+    of mode forward are computed."""
     with default_type(dtype), dropping(False):
         made = ProgramModule(artifact.program()) if exported else module_of(artifact)
         module = made.to(dtype).train(mode != "forward")
@@ -63,7 +63,7 @@ def run(
 
 
 def values(program: Program, inputs: Sequence[np.ndarray], training: bool) -> Tensors:
-    """What a program gives in float64, by the names of its outputs; less what is no tensor."""
+    """The outputs of a program in float64 by name, without those that are no tensors."""
     with default_type(torch.float64), dropping(False), torch.no_grad():
         module = ProgramModule(program).to(torch.float64).train(training)
         set_dropout(module, active=False)
@@ -73,12 +73,12 @@ def values(program: Program, inputs: Sequence[np.ndarray], training: bool) -> Te
 
 
 def arrays(inputs: Sequence[np.ndarray], dtype: torch.dtype) -> list[torch.Tensor]:
-    """Inputs as tensors, ONNX's float in the type to compute in, and its floats of 16 bits."""
+    """Inputs as tensors; float32 and 16-bit floats are converted to the type to compute in."""
     return [from_numpy(a).to(dtype) if a.dtype.name in ("float32", *HALVES) else from_numpy(a) for a in inputs]
 
 
 def move(module: nn.Module, seed: int, share: float = MOVED_ULPS * 2.0**-24) -> None:
-    """Changes every weight by a random part of that share of it."""
+    """Changes every weight by a random part of `share` of it."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in module.parameters():
@@ -99,8 +99,8 @@ def trained(
     update: Callable[..., None] = update,
 ) -> Tensors:
     """Loss and gradients of the first batch; for mode step the loss of every batch, one step each, and all weights
-    and the optimizer's arrays behind the last. `info` is the artifact's: which loss, update rule, statistics; `changed`
-    makes of the loss another; `update` is that of `runtimes/torch.py`."""
+    and the optimizer's arrays after the last. `info` is the artifact's: its loss, update rule, statistics; `changed`
+    maps the loss to another; `update` is that of `runtimes/torch.py`."""
     rule, loss_function = dict(info["optimizer"]), loss_of(ops, info["loss"])
     loss_function = changed(loss_function) if changed else loss_function
     tensors, parameters = named_tensors(module), trainable(module)
@@ -127,8 +127,8 @@ def named(kind: str, tensors: Mapping[str, torch.Tensor]) -> Tensors:
 
 @contextlib.contextmanager
 def subnormal(kept: bool) -> Iterator[None]:
-    """Whether subnormal numbers are kept or taken for zero, as x86 and ARM can. It is a thread that does either, so
-    that without them there is one."""
+    """Keeps subnormal numbers or flushes them to zero, as x86 and ARM can. The setting is per thread, so flushing uses
+    one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(threads if kept else 1)
     torch.set_flush_denormal(not kept)
@@ -141,8 +141,8 @@ def subnormal(kept: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def default_type(dtype: torch.dtype) -> Iterator[None]:
-    """The type PyTorch gives to new arrays, which the operator table uses for ONNX's float, and for its floats of 16
-    bits, whose casts round."""
+    """Sets PyTorch's default type for new arrays, which the operator table uses for ONNX's float, and for its 16-bit
+    floats, whose casts round."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:

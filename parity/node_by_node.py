@@ -1,7 +1,7 @@
-"""A second evaluation of a file that was brought: its own nodes one after the other, in float64, each alone in a graph
-whose tensors have names of ours. What is judged against the oracle is judged against a text that was printed of the
-graph; two tensors that met in it, or a pass that changed what is computed, would make the oracle wrong, and every
-runtime that is right would be blamed. Here no text holds more than one node.
+"""A second evaluation of a given file: its nodes one by one in float64, each alone in a graph whose tensors are
+renamed. The oracle runs a program printed from the graph; two tensors confused in it, or a pass that changed the
+computation, would make the oracle wrong, and every right runtime would be blamed. Here no program has more than one
+node.
 """
 
 from collections import Counter
@@ -24,10 +24,10 @@ Values = dict[ir.Value, Any]
 
 
 def outputs(artifact: Artifact, inputs: Sequence[np.ndarray]) -> Tensors:
-    """The outputs of mode forward as `output/NAME`, of the file that was brought.
+    """The outputs of mode forward of the given file, as `output/NAME`.
 
     Raises:
-        NotImplementedError: an operator that the table has not, or cannot compute of these values.
+        NotImplementedError: an operator is not in the table, or cannot compute these values.
     """
     assert artifact.given
     return named("output", computed(canonical(read(artifact.given), artifact.given.parent), inputs))
@@ -37,7 +37,7 @@ def computed(model: ir.Model, inputs: Sequence[np.ndarray]) -> dict[str, torch.T
     """The outputs of a model's graph by name, in float64; the inputs in the graph's order.
 
     Raises:
-        NotImplementedError: an operator that the table has not, or cannot compute of these values.
+        NotImplementedError: an operator is not in the table, or cannot compute these values.
     """
     graph = model.graph
     fed = [value for value in graph.inputs if value.name not in graph.initializers]
@@ -73,7 +73,7 @@ def _read(node: ir.Node) -> list[ir.Value]:
 
 
 def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
-    """The subgraphs of a node, and theirs."""
+    """The subgraphs of a node, recursively."""
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.GRAPH:
             yield attribute.as_graph()
@@ -82,10 +82,10 @@ def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
 
 
 def _compute(model: ir.Model, node: ir.Node, values: Values) -> None:
-    """Adds what a node makes to the values."""
+    """Adds the results of a node to the values."""
     made = [value for value in node.outputs if value.uses() or value.is_graph_output()]
     if not made or (constant(node.outputs[0]) is not None and not made[0].is_graph_output()):
-        return  # a constant is a part of the nodes that read it, as some must know it beforehand
+        return  # a constant is built into the nodes that read it, as some must know it beforehand
     read = _read(node)
     fed = [value for value in read if value in values]
     results = _alone(model, node, read, fed, made)(*(values[value] for value in fed))
@@ -95,7 +95,7 @@ def _compute(model: ir.Model, node: ir.Node, values: Values) -> None:
 def _alone(
     model: ir.Model, node: ir.Node, read: Sequence[ir.Value], fed: Sequence[ir.Value], made: Sequence[ir.Value]
 ) -> ProgramModule:
-    """A node alone: its inputs are what is computed of those that it reads, its initializers what is stored."""
+    """A module of one node: of what it reads, computed values are its inputs and stored ones its initializers."""
     others = [value for value in read if value not in fed]
     constants = dict.fromkeys(each for value in others if (each := value.producer()) is not None)
     stored = [value for value in others if value.producer() is None]
@@ -109,7 +109,7 @@ def _alone(
 
 
 def rename(graph: ir.Graph) -> None:
-    """Gives every tensor of a graph and its subgraphs a name that no other has and the text does not use."""
+    """Gives every tensor of a graph and its subgraphs a unique name that the program text does not use."""
     bodies = [graph, *(body for node in graph for body in _bodies(node))]
     values = [value for body in bodies for value in (*body.inputs, *body.initializers.values())]
     values += [value for body in bodies for node in body for value in node.outputs]

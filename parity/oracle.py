@@ -1,20 +1,20 @@
-"""The oracle: the network in float64 PyTorch, and the noise floor: what float32 PyTorch loses against it, per tensor.
+"""The oracle: the network in float64 PyTorch, and the noise floor: the error of float32 PyTorch against it per tensor.
 
 A reference is one `.npz` file: the inputs, every tensor to compare in float64, and for each tensor the two floors of
 `xbench.parity.verdict`. The floor is the largest error of several float32 runs, because one alone may be lucky. They
-differ in the order of their sums (the samples of the batch reversed, oneDNN on and off) and in whether what is below
-float32's normal numbers is zero: TensorFlow and XLA make it so, PyTorch by itself does not. Both are float32, so of a
-network whose signal vanishes nothing can be told.
+differ in the order of their sums (the samples of the batch reversed, oneDNN on and off) and in whether subnormal
+numbers are flushed to zero: TensorFlow and XLA do so, PyTorch by default does not. Both are float32, so a network whose
+signal vanishes cannot be judged.
 
 Gradients have kinks: a ReLU input that rounding carries across zero changes them by far more than rounding itself.
-ResNet-50 has 20 million such inputs a batch of 2, and correct runtimes met kinks in layers where no plain float32 run
-did: 11,669 floors off. So in training two more runs move every weight by about 256 units in the last place, and meet
-all the kinks that rounding may meet. Errors made by kinks grow with the square root of the noise (they add up with
+ResNet-50 has 20 million such inputs per batch of 2, and correct runtimes met kinks in layers where no plain float32
+run did: 11,669 floors off. So in training two more runs move every weight by about 256 units in the last place, and
+meet all the kinks that rounding may meet. Errors from kinks grow with the square root of the noise (they add up with
 random signs; MobileNetV2: 3.6e-3 with float32's noise, 3.3e-2 with 256 times as much), so a sixteenth of their error is
-a floor too. The verdict allows 64 floors: 4 times what noise of 2^-16 does. TF32 is noise of 2^-11.
+a floor too. The verdict allows 64 floors: 4 times the effect of noise of 2^-16. TF32 is noise of 2^-11.
 
-What is told to compute in less has a floor of that precision, too (`lower/`): the largest error of three float32 runs
-whose weights are moved by as much as rounding them to it may move them.
+A lower requested precision has a floor of its own (`lower/`): the largest error of three float32 runs whose weights are
+moved by as much as rounding to that precision may move them.
 """
 
 import itertools
@@ -56,21 +56,21 @@ RUNS = (  # batch reversed, oneDNN, subnormal numbers kept, seed of the moved we
     (False, True, True, 0),
     (False, True, True, 1),
 )
-SEEN = set[Path]()  # files whose nodes this process has computed one by one, and found to agree
+SEEN = set[Path]()  # artifacts whose nodes this process has computed one by one and found equal
 F64 = torch.float64
 SIXTEEN = {onnx.TensorProto.FLOAT16: "float16", onnx.TensorProto.BFLOAT16: "bfloat16"}
 ROUNDED = {"tf32": 2.0**-12, "fp16": 2.0**-12, "bf16": 2.0**-9}  # half a unit in the last place
 
 
 def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch], precision: str = "fp32") -> None:
-    """Computes a reference and writes it in one piece: nobody ever sees half a file. Mode step does one training step a
-    batch; the inputs in the file are those of the first.
+    """Computes a reference and writes it atomically. Mode step does one training step per batch; the inputs in the file
+    are those of the first.
 
-    Rounding grows from step to step, on some networks until nothing could be told any more: then of half as many steps,
-    one in the end, behind which a verdict says so: that momentum is carried on shows at the second.
+    Rounding grows from step to step, on some networks until nothing can be judged: then the number of steps is halved,
+    down to one. A verdict reports it then, as whether momentum is carried on shows only at the second step.
 
     Raises:
-        NotExported: the artifact's graph is not what its module computes, or its text not what its file does.
+        NotExported: the artifact's graph differs from its module, or its program from its file.
     """
     inputs, labels = batches[0]
     given = {**{f"input/{index}": array for index, array in enumerate(inputs)}, "labels": labels}
@@ -93,7 +93,7 @@ def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch], p
 
 
 def _narrow_types(artifact: Artifact, narrow: str) -> dict[str, np.ndarray]:
-    """That the network computes in 16 bits, and which of its outputs have them."""
+    """The entries of a network that computes in 16 bits: its precision, and which outputs have it."""
     outputs = onnx.load(artifact.onnx, load_external_data=False).graph.output
     halves = {each.name: SIXTEEN.get(each.type.tensor_type.elem_type) for each in outputs}
     types = {f"{TYPE}output/{name}": np.array(word) for name, word in halves.items() if word}
@@ -103,21 +103,21 @@ def _narrow_types(artifact: Artifact, narrow: str) -> dict[str, np.ndarray]:
 def _lowered(
     artifact: Artifact, mode: str, batches: Sequence[Batch], oracle: Tensors, share: float
 ) -> dict[str, np.ndarray]:
-    """The floors of a precision whose rounding moves a weight by this share of it at most."""
+    """The floors of a precision whose rounding moves a weight by at most this share of it."""
     runs = [run(artifact, mode, batches, torch.float32, seed, share=share) for seed in range(3)]
     errors = {name: [distance(made[name], expected) for made in runs] for name, expected in oracle.items()}
     return {f"{LOWER}{name}": np.max(distances, axis=0) for name, distances in errors.items()}
 
 
 def _compare_export(artifact: Artifact, mode: str, batches: Sequence[Batch], reference: Tensors) -> None:
-    """Raises NotExported where the graph, computed by PyTorch's table, is off in float64 and in float32.
+    """Raises NotExported if the graph, computed by PyTorch's table, is off in both float64 and float32.
 
-    Float64 alone would blame a graph whose module rounds a part to float32 by itself, as LLaMA's positions are.
+    Float64 alone would reject a graph whose module itself rounds a part to float32, such as LLaMA's positions.
     """
     for dtype in (F64, torch.float32):
         try:
             verdict = judge(run(artifact, mode, batches, dtype, exported=True), reference)
-        except Exception as error:  # what a graph raises that does not fit this batch is up to its operators
+        except Exception as error:  # a graph that does not fit this batch may raise anything
             raise NotExported(f"its graph cannot be computed at batch {len(batches[0][1])}: {error}") from error
         if verdict.status != "FAIL":
             return
@@ -127,13 +127,13 @@ def _compare_export(artifact: Artifact, mode: str, batches: Sequence[Batch], ref
 
 
 def _forward(artifact: Artifact, batches: Sequence[Batch]) -> Tensors:
-    """The reference of mode forward, less what a lower precision may lose."""
+    """The reference of mode forward, without the floors of a lower precision."""
     oracle, floors, others = measured(artifact, "forward", batches)
     return {**oracle, **{f"floor/{name}": np.array(floor) for name, floor in floors.items()}, **others}
 
 
 def _compare_nodes(artifact: Artifact, inputs: Sequence[np.ndarray], reference: Tensors) -> None:
-    """Raises NotExported where the nodes of a file that was brought, one after the other, give something else."""
+    """Raises NotExported if the nodes of a given file, computed one by one, give different results."""
     try:
         verdict = judge(node_by_node.outputs(artifact, inputs), reference)
     except Exception as error:
@@ -147,16 +147,16 @@ def _compare_nodes(artifact: Artifact, inputs: Sequence[np.ndarray], reference: 
 def measured(
     artifact: Artifact, mode: str, batches: Sequence[Batch]
 ) -> tuple[Tensors, dict[str, tuple[float, float]], Tensors]:
-    """Every tensor to compare in float64, its floors, and what else a verdict needs: its type where it has 64 bits in
-    float32 PyTorch, too, and what right float32 arithmetic may give where the network has steps (`steps.py`)."""
+    """Every tensor to compare in float64, its floors, and what else a verdict needs: its type if it has 64 bits in
+    float32 PyTorch too, and what right float32 arithmetic may give if the network has steps (`steps.py`)."""
     recorded = steps.Recorded()
     oracle = run(artifact, mode, batches, F64, watch=recorded if mode == "forward" else NOTHING)
     floors, types = {name: (0.0, 0.0) for name in oracle}, dict[str, np.ndarray]()
-    plain = list[Tensors]()  # what float32 gives
+    plain = list[Tensors]()  # the float32 results
     given = artifact.info["inputs"]
     batched = bool(given) and all(item["shape"][:1] == ["batch"] for item in given)
     for flip, onednn, kept, moved in RUNS[: 3 if mode == "forward" else None]:
-        turns = flip and batched  # elsewhere the first axis may be anything
+        turns = flip and batched  # otherwise the first axis may be anything
         with torch.backends.mkldnn.flags(enabled=onednn), subnormal(kept):
             made = run(artifact, mode, [flipped(b) for b in batches] if turns else batches, torch.float32, moved)
         types |= {f"{TYPE}{name}": np.array("float64") for name in oracle if _is_double(name, made)}
@@ -177,8 +177,8 @@ def _stepped(
     oracle: Tensors,
     plain: Sequence[Tensors],
 ) -> tuple[dict[str, tuple[float, float]], Tensors]:
-    """Of tensors that float32 may have a step off: the floors of what is between the steps, and their spread. The sides
-    that `plain` float32 itself takes are right ones, too: among many ties no run of the oracle need take the same."""
+    """For tensors that float32 may get a step off: the floors of what is between the steps, and their spread. The sides
+    that `plain` float32 takes are right too: with many ties, no run of the oracle need take the same ones."""
     floors = {name: (0.0, 0.0) for name in oracle}
     spreads = {name: steps.Spread(expected) for name, expected in oracle.items()}
     for made, (name, spread) in itertools.product(plain, spreads.items()):
@@ -198,7 +198,7 @@ def _stepped(
                 made = run(artifact, "forward", batches, F64, watch=steps.Moved(recorded, pair, sign * share))
                 for name, spread in spreads.items():
                     spread.add(made[name], pair)
-            if pair + 1 >= len(steps.SHARES) and not jump():  # these have taken the other side of every tie
+            if pair + 1 >= len(steps.SHARES) and not jump():  # both sides of every tie have been taken
                 break
     except steps.Unaligned:
         return {}, {}
@@ -211,12 +211,12 @@ def _larger(one: tuple[float, float], other: tuple[float, float]) -> tuple[float
 
 
 def _is_double(name: str, made: Tensors) -> bool:
-    return made[name].dtype == np.float64 and not name.startswith("loss")  # which are numbers of Python's
+    return made[name].dtype == np.float64 and not name.startswith("loss")  # losses are Python numbers
 
 
 def _turned_back(made: np.ndarray, expected: np.ndarray, batch: int) -> np.ndarray:
-    """What was computed of the reversed batch in the order of the batch: along whichever axis holds the samples, alone
-    or as the slower part; as expected where no axis does, so that nothing is learned of its noise."""
+    """A result of the reversed batch, put back in the order of the batch along the axis of the samples, which may be
+    its slower part; the expected array if there is no such axis, which adds nothing to the noise floor."""
     ways = [made, *(np.flip(made, axis) for axis, size in enumerate(made.shape) if size == batch)]
     if made.ndim and made.shape[0] % batch == 0:
         ways.append(made.reshape(batch, -1)[::-1].reshape(made.shape))
@@ -225,8 +225,8 @@ def _turned_back(made: np.ndarray, expected: np.ndarray, batch: int) -> np.ndarr
 
 
 def _grown(floors: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """The floors of the losses, none below that of a step before: an error stays in the weights, and that it happens
-    not to show in one number says nothing. On digits correct runtimes were 26 such lucky floors off LeNet's loss/15."""
+    """The floors with those of the losses never falling from step to step: an error stays in the weights, though one
+    number may not show it. On digits correct runtimes were 26 such lucky floors off LeNet's loss/15."""
     losses = [name for name in floors if name.startswith(LOSS)]
     if not losses:
         return floors
@@ -240,5 +240,5 @@ def flipped(batch: Batch) -> Batch:
 
 
 def outputs(artifact: Artifact, inputs: Sequence[np.ndarray], labels: np.ndarray) -> Tensors:
-    """What the network gives in float64, as references name it."""
+    """The outputs of the network in float64, as references name them."""
     return run(artifact, "forward", [(inputs, labels)], F64)

@@ -1,7 +1,7 @@
-"""Finding the node that is wrong by asking what sets of nodes show; what asking means is the caller's.
+"""Finds the wrong node by testing sets of nodes; the caller defines the test.
 
-`shows` says of a sorted list of node numbers whether the difference is seen on those nodes alone. Any set may be asked
-of, because what a node reads from outside its set is given to it.
+`shows` takes a sorted list of node numbers and returns whether the difference shows on those nodes alone. Any set may
+be tested, because a node is given what it reads from outside its set.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,8 +18,8 @@ def roots(nodes: Nodes, wrong: Collection[str]) -> list[int]:
 
 
 def roots_backward(nodes: Nodes, wrong: Mapping[int, Collection[str]]) -> list[int]:
-    """The nodes that say something wrong of the gradients of their inputs, where all is right that those behind them
-    say of their outputs'; the last first. `wrong` holds the inputs by the number of the node that reads them."""
+    """The nodes that give wrong gradients of their inputs although later nodes give right gradients of their outputs;
+    the last first. `wrong` has the inputs by the number of the node that reads them."""
     return [
         n for n in sorted(wrong, reverse=True) if not any(_meets(nodes[n]["outputs"], wrong[m]) for m in wrong if m > n)
     ]
@@ -30,7 +30,7 @@ def _meets(names: Iterable[str], others: Collection[str]) -> bool:
 
 
 def windows(nodes: Nodes, start: int, most: int) -> Iterator[list[int]]:
-    """The nodes within 1, 2, 4, ... steps of one, either way, as long as there are more and no more than `most`."""
+    """The nodes within 1, 2, 4, ... steps of one, in both directions, while the set grows and has at most `most`."""
     makers = {name: number for number, node in enumerate(nodes) for name in node["outputs"]}
     neighbours: list[set[int]] = [set() for _ in nodes]
     for number, node in enumerate(nodes):
@@ -61,7 +61,7 @@ def first(count: int, shows: Shows) -> int | None:
 
 
 def smallest(nodes: list[int], shows: Shows) -> list[int]:
-    """A part of the nodes that shows the difference, and no longer does when any one of them is taken away.
+    """A part of the nodes that shows the difference, and no longer does if any one of them is removed.
 
     Delta debugging: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input (2002).
     """

@@ -1,4 +1,4 @@
-"""Which outputs do not depend on an input: each input is drawn again, alone, and the oracle looks what changes."""
+"""Finds outputs that do not depend on an input: redraws each input alone and compares the oracle's outputs."""
 
 import numpy as np
 
@@ -6,11 +6,11 @@ from xbench import models
 from xbench.converters.artifact import Artifact
 from xbench.parity import candidate, oracle
 
-SEEDS = range(100, 108)  # of other values, until some differ
+SEEDS = range(100, 108)  # for other values, tried until some differ
 
 
 def unread(artifact: Artifact, batch: int) -> dict[str, list[str]]:
-    """The outputs that stayed as they were, bit by bit, by the input that was changed. An input that has one value only
+    """The outputs that stay identical bit by bit, by the input that was changed. An input with only one possible value
     is left out."""
     inputs, labels = candidate.sample(artifact, batch, 0)
     before = oracle.outputs(artifact, inputs, labels)

@@ -1,10 +1,10 @@
-"""Operators with steps: rounding, casts to integers, comparisons, places of extremes. Near a tie float32 may take
-another side than float64 does, and the result is then a step off, however small the error before it.
+"""Handles operators with steps: rounding, casts to integers, comparisons, indices of extremes. Near a tie float32 may
+take another side than float64, and the result is then a step off, however small the error before it.
 
 So a network with steps is computed in float32 once more with every step taken from the oracle (`Forced`): its errors
-are those of what is between the steps, and the errors of what goes into a step say how near to a tie float32 cannot
-choose sides. Then the oracle is computed again, with all that is so near to a tie moved to either side (`Moved`): what
-these runs give is what right float32 arithmetic may give.
+are those between the steps, and the errors of a step's inputs say how near to a tie float32 cannot choose sides. Then
+the oracle is computed again, with everything that near to a tie moved to either side (`Moved`): the results of these
+runs are what right float32 arithmetic may give.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,20 +39,20 @@ FAKE = (
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
 )
 STEPS = frozenset((*ROUND, *COMPARE, *PLACE, *FAKE))
-PAIRS = 12  # of runs of the oracle; what one moves up the other moves down, so that both sides of each tie are seen
-# Every second pair moves by what float32 is usually off, and not by all that it may be: where one value in hundreds is
-# near to a tie, the others move what goes into later steps, and an exact tie of these is none any more.
+PAIRS = 12  # of runs of the oracle; one moves up what the other moves down, so that both sides of each tie are seen
+# Every second pair moves by the usual error of float32, not the largest: where one value in hundreds is near a tie, the
+# others change the inputs of later steps, so that exact ties there are no longer ties.
 SHARES = (1.0, 1 / LIMITS["fp32"])
-FARTHER, OPEN, OUTSIDE = 1.25, 1.5, 2.0  # than these runs, of which there are a few; more where steps change others
+FARTHER, OPEN, OUTSIDE = 1.25, 1.5, 2.0  # factors beyond these few runs; larger where steps change others
 
 
 class Unaligned(Exception):
-    """Two runs of a network do not call the same operators with steps: what it computes depends on its values."""
+    """Two runs of a network call different operators with steps: its control flow depends on values."""
 
 
 @dataclass
 class Step:
-    """One call of an operator with steps in the oracle: its floating inputs, what it gave, and how far float32 may be
+    """One call of an operator with steps in the oracle: its floating inputs, its result, and how far float32 may be
     off in each input."""
 
     name: str
@@ -62,7 +62,7 @@ class Step:
 
 
 class _Watch(TorchDispatchMode):
-    """Sees the calls of operators with steps, in their order."""
+    """Intercepts the calls of operators with steps, in order."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -79,7 +79,7 @@ class _Watch(TorchDispatchMode):
 
 
 class Recorded(_Watch):
-    """Keeps every step: of the oracle."""
+    """Records every step of the oracle."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Recorded(_Watch):
 
 
 class Forced(_Watch):
-    """Takes every step from a recording, and notes how far off its own inputs were."""
+    """Takes every step from a recording, and records how far off its own inputs were."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Forced(_Watch):
 
 
 class Moved(_Watch):
-    """Moves what goes into every step by a share of what float32 may be off, at random up or down."""
+    """Moves the inputs of every step by a share of the error float32 may have, at random up or down."""
 
     def __init__(self, steps: Sequence[Step], seed: int, share: float) -> None:
         super().__init__()
@@ -124,16 +124,16 @@ class Moved(_Watch):
 
 
 def are_near(steps: Sequence[Step]) -> bool:
-    """Whether float32 is off at all in what goes into any step."""
+    """Whether float32 is off at all in the inputs of any step."""
     return any(bool(near.any()) for step in steps for near in step.near)
 
 
 class Spread:
-    """What right runs give of one tensor: the least and the largest of each element, the largest distance of a run from
-    the oracle (`far`: L2, element), and how far one may be outside of all these.
+    """The range of one tensor over right runs: the least and the largest of each element, the largest distance of a run
+    from the oracle (`far`: L2, element), and how far one may be outside of this range.
 
-    Where nothing but a tie at an element itself changes it, the first pair of runs shows all that it can be, and no
-    later one is outside. Elsewhere a step changes what goes into the next ones, in more ways than there are runs.
+    If an element changes only by a tie of its own, the first pair of runs shows its range, and no later run is outside.
+    Otherwise a step changes the inputs of the next ones, in more ways than there are runs.
     """
 
     def __init__(self, expected: np.ndarray) -> None:
@@ -141,7 +141,7 @@ class Spread:
         self.far, self.outside, self.is_closed = np.zeros(2), np.zeros(2), True
 
     def add(self, value: np.ndarray, pair: int) -> None:
-        """A run that has another shape or other infinities tells nothing of the elements."""
+        """Adds a run; one with another shape or other infinities is left out."""
         away = distance(value, self.expected)
         if not np.isfinite(away[0]):
             return
@@ -153,8 +153,8 @@ class Spread:
         self.far = np.maximum(self.far, away)
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
-        """The entries of a reference. Of many elements that are hardly near a tie, some runtime meets one that no run
-        did: where a step changes others, one of it is allowed."""
+        """The entries of a reference. Among many elements hardly near a tie, some runtime meets one that no run did: if
+        a step changes others, one such step is allowed."""
         outside = np.zeros(2) if self.is_closed else np.maximum(OUTSIDE * self.outside, self.far[1])
         far = self.far * (FARTHER if self.is_closed else OPEN)
         entries = {"low": self.low, "high": self.high, "far": far, "outside": outside}
@@ -193,8 +193,8 @@ def _next(steps: Iterator[Step], func: Any, given: Sequence[torch.Tensor]) -> St
 
 
 def _near(value: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """How far float32 may be off in each element, if it is off at all. One that happens to be right here need not be
-    elsewhere."""
+    """How far float32 may be off in each element, if it is off at all. An element that is right here by chance need not
+    be right elsewhere."""
     off = torch.nan_to_num((value.to(expected.dtype) - expected).abs(), nan=0.0, posinf=0.0)
     usual = float(off.square().mean().sqrt()) if off.numel() else 0.0
     least = torch.nan_to_num(expected.abs(), posinf=0.0) * HALF_ULP
@@ -202,5 +202,5 @@ def _near(value: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
 
 
 def _like(own: Any, recorded: Any) -> Any:
-    """What was recorded, in the types of what was computed here."""
+    """The recorded values, in the types computed here."""
     return tree_map(lambda a, b: b.to(a.dtype).clone() if isinstance(a, torch.Tensor) else b, own, recorded)

@@ -1,10 +1,9 @@
-"""What training steps lead to, computed by PyTorch on the very batches that a runtime was timed on, and whether that
-is where the runtime has got to.
+"""Judges timed training steps: PyTorch repeats them on the batches of the runtime, and the states are compared.
 
-Rounding grows from step to step, so a state is judged by its change since the first step: a tensor may be off by as
-many noise floors as everywhere (`verdict`), and never by more than a quarter of what it has changed, or four floors
-where these are more. A tensor of which float32 itself loses an eighth of the change is not judged. Where that is true
-of most of them the steps were too many, and `reach` says how many are not.
+Rounding grows from step to step, so a state is judged by its change since the first step: a tensor may be off by the
+usual number of noise floors (`verdict`), but by at most a quarter of its change, or four floors if these are more. A
+tensor of which float32 itself loses an eighth of the change is not judged. If that holds for most tensors there were
+too many steps, and `reach` is the number that is not too many.
 """
 
 import contextlib
@@ -32,7 +31,7 @@ from xbench.runtimes.torch import (
     update,
 )
 
-QUARTER, BLIND = 1 / 4, 1 / 8  # of a tensor's change: what it may be off, and what float32 may lose where it is judged
+QUARTER, BLIND = 1 / 4, 1 / 8  # of a tensor's change: the error allowed, and float32's own if it is judged
 
 KINKS = 8  # runs with moved weights, each of which meets half of the kinks that rounding may meet
 Batch = tuple[Sequence[np.ndarray], np.ndarray]
@@ -41,7 +40,7 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Outcome:
-    """`passed` is None where nothing could be judged; `reach` are the steps up to which float32 can be judged."""
+    """`passed` is None if nothing could be judged; `reach` is the number of steps that float32 can be judged on."""
 
     passed: bool | None
     says: str | None
@@ -49,7 +48,7 @@ class Outcome:
 
 
 class Training:
-    """A network that is being trained in one floating type."""
+    """A network in training in one floating type."""
 
     def __init__(
         self,
@@ -81,7 +80,7 @@ class Training:
             yield
 
     def gradient(self, batch: Batch) -> float:
-        """The loss; the gradients are then those of the parameters."""
+        """The loss; the gradients are left in the parameters."""
         inputs, labels = flipped(batch) if self.flip else batch
         with self._settings(), self._random():
             set_dropout(self.module, active=self.dropout is not None)
@@ -93,7 +92,7 @@ class Training:
 
     @contextlib.contextmanager
     def _random(self) -> Iterator[None]:
-        """Its own random numbers: several trainings take turns."""
+        """Switches to its own random state: several trainings take turns."""
         if self.generator is None:
             yield
             return
@@ -124,19 +123,19 @@ def is_batched(info: Mapping[str, Any]) -> bool:
 
 
 def rounding_otherwise(artifact: Artifact) -> Training:
-    """In float32 by other kernels, the samples in another order: what differs is rounding."""
+    """A float32 training by other kernels with the samples in another order: only rounding differs."""
     return Training(artifact, torch.float32, flip=is_batched(artifact.info), onednn=False)
 
 
 def judged(
     artifact: Artifact, batches: Sequence[Batch], states: Sequence[tuple[int, Arrays]], exact: bool, narrow: bool
 ) -> list[Outcome]:
-    """The outcome of each state: after how many steps it was taken, and what a runtime held then, with the loss of
-    every step. `exact` compares with float64, else with float32 at a quarter of a change. `narrow` is of a runtime that
-    was asked for less than float32: no floor of float32's holds, but half of a change does.
+    """The outcome of each state: the number of steps it was taken after, and the runtime's arrays then with the loss of
+    every step. `exact` compares with float64, else with float32 at a quarter of a change. `narrow` is for a runtime
+    asked for less than float32: float32's floors do not apply, but half of a change does.
 
-    Rounding may carry a number across a kink, such as the larger of two that are almost equal, in the runtime and not
-    in the run whose weights are moved, which meets half of them. What looks wrong is compared with more such runs.
+    Rounding may carry a number across a kink, such as the larger of two almost equal ones, in the runtime but not in
+    the run with moved weights, which meets half of the kinks. What looks wrong is compared with more such runs.
     """
     outcomes = _judged(artifact, batches, states, exact, narrow, 1)
     if exact and any(each.passed is False for each in outcomes):
@@ -152,7 +151,7 @@ def _judged(
     narrow: bool,
     moved: int,
 ) -> list[Outcome]:
-    """The outcomes beside so many runs with moved weights."""
+    """The outcomes compared with `moved` runs with moved weights."""
     start = {name: value.double().clone() for name, value in Training(artifact, torch.float32).state("step").items()}
     best = Training(artifact, torch.float64 if exact else torch.float32)
     others = [(rounding_otherwise(artifact), 1.0)]

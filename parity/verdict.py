@@ -1,4 +1,4 @@
-"""From two arrays to a verdict: distances that no NaN or zero can fool, measured in units of the noise floor.
+"""Compares arrays and gives a verdict: distances in units of the noise floor, robust against NaN and zero.
 
 The error of a tensor is its distance to the float64 oracle, once as the L2 norm of the difference and once as its
 largest element (a single wrong row of a large gradient must not drown). Each is divided by what float32 PyTorch loses
@@ -19,30 +19,30 @@ import numpy as np
 from xbench.converters import temporary
 
 LIMITS = {"fp32": 64.0, "tf32": 3000.0, "half": 2.0**17}
-# What less than float32 may be off; int8 by the share of a tensor, because its error is one of the tensor's range.
+# The error allowed by precision; for int8 a share of the tensor, because its error scales with the tensor's range.
 ALLOWED = {"fp32": LIMITS["fp32"], "tf32": LIMITS["tf32"], "fp16": LIMITS["half"], "bf16": LIMITS["half"]}
 INT8 = 0.1
-# What right float32 arithmetic may give where a step is near (`steps.py`): the least and the largest of each element,
-# how far it may be from the oracle, and how far outside of the least and the largest.
+# What right float32 arithmetic may give near a step (`steps.py`): the least and the largest of each element, how far it
+# may be from the oracle, and how far outside of the least and the largest.
 SPREAD = "spread/"
-LOWER = "lower/"  # the floors of the precision that was asked for, in a reference that was made for it
-# Of those it may be off so many, whatever the float32 noise, as it rounds more than weights; but never by a quarter.
+LOWER = "lower/"  # the floors of the requested precision, in a reference made for it
+# The number of those floors it may be off, as it rounds more than weights; but never by a quarter of the tensor.
 ROUNDINGS, QUARTER = 8, 0.25
 OPTIMIZER = "optimizer/"
-TYPE = "type/"  # of a tensor in a reference, where the graph says neither float32 nor what the tensor there has
-NARROW = f"{TYPE}file"  # fp16 or bf16, in a reference of a file that computes in it
+TYPE = "type/"  # of a tensor in a reference, if the graph has neither float32 nor the type stored there
+NARROW = f"{TYPE}file"  # fp16 or bf16, in the reference of a file that computes in it
 LOSS = "loss/"  # of one training step: each is a tensor of its own, because floors grow from step to step
 HALF_ULP = 2.0**-24
-REFERENCE = "reference.npz"  # beside the artifact of a part of a model (`workers/jobs/bisect.py`)
-# The share of a tensor that float32 itself may lose where it is judged. An error of a tensor's whole size never passes,
-# so from half of that share on floors grow no more.
+REFERENCE = "reference.npz"  # next to the artifact of a part of a model (`workers/jobs/bisect.py`)
+# The largest share of a tensor that float32 itself may lose if it is judged. An error of a tensor's whole size never
+# passes, so floors stop growing at half of that share.
 BLIND = 2 / LIMITS["fp32"]
 
 
 @dataclass(frozen=True)
 class Verdict:
     """The outcome of comparing all tensors of one run; `ratio` is the worst error in units of the noise floor, `steps`
-    the training steps that were compared, 0 in other modes."""
+    the number of training steps compared, 0 in other modes."""
 
     status: str
     precision: str
@@ -66,12 +66,12 @@ def loss_by_step(losses: Iterable[float]) -> dict[str, np.ndarray]:
 
 
 def steps_of(reference: Iterable[str]) -> int:
-    """The training steps of a reference; 0 where it is none of mode step."""
+    """The number of training steps of a reference; 0 in other modes than step."""
     return sum(name.startswith(LOSS) for name in reference)
 
 
 def distance(candidate: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
-    """L2 norm and largest element of the difference; infinite where shapes differ or anything is not finite.
+    """L2 norm and largest element of the difference; infinite if shapes differ or anything is not finite.
 
     Where the reference itself is infinite (a masked score), the candidate must be the same infinity. NaN is wrong.
     """
@@ -95,7 +95,7 @@ def _difference(candidate: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 
 def size_of(reference: np.ndarray) -> tuple[float, float]:
-    """L2 norm and largest element of what is finite in a reference: the scale its errors are measured on."""
+    """L2 norm and largest element of the finite part of a reference: the scale of its errors."""
     peak = max(float(reference.max(initial=0)), -float(reference.min(initial=0)))
     if not math.isfinite(peak):
         reference = reference[np.isfinite(reference)]
@@ -118,7 +118,7 @@ def relative_error(candidate: np.ndarray, reference: np.ndarray) -> float:
 
 def bounds(expected: np.ndarray, floor: Sequence[float] | np.ndarray) -> tuple[float, float]:
     """The L2 norm and the largest element of an error of one noise floor: at least half a unit in the last place of the
-    tensor's own size, at most what lets no error of its whole size pass. What is nothing but noise has no such end."""
+    tensor's own size, at most so large that no error of its whole size passes. Pure noise has no such limit."""
     size, peak = size_of(expected)
     norm = max(float(floor[0]), HALF_ULP * size)
     norm = min(norm, size / LIMITS["fp32"]) if norm <= BLIND * size else norm
@@ -126,7 +126,7 @@ def bounds(expected: np.ndarray, floor: Sequence[float] | np.ndarray) -> tuple[f
 
 
 def narrow_of(reference: Mapping[str, np.ndarray]) -> str:
-    """The precision that the network itself computes in."""
+    """The precision the network itself computes in."""
     return str(reference.get(NARROW, "fp32"))
 
 
@@ -134,9 +134,9 @@ def errors(
     answers: Sequence[Mapping[str, np.ndarray]], reference: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[list[float], bool]]:
     """Every tensor -> the error of each answer in noise floors, and whether the answers differ: one of two is off by
-    more than float32 may be, or both and by different errors; of one alone, that it is off.
+    more than float32 may be, or both by different errors; for a single answer, whether it is off.
 
-    A gradient that is missing is zero. What the reference itself has no number for is not judged.
+    A missing gradient is zero. A tensor that is NaN in the reference is not judged.
     """
     by_tensor, limit = {}, ALLOWED[narrow_of(reference)]
     for name in (name for name in compared(reference) if not np.isnan(reference[name]).any()):
@@ -152,8 +152,8 @@ def errors(
 def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray], asked: str = "fp32") -> Verdict:
     """Compares all tensors of a reference (see `oracle`) with the candidate's of the same names.
 
-    Where less than float32 was asked for, its tolerance holds; and one that is as near as float32 took no notice:
-    UNSUPPORTED. Of a file that computes in 16 bits itself their tolerance holds, and who has more bits may use them.
+    If a precision below float32 was requested, its tolerance holds; a result as near as float32 ignored the request:
+    UNSUPPORTED. A file that computes in 16 bits has their tolerance, and a runtime may use more bits.
     """
     every, steps = compared(reference, candidate), steps_of(reference)
     names = [name for name in every if not np.isnan(reference[name]).any()]
@@ -166,7 +166,7 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
         return Verdict("FAIL", "wrong", missing[0], None, len(names), None, what, missing[0], steps)
     ratios = {name: off(candidate[name], name, reference) for name in names}
     far = {name: _share(candidate[name], reference[name]) for name in names} if asked == "int8" else {}
-    least = asked if asked != "fp32" else narrow_of(reference)  # what it may round to
+    least = asked if asked != "fp32" else narrow_of(reference)  # the precision it may round to
     wrong = [n for n in names if (far[n] or 0.0) > INT8] if far else [n for n in names if ratios[n] > ALLOWED[least]]
     wrong = [name for name in wrong if not _is_rounded(candidate[name], name, reference)]
     worst = max(ratios, key=lambda name: ratios[name])
@@ -196,7 +196,7 @@ def _undefined(name: str) -> str:
 
 
 def compared(reference: Iterable[str], candidate: Iterable[str] = ()) -> list[str]:
-    """The tensors of a reference that a candidate is compared on, in their order: those of the optimizer where it tells
+    """The tensors of a reference that a candidate is compared on, in order; those of the optimizer only if it gives
     them, which a runtime need not."""
     names = [n for n in reference if n != "labels" and not n.startswith(("input/", "floor/", TYPE, LOWER, SPREAD))]
     has_optimizer = any(name.startswith(OPTIMIZER) for name in candidate)
@@ -204,7 +204,7 @@ def compared(reference: Iterable[str], candidate: Iterable[str] = ()) -> list[st
 
 
 def blind(reference: Mapping[str, np.ndarray], names: Sequence[str] | None = None) -> str | None:
-    """A tensor on which no verdict could rest: what float32 itself loses of it is too large a share."""
+    """A tensor that cannot be judged, because float32 itself loses too large a share of it."""
     names, unclear = names or compared(reference), None
     for name in names:
         size, _ = size_of(reference[name])
@@ -215,7 +215,7 @@ def blind(reference: Mapping[str, np.ndarray], names: Sequence[str] | None = Non
 
 
 def _cancels(size: float, names: Iterable[str], reference: Mapping[str, np.ndarray]) -> bool:
-    """Whether a tensor is zero in exact arithmetic, as the gradient of a bias before a normalisation: only noise."""
+    """Whether a tensor is zero in exact arithmetic, like the gradient of a bias before a normalisation."""
     return size < 1e-6 * max(size_of(reference[name])[0] for name in names)
 
 
@@ -225,14 +225,14 @@ def floors_off(candidate: np.ndarray, expected: np.ndarray, floor: Sequence[floa
 
 
 def noise(reference: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """The L2 norm and the largest element of an error of one noise floor, with steps that right arithmetic may take."""
+    """L2 norm and largest element of an error of one noise floor, including steps right arithmetic may take."""
     far = reference.get(f"{SPREAD}far/{name}", np.zeros(2))
     return np.array(bounds(reference[name], reference[f"floor/{name}"])) + far / LIMITS["fp32"]
 
 
 def off(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -> float:
-    """The error of a tensor in noise floors. Where right arithmetic may be a step off, the error is what no such run
-    explains: it is outside of all of them, or farther from the oracle than they are."""
+    """The error of a tensor in noise floors. Where right arithmetic may be a step off, it is the error that no such run
+    explains: outside of all of them, or farther from the oracle than they are."""
     expected, floor = reference[name], reference[f"floor/{name}"]
     if f"{SPREAD}far/{name}" not in reference or np.shape(candidate) != expected.shape:
         return floors_off(candidate, expected, floor)
@@ -244,7 +244,7 @@ def off(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -
 
 
 def _is_rounded(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -> bool:
-    """Whether an error is one that rounding to the precision of the reference explains."""
+    """Whether rounding to the precision of the reference explains an error."""
     if LOWER + name not in reference:
         return False
     error, size = distance(candidate, reference[name]), size_of(reference[name])
@@ -253,13 +253,13 @@ def _is_rounded(candidate: np.ndarray, name: str, reference: Mapping[str, np.nda
 
 
 def _share(candidate: np.ndarray, reference: np.ndarray) -> float | None:
-    """The error of a tensor over its size, by the L2 norm; None where the reference is zero."""
+    """The error of a tensor over its size, by the L2 norm; None if the reference is zero."""
     norm = size_of(reference)[0]
     return distance(candidate, reference)[0] / norm if norm else None
 
 
 def _kind(name: str) -> str:
-    """What may be compared in size: outputs, gradients, weights, one slot of the optimizer's arrays."""
+    """The group of tensors comparable in size: outputs, gradients, weights, one slot of the optimizer's arrays."""
     return name.partition(".")[0] if name.startswith(OPTIMIZER) else name.partition("/")[0]
 
 
@@ -268,20 +268,20 @@ def _quotient(error: float, bound: float) -> float:
 
 
 def _off(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -> str:
-    """How far off a tensor is, in noise floors and in its own terms."""
+    """The error of a tensor in words, in noise floors and in absolute size."""
     ratio, expected = off(candidate, name, reference), reference[name]
     own = f"(by {distance(candidate, expected)[1]:.2g}, its largest value is {size_of(expected)[1]:.2g})"
     return "not finite or of another shape" if math.isinf(ratio) else f"{ratio:.0f} times the float32 noise off {own}"
 
 
 def classify(ratio: float) -> str:
-    """The arithmetic that explains an error of so many noise floors: fp32, tf32, half (bf16, fp16) or wrong."""
+    """The arithmetic that explains an error of `ratio` noise floors: fp32, tf32, half (bf16, fp16) or wrong."""
     return next((name for name, limit in LIMITS.items() if ratio <= limit), "wrong")
 
 
 def join(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes an `.npz` beside its place and moves it there: a reader sees all of it or nothing. NumPy's own function
-    takes names as keywords, and two of them (`file`) for its own. An array of bfloat16 is written as float32."""
+    """Writes an `.npz` to a temporary file and moves it into place: a reader sees all of it or nothing. NumPy's own
+    function takes names as keywords, which clash with its own (`file`). An array of bfloat16 is written as float32."""
     with temporary.file(path) as new, zipfile.ZipFile(new, "w") as archive:
         for name, array in arrays.items():
             array = array.astype(np.float32) if array.dtype.name == "bfloat16" else array
@@ -290,9 +290,9 @@ def join(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def read(path: Path, names: str | tuple[str, ...] = "") -> dict[str, np.ndarray]:
-    """The arrays of a file whose names begin so."""
+    """The arrays of a file whose names begin with `names`."""
     with np.load(path, allow_pickle=False) as file:
-        # by the name in the archive: `file["x.npy"]` is the array `x` where there is one
+        # by the name in the archive: `file["x.npy"]` is the array `x` if there is one
         return {name: file[f"{name}.npy"] for name in file.files if name.startswith(names)}
 
 

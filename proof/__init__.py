@@ -1,1 +1,1 @@
-"""Whether a runtime computes what it should, in check as beside every time: parity, contracts, audits, bisection."""
+"""Checks that a runtime computes what it should, in `check` and for every time: parity, contracts, audits, bisection."""

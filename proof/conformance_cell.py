@@ -23,16 +23,16 @@ from xbench.workers import cost
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import Worker, WorkerFailure
 
-DROPOUT = "dropout_on"  # of parity/explain: told by its zeros
+DROPOUT = "dropout_on"  # a mistake of parity/explain, recognised by its zeros
 AUDIT = 0.2  # seconds
-PATIENCE = 3.0  # seconds: no time waits for the kit, which asks everything of adapters as slow as NumPy, too
-TURNS, STEPS = 12, 8  # blocks that are judged, and the steps that each counts
-OPTIMIZER = "sgd,lr=0.01,momentum=0.9"  # what it carries from step to step is judged, too
+PATIENCE = 3.0  # seconds: long, because no timing waits for it, and adapters as slow as NumPy are asked everything too
+TURNS, STEPS = 12, 8  # blocks that are judged, and the steps counted in each
+OPTIMIZER = "sgd,lr=0.01,momentum=0.9"  # its state between steps is judged too
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One check in one mode. `held` is None where it could not be asked; `fault` names what was found, for scripts."""
+    """One check in one mode. `held` is None if it could not be checked; `fault` is a name of the fault for scripts."""
 
     check: str
     mode: str
@@ -43,7 +43,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Bench:
-    """What the checks of one adapter share."""
+    """Shared settings and resources of the checks of one adapter."""
 
     runtime: str
     device: str
@@ -67,7 +67,7 @@ class Bench:
 
 
 def cell(bench: Bench, mode: str, say: Callable[[str], None], model: str = "work") -> Iterator[Finding]:
-    """The proof of one mode, the audit of what was opened for it, and timed blocks that are judged."""
+    """Proves one mode, audits the opened worker, and judges timed blocks."""
     case, artifact = bench.case(mode, model), bench.artifact(model)
     record, worker = base(case, artifact, "kit"), bench.worker(mode)
     if reason := impossible(case, artifact):
@@ -97,7 +97,7 @@ def cell(bench: Bench, mode: str, say: Callable[[str], None], model: str = "work
 def _timed_or_wrong(
     bench: Bench, case: Case, artifact: Artifact, worker: Worker, facts: contracts.Facts, say: Callable[[str], None]
 ) -> dict[str, contracts.Contract]:
-    """As `_timed`; a result that the worker itself finds wrong breaks the promise, too."""
+    """Like `_timed`; a result that the worker itself finds wrong breaks the promise too."""
     try:
         return _timed(bench, case, artifact, worker, facts, say)
     except WorkerFailure as failure:
@@ -109,8 +109,8 @@ def _timed_or_wrong(
 def _timed(
     bench: Bench, case: Case, artifact: Artifact, worker: Worker, facts: contracts.Facts, say: Callable[[str], None]
 ) -> dict[str, contracts.Contract]:
-    """The promises that timed blocks show, as some adapters do otherwise when they are timed; ends the worker. The
-    steps of a block are counted, so that a busy machine hides nothing."""
+    """Checks the promises on timed blocks, as some adapters behave differently when timed; ends the worker. Blocks
+    have a fixed number of steps, so that a busy machine hides nothing."""
     judge, looks, watch = Judge(artifact, bench.exporter, uuid.uuid4().hex, bench.logs), Looks(), Watch()
     samples, kept = list[float](), dict[str, contracts.Contract]()
     for number in range(TURNS):
@@ -133,7 +133,7 @@ def _timed(
 def _result(
     bench: Bench, case: Case, artifact: Artifact, record: Record, kept: dict[str, contracts.Contract]
 ) -> Finding:
-    """The verdict of a proof; a wrong one with the name of what is wrong."""
+    """The verdict of a proof; a failure with the name of the fault."""
     if record["status"] in ("PASS", "UNSUPPORTED"):
         return Finding("result", case.mode, record["status"] == "PASS" or None, says=record["message"])
     random = bool(kept) and kept["deterministic"].held is False
@@ -142,12 +142,12 @@ def _result(
 
 
 def _fault(bench: Bench, case: Case, artifact: Artifact, record: Record, random: bool) -> tuple[str, str]:
-    """The name of a wrong result, and what is to be said of it beside the record's message."""
+    """The name of the fault of a wrong result, and words to add to the record's message."""
     parity = record["parity"]
     if not parity:
         faults = {"outputs": "missing_output", "where the graph says": "wrong_type", "not an array": "wrong_type"}
         return next((fault for words, fault in faults.items() if words in str(record["message"])), "failed"), ""
-    if parity["class"] == "fp32":  # it broke down after its proof
+    if parity["class"] == "fp32":  # it failed after its proof
         return "failed", ""
     if parity["ratio"] is None:
         return "not_finite", ""
@@ -155,7 +155,7 @@ def _fault(bench: Bench, case: Case, artifact: Artifact, record: Record, random:
     if random or parity["class"] == "wrong":
         with contextlib.suppress(XBenchError):
             known = explain(case, artifact, parity["first_wrong"], bench.exporter, bench.timeout, bench.logs)
-    if random:  # whatever else explains one draw does not explain the next
+    if random:  # any other explanation of one draw does not explain the next
         known = [each for each in known if each["mistake"] == DROPOUT]
     if known:
         return known[0]["mistake"], f": {known[0]['says']}"

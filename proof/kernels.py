@@ -1,7 +1,7 @@
-"""Makes a cell ready in a worker, and knows what its first call takes where nothing that it compiles lies on disk.
+"""Makes a cell ready in a worker, and knows the time of its first call when no compiled kernels are on disk.
 
-`torch.compile` keeps its kernels: a cell compiles once, and the first call of every later process is short. What the
-long one took is kept beside the model, by all that it depends on, and told wherever the short one is.
+`torch.compile` keeps its kernels: a cell compiles once, and the first call of every later process is short. The time of
+the long one is stored next to the model, by all that it depends on, and reported wherever the short one is.
 """
 
 import contextlib
@@ -15,12 +15,12 @@ from xbench.host import machine
 from xbench.runtimes import row_of, version
 from xbench.workers.worker import Worker
 
-FOLDER = "kernels"  # beside a model
-SETTINGS = ("runtime", "mode", "device", "threads", "layout", "precision")  # to a worker
+FOLDER = "kernels"  # next to a model
+SETTINGS = ("runtime", "mode", "device", "threads", "layout", "precision")  # of a worker
 
 
 def ready(worker: Worker, case: Case, artifact: Artifact, references: Sequence[str], timeout: float) -> dict[str, Any]:
-    """Opens a cell and makes its first call; returns what that took and what the runtime says of itself.
+    """Opens a cell and makes its first call; returns the times and what the runtime reports of itself.
 
     Raises:
         WorkerFailure: it cannot be made ready.
@@ -33,8 +33,8 @@ def ready(worker: Worker, case: Case, artifact: Artifact, references: Sequence[s
 
 
 def _cold(case: Case, artifact: Artifact, opening: Mapping[str, Any]) -> float | None:
-    """Seconds of a first call that found nothing on disk: of this one, or of the one that wrote what it has found; None
-    where that was not seen."""
+    """Seconds of a first call without kernels on disk: this one, or the one that wrote the kernels found; None if that
+    was not measured."""
     row, first = row_of(case.runtime), float(opening["times"]["first_s"])
     settings = {name: getattr(case, name) for name in (*SETTINGS, "batch")}
     name = digest(settings, version(row, case.runtime), machine.processor(case.device))
@@ -43,7 +43,7 @@ def _cold(case: Case, artifact: Artifact, opening: Mapping[str, Any]) -> float |
         seconds = seals.kept(path, name)
         return seconds if isinstance(seconds, float) else None
     if row.keeps:
-        with contextlib.suppress(OSError):  # where the cache cannot be written to, later processes do not know
+        with contextlib.suppress(OSError):  # if the cache cannot be written to, later processes do not know
             path.parent.mkdir(exist_ok=True)
             seals.keep(path, name, first)
     return first

@@ -1,4 +1,4 @@
-"""How a cell gets a worker that may be timed: proved equal there, and audited there. Nothing is measured elsewhere."""
+"""Opens a cell in a worker that may be timed: verified and audited there. Nothing is measured elsewhere."""
 
 from pathlib import Path
 
@@ -16,9 +16,9 @@ from xbench.workers.worker import Worker, WorkerFailure, worker_of
 def opened(
     case: Case, record: Record, artifact: Artifact, exporter: Exporter, timeout: float, audit: float, logs: Path
 ) -> tuple[Record, Worker | None]:
-    """The record of a cell, and its worker, armed for the case's plane; None where it may not be timed, and the record
-    says why. `audit` is the seconds of a look at its promises. In the record of one that may be timed `times` has the
-    times of its opening."""
+    """The record of a cell, and its worker, armed for the case's plane; None if it may not be timed, and the record
+    says why. `audit` is the seconds of the audit. If it may be timed, `times` of the record has the times of its
+    opening."""
     if reason := impossible(case, artifact):
         return record | {"status": "UNSUPPORTED", "message": reason}, None
     worker = worker_of(case, logs / f"{digest(case.runtime, case.mode)}.log")
@@ -29,7 +29,7 @@ def opened(
             worker.stop()
             unsupported = (
                 record["status"] == "UNSUPPORTED"
-            )  # such as one that takes no notice of the precision it was told
+            )  # such as one that ignores the requested precision
             return record if unsupported else located(record, case, artifact, exporter, timeout), None
         worker.call("arm", timeout, plane=case.plane)
         facts, kept = contracts.audited(worker, case, timeout, audit)
@@ -53,6 +53,6 @@ def opened(
 def failed(
     record: Record, failure: WorkerFailure, case: Case, artifact: Artifact, exporter: Exporter, timeout: float
 ) -> Record:
-    """The record of a cell whose worker failed, without times; a crash with the part of the graph that makes it."""
+    """The record of a cell whose worker failed, without times; a crash with the part of the graph that causes it."""
     updated = record | {"times": None} | outcome(failure)
     return located(updated, case, artifact, exporter, timeout) if failure.status == "CRASH" else updated

@@ -1,4 +1,4 @@
-"""What a record of the store is made of before anything has run: docs/results.md in code."""
+"""Makes the part of a store record that is known before a run: docs/results.md in code."""
 
 import dataclasses
 import time
@@ -14,11 +14,11 @@ from xbench.store.command import VERSION, command
 from xbench.store.record import CaseFields, Drawn, Record
 from xbench.store.schema import VERSION as SCHEMA
 
-NARROW = ("fp16", "int8")  # for which ONNX Runtime's graph is written again
+NARROW = ("fp16", "int8")  # for which ONNX Runtime's graph is rewritten
 
 
 def key(case: Case, artifact: Artifact) -> str:
-    """What a record is filed under: the cell, the model's content, the runtime's version and ours."""
+    """The key of a record: the cell, the model's content, the versions of the runtime and of xbench, the machine."""
     name, _ = parse(case.runtime)
     row = row_of(name)
     place = machine.label(machine.facts(case.device))
@@ -26,7 +26,7 @@ def key(case: Case, artifact: Artifact) -> str:
 
 
 def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:
-    """The part of a record that is known before anything ran; `how` it is measured is for its command line."""
+    """The part of a record that is known before a run; `how` it is measured is for its command line."""
     name, _ = parse(case.runtime)
     row = row_of(name)
     return {
@@ -58,14 +58,14 @@ def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:
 
 
 def graph_of(case: Case, artifact: Artifact) -> str:
-    """Which graph a cell runs: `given`, the file that was brought as it is, or `converted`, what was made of it."""
+    """The graph that a cell runs: `given`, the user's file unchanged, or `converted`, what was made of it."""
     row = row_of(case.runtime)
     as_it_is = artifact.given and row.reads_onnx and case.mode == "forward" and case.precision not in NARROW
     return "given" if as_it_is else "converted"
 
 
 def drawn(case: Case, artifact: Artifact) -> list[Drawn] | None:
-    """What is drawn for every input, in words; None where the values come from elsewhere."""
+    """What is drawn for every input, in words; None if the values come from elsewhere."""
     if case.data != SYNTHETIC:
         return None
     inputs = [models.Input(**each) for each in artifact.info["inputs"]]
@@ -73,14 +73,14 @@ def drawn(case: Case, artifact: Artifact) -> list[Drawn] | None:
 
 
 def no_layout(runtime: str, layout: str) -> str | None:
-    """Why a runtime cannot be told to compute in a layout."""
+    """Why a runtime cannot be set to compute in a layout; None if it can."""
     if layout in (AUTO, *row_of(runtime).layouts):
         return None
     return f"{runtime} cannot be told {layout}: it takes ONNX's order, nchw, and computes in the one it likes"
 
 
 def no_precision(case: Case) -> str | None:
-    """Why a runtime cannot compute in the precision of a case, as far as that is known before it is asked."""
+    """Why a runtime cannot compute in the precision of a case, as far as known before it runs; None if it can."""
     lower = row_of(case.runtime).lower
     known = lower.get(case.precision)
     if case.precision == "fp32" or (known and case.device in known.devices and case.mode in known.modes):
@@ -91,9 +91,8 @@ def no_precision(case: Case) -> str | None:
 
 
 def expected(case: Case, artifact: Artifact) -> bool:
-    """Whether a cell is measured where nobody asked for its mode: one that can exist and is not slow to prepare. A
-    file is there to be run: it is trained where that is asked for. Who lacks a precision, a layout or a clock that was
-    asked for says so."""
+    """Whether a cell is measured without its mode being requested: it can exist and is not slow to prepare. An ONNX
+    file is trained only on request. A requested precision, layout or clock that a runtime lacks is reported there."""
     row = row_of(case.runtime)
     case = dataclasses.replace(case, precision="fp32", layout="nchw", plane="resident")
     trained = case.mode != "forward" and artifact.info["origin"] == "onnx"
@@ -101,7 +100,7 @@ def expected(case: Case, artifact: Artifact) -> bool:
 
 
 def impossible(case: Case, artifact: Artifact) -> str | None:
-    """Why a cell cannot exist, known before anything is started."""
+    """Why a cell cannot exist, as known before anything is started; None if it can."""
     row = row_of(case.runtime)
     if reason := no_layout(case.runtime, case.layout) or no_precision(case):
         return reason

@@ -1,4 +1,4 @@
-"""What the parent sees of a cell while it is timed, block by block: how much time passes, and which CPUs are used."""
+"""Watches a timed cell from the parent, block by block: how much time passes, and which CPUs are used."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,8 +21,8 @@ class Watch:
     def look(
         self, case: Case, worker: Worker, result: Mapping[str, Any], passed: Mapping[str, float]
     ) -> dict[str, Contract]:
-        """The promises that can be judged after a block of a worker, which is paused; `passed` is what this
-        process's clock says of its steps."""
+        """The promises that can be judged after a block of a worker, which is paused; `passed` are the times of its
+        steps by this process's clock."""
         paced = dict(result["pace"])
         self.blocks, self.shortest_s = self.blocks + 1, min(self.shortest_s, paced.pop("shortest_s"))
         values = {**paced, **passed} | {"cpu_s": result["cpu_s"], "wall_s": result["wall_s"]}
@@ -32,4 +32,4 @@ class Watch:
         pace = {**self.sums, "shortest_s": self.shortest_s, "blocks": self.blocks}
         used = limited(len(cpus), self.sums["cpu_s"], self.sums["wall_s"], self.blocks, elsewhere)
         values = {"clock": clock(pace), **({"threads": used} if used.held is False else {})}
-        return {name: each for name, each in values.items() if each.held is not None}  # the audit took longer
+        return {name: each for name, each in values.items() if each.held is not None}  # the audit was longer

@@ -1,4 +1,4 @@
-"""Mistakes that the forward pass shows: tried at the operator that makes the first wrong tensor, then everywhere."""
+"""Explains a wrong forward pass: tries mistakes at the operator of the first wrong tensor, then everywhere."""
 
 import math
 from collections import Counter
@@ -32,13 +32,13 @@ def forward(artifact: Artifact, reference: Tensors, candidate: Tensors, tensor: 
             )
             for m, ratio, call in bench.findings
         ]
-    complete = [each for each in findings if each.scope]  # what explains every tensor, not this one alone
+    complete = [each for each in findings if each.scope]  # those that explain every tensor, not only this one
     return sorted(complete or findings, key=lambda each: max(each.ratio, CLEAR))
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the text: the operator's `number`-th, whose first operand the operator `source` made."""
+    """The `number`-th call of an operator in the program; the operator `source` made its first operand."""
 
     operator: str
     number: int
@@ -47,8 +47,8 @@ class Call:
 
 @dataclass
 class Bench:
-    """Where mistakes are tried: the calls whose result is the first wrong tensor. More than one where an operator does
-    nothing, as Dropout in evaluation."""
+    """Tries mistakes at the calls whose result is the first wrong tensor: more than one if an operator does nothing,
+    such as Dropout in evaluation."""
 
     expected: np.ndarray
     given: np.ndarray
@@ -58,7 +58,7 @@ class Bench:
     _made: list[tuple[Any, str]] = field(default_factory=list)
 
     def watch(self, operator: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The operator, which tries its mistakes where its result is the tensor."""
+        """The operator, wrapped to try its mistakes when its result is the tensor."""
 
         def call(*given: Any, **named: Any) -> Any:
             made = function(*given, **named)
@@ -73,7 +73,7 @@ class Bench:
         return call
 
     def _place(self, made: Any) -> int | None:
-        """Which of the results the tensor is."""
+        """The index of the tensor among the results."""
         for index, each in enumerate(made if isinstance(made, tuple) else (made,)):
             if isinstance(each, torch.Tensor) and np.array_equal(each.detach().numpy(), self.expected):
                 return index
@@ -85,20 +85,20 @@ class Bench:
         for mistake in of(call.operator, given, named):
             try:
                 made = mistake.operators[call.operator](function)(*given, **named)
-            except Exception:  # an attribute that does not go with the others
+            except Exception:  # an attribute that conflicts with others
                 continue
             self._compare(mistake, made[place] if isinstance(made, tuple) and len(made) > place else made, call)
         for mistake, made in self._fitted(call.operator, given):
             self._compare(mistake, made, call)
 
     def _fitted(self, operator: str, given: Sequence[Any]) -> Iterator[tuple[Mistake, Any]]:
-        """Mistakes with a number in them that the result itself tells."""
+        """Mistakes with a number that is fitted to the result."""
         expected, actual = self.expected, self.given
         if actual.shape != expected.shape or not (np.isfinite(actual).all() and np.isfinite(expected).all()):
             return
         if operator == "Dropout":
             rate, kept = float(given[1]) if len(given) > 1 else 0.5, actual != 0
-            among = kept[expected != 0]  # of a Relu's zeros nothing can be told
+            among = kept[expected != 0]  # zeros of a Relu tell nothing
             spread = 4 * math.sqrt(rate * (1 - rate) / max(among.size, 1))
             if among.size and abs(1 - among.mean() - rate) < spread:
                 mistake = Mistake("dropout_on", f"Dropout is left on: it makes {1 - among.mean():.0%} zero")
@@ -121,13 +121,13 @@ class Bench:
 
 
 def _words(mistake: Mistake, call: Call) -> str:
-    """What a mistake says, and where its operand comes from where that has a name."""
+    """The words of a mistake, with the source of its operand if that has a name."""
     after = call.operator == "Relu" and call.source in ("Add", "Sum") and mistake.name == "missing_relu"
     return "Relu: it is missing after a residual sum" if after else mistake.says
 
 
 def _scope(artifact: Artifact, reference: Tensors, candidate: Tensors, mistake: Mistake, call: Call) -> str | None:
-    """Where a mistake must be made to explain every tensor of the network, in words; None where it does not."""
+    """Where a mistake must be made to explain every tensor of the network, in words; None if it does not."""
     operator = call.operator
     if operator not in mistake.operators:
         return None

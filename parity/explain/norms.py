@@ -1,4 +1,4 @@
-"""Mistakes of some BatchNormalizations of a network and not of the others."""
+"""Mistakes made in some BatchNormalizations of a network but not in all."""
 
 import functools
 import itertools
@@ -19,8 +19,8 @@ NORM = "BatchNormalization"
 
 
 def some(step: Step) -> Iterator[Mistake]:
-    """BatchNormalizations in evaluation among others that train: those whose statistics stay, or where none are
-    compared, each alone."""
+    """BatchNormalizations in evaluation among others in training: those whose statistics stay, or if none are compared,
+    each alone."""
     calls = _normed(step)
     if step.mode == "gradient":
         sets = [[number] for number in range(len(calls))]
@@ -40,7 +40,7 @@ def some(step: Step) -> Iterator[Mistake]:
 
 
 def _normed(step: Step) -> list[str]:
-    """The mean that each call of BatchNormalization is given, in order."""
+    """The name of the mean of each call of BatchNormalization, in order."""
     program, calls = step.artifact.program(), list[str]()
     params, state = ({n: torch.from_numpy(a) for n, a in arrays.items()} for arrays in (program.params, program.state))
 
@@ -57,6 +57,6 @@ def _normed(step: Step) -> list[str]:
 
 
 def _only(among: frozenset[int], count: int, change: Change, operator: Operator) -> Operator:
-    """An operator that is changed in some of the `count` calls that a network has of it."""
+    """An operator that is changed in some of its `count` calls in a network."""
     numbers, other = itertools.count(), change(operator)
     return lambda *given, **named: (other if next(numbers) % count in among else operator)(*given, **named)

@@ -1,4 +1,4 @@
-"""A training step under a mistake."""
+"""Computes a training step with a mistake in it."""
 
 import math
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from xbench.parity.mistakes import Mistake
 from xbench.parity.verdict import LIMITS, distance, steps_of
 from xbench.runtimes.torch import ProgramModule, named_tensors, update
 
-NEAR = 64 * LIMITS["fp32"]  # floors off from which on a mistake's own rounding cannot be what is left
+NEAR = 64 * LIMITS["fp32"]  # in floors: a larger error is not the rounding of the mistake itself
 
 
 @dataclass
 class Step:
-    """A training step that went wrong, and the oracle of it under any mistake."""
+    """A training step that is wrong, and its oracle under any mistake."""
 
     artifact: Artifact
     mode: str
@@ -32,8 +32,7 @@ class Step:
     def compute(
         self, mistake: Mistake, seed: int | None = None, dtype: torch.dtype = torch.float64, moved: int | None = None
     ) -> Tensors:
-        """Every tensor to compare; `seed` is that of dropout, where it is on, `moved` that of a change of all
-        weights."""
+        """Every tensor to compare; `seed` is the seed of dropout, if on, `moved` that of a change of all weights."""
         module = ProgramModule(self.artifact.program(), mistake.table(TABLE)).to(dtype).train()
         if moved is not None:
             network.move(module, moved)
@@ -60,19 +59,19 @@ class Step:
             return network.trained(info, module, batches, self.mode, mistake.loss, updated)
 
     def off(self, mistake: Mistake) -> dict[str, float]:
-        """The error of every tensor under a mistake, in noise floors; infinite where it cannot be computed."""
+        """The error of every tensor under a mistake, in noise floors; infinite if it cannot be computed."""
         try:
             expected = self.compute(mistake)
             ratios = errors(self.given, expected, self.reference)
             if LIMITS["fp32"] < max(ratios.values()) < NEAR:
                 ratios = errors(self.given, expected, self._floors(mistake, expected))
-        except Exception:  # a mistake that does not go with this network
+        except Exception:  # a mistake that does not apply to this network
             return {"": math.inf}
         return ratios
 
     def _floors(self, mistake: Mistake, expected: Tensors) -> Tensors:
-        """The reference with the noise of the mistake, measured as the oracle's is, where it is more: Adam with coupled
-        decay divides by numbers that rounding makes, and other weights meet other kinks in the second step."""
+        """The reference with the noise of the mistake, measured like the oracle's, where larger: Adam with coupled
+        decay divides by numbers made of rounding, and other weights meet other kinks in the second step."""
         floors = {name: self.reference[f"floor/{name}"] for name in expected if f"floor/{name}" in self.reference}
         for moved in (None, 0, 1):
             made = self.compute(mistake, dtype=torch.float32, moved=moved)
@@ -83,6 +82,6 @@ class Step:
 
     @property
     def given(self) -> Tensors:
-        """What the runtime gave; a gradient it did not give is zero."""
+        """The runtime's results; a missing gradient is zero."""
         missing = {n: np.zeros_like(a) for n, a in self.reference.items() if n.startswith("gradient/")}
         return {**missing, **self.candidate}

@@ -1,4 +1,4 @@
-"""Mistakes of a training step: whole steps are computed under each."""
+"""Explains a wrong training step: computes whole steps under each mistake."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,10 +16,10 @@ from xbench.parity.mistakes import Mistake, both
 from xbench.parity.mistakes.training import losses, norms, statistics, updates
 from xbench.parity.verdict import LIMITS, LOSS, compared, distance
 
-MASKS = 16  # draws of dropout that a result is compared with
-SPREAD = 3.0  # by how much it may be outside of what they gave
-FITS = 6  # steps towards a number that is not known
-PAIRED = 2  # mistakes that are tried together with every other
+MASKS = 16  # draws of dropout to compare a result with
+SPREAD = 3.0  # factor by which it may be outside of their range
+FITS = 6  # iterations to fit an unknown number
+PAIRED = 2  # mistakes that are combined with every other
 
 
 def trained(artifact: Artifact, mode: str, reference: Tensors, candidate: Tensors) -> list[Finding]:
@@ -40,7 +40,7 @@ def trained(artifact: Artifact, mode: str, reference: Tensors, candidate: Tensor
 
 
 def _groups(step: Step) -> list[list[Mistake]]:
-    """All mistakes, those first that go with what is wrong: a step of a large network takes seconds."""
+    """All mistakes, the likely ones for the wrong tensors first: a step of a large network takes seconds."""
     info, mode = step.artifact.info, step.mode
     first = [*losses(info), *norms(info["program_operators"])]
     if mode == "gradient":
@@ -57,8 +57,8 @@ def _groups(step: Step) -> list[list[Mistake]]:
 
 
 def _frozen(step: Step) -> Iterator[Mistake]:
-    """Parameters that no gradient reaches: those that were given none, or moved by nothing but their decay; and those
-    that did not move at all."""
+    """Parameters that no gradient reaches: those without a gradient, or moved by their decay alone; and those that did
+    not move at all."""
     given, reference, initial = step.given, step.reference, step.artifact.program().params
     if step.mode == "gradient":
         names = _named(reference, "gradient")
@@ -84,11 +84,11 @@ def _named(tensors: Iterable[str], kind: str) -> list[str]:
     return [name.removeprefix(f"{kind}/") for name in tensors if name.startswith(f"{kind}/")]
 
 
-# ***** mistakes that the result itself gives a number to *****
+# ***** mistakes with a number that is fitted to the result *****
 
 
 def _fits(step: Step) -> Iterator[tuple[Mistake, float]]:
-    """A factor of the loss, of the learning rate, or a limit of clipping that nobody would guess."""
+    """An arbitrary factor of the loss or of the learning rate, or an arbitrary limit of clipping."""
     if step.mode == "gradient":
         names = [f"gradient/{name}" for name in _named(step.reference, "gradient")]
         square = sum(float((step.reference[n] ** 2).sum()) for n in names)
@@ -116,7 +116,7 @@ def _fits(step: Step) -> Iterator[tuple[Mistake, float]]:
 
 
 def _unseen(k: float) -> Callable[[network.Loss], network.Loss]:
-    """Makes a loss whose gradient is k times its own."""
+    """Changes a loss so that its gradient is multiplied by k and its value stays."""
 
     def changed(loss: network.Loss) -> network.Loss:
         def value(outputs: Any, labels: Any) -> Any:
@@ -135,7 +135,7 @@ def _first_norm(step: Step) -> float:
 
 
 def _fitted(step: Step, make: Callable[[float], Mistake]) -> tuple[Mistake, float] | None:
-    """The mistake with the number that moves the weights as far as they moved."""
+    """The mistake with the number that moves the weights as far as the runtime did."""
     initial = step.artifact.program().params
 
     def way(tensors: Tensors) -> float:
@@ -154,11 +154,11 @@ def _fitted(step: Step, make: Callable[[float], Mistake]) -> tuple[Mistake, floa
     return (mistake, ratio) if ratio <= LIMITS["fp32"] else None
 
 
-# ***** two mistakes, and random ones *****
+# ***** pairs of mistakes, and dropout *****
 
 
 def _pairs(step: Step, tried: Sequence[tuple[Mistake, dict[str, float]]]) -> Iterator[tuple[Mistake, float]]:
-    """Two mistakes together: the one that puts most tensors right, and any other."""
+    """Two mistakes together: one of those that leave the fewest tensors wrong, and any other."""
 
     def wrong(ratios: Mapping[str, float]) -> int:
         return sum(ratio > LIMITS["fp32"] for ratio in ratios.values())
@@ -174,7 +174,7 @@ def _pairs(step: Step, tried: Sequence[tuple[Mistake, dict[str, float]]]) -> Ite
 
 
 def _dropped(step: Step) -> Iterator[tuple[Mistake, float]]:
-    """Dropout that is on: which elements it drops nobody knows, but how far off they make every tensor is known."""
+    """Dropout left on: which elements it drops is unknown, but not how far off it makes every tensor."""
     if not step.artifact.has_dropout:
         return
     names = compared(step.reference, step.candidate)  # the first is the loss

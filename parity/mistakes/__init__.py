@@ -1,9 +1,9 @@
-"""What goes wrong when a network is written again by hand, each as something that can be computed.
+"""Mistakes made when a network is rewritten by hand, each in a form that can be computed.
 
 A `Mistake` is the network, or its training step, with one thing done differently. `xbench check --explain` computes the
-oracle under each and names those that give what the runtime gave (`parity/explain/`). `operators.py` holds mistakes
-of one operator (`layers.py` of particular ones), `training.py` those of a loss or an update rule (`rules.py` its
-formulas, `frameworks.py` what frameworks do otherwise all at once).
+oracle under each and names those that give the runtime's result (`parity/explain/`). `operators.py` has mistakes of
+one operator (`layers.py` of particular ones), `training.py` those of a loss or an update rule (`rules.py` its
+formulas, `frameworks.py` combinations of differences in frameworks).
 """
 
 import dataclasses
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Operator = Callable[..., Any]
-Change = Callable[[Operator], Operator]  # from an operator of the table to what is done in its place
+Change = Callable[[Operator], Operator]  # from an operator of the table to its replacement
 Changes = Iterator[tuple[str, str, Change]]  # name, in words, change
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """`operators` changes entries of the operator table, `rule` settings of the update rule; `loss` makes another of a
-    loss, and `update` stands in for that of the oracle (`parity/oracle.py`). The gradients of the parameters `zeroed`
-    are zero, and those of `skipped` are not even updated."""
+    """`operators` changes entries of the operator table, `rule` settings of the update rule; `loss` changes a loss, and
+    `update` replaces the update of the oracle (`parity/oracle.py`). The gradients of the parameters `zeroed` are zero;
+    the parameters `skipped` are not updated at all."""
 
     name: str
     says: str
@@ -37,7 +37,7 @@ class Mistake:
 
 
 def both(first: Mistake, second: Mistake) -> Mistake | None:
-    """Two mistakes in one network; None where they are about the same thing."""
+    """Two mistakes in one network; None if they change the same thing."""
     same = first.operators.keys() & second.operators.keys() or first.rule.keys() & second.rule.keys()
     if same or (first.loss and second.loss) or (first.update and second.update):
         return None
@@ -55,12 +55,12 @@ def both(first: Mistake, second: Mistake) -> Mistake | None:
 
 
 def attribute(name: str, value: Any) -> Change:
-    """The operator with one attribute another."""
+    """The operator with one attribute changed."""
     return lambda operator: lambda *given, **named: operator(*given, **{**named, name: value})
 
 
 def argument(index: int, change: Callable[[Any], Any]) -> Change:
-    """The operator with one argument another."""
+    """The operator with one argument changed."""
 
     def changed(operator: Operator) -> Operator:
         def call(*given: Any, **named: Any) -> Any:
@@ -72,7 +72,7 @@ def argument(index: int, change: Callable[[Any], Any]) -> Change:
 
 
 def result(change: Callable[[Any], Any]) -> Change:
-    """The operator with something done to its first output."""
+    """The operator with its first output changed."""
 
     def changed(operator: Operator) -> Operator:
         def call(*given: Any, **named: Any) -> Any:
@@ -85,5 +85,5 @@ def result(change: Callable[[Any], Any]) -> Change:
 
 
 def instead(other: Operator) -> Change:
-    """Another function of the same arguments."""
+    """Another function with the same arguments instead."""
     return lambda operator: other

@@ -1,7 +1,7 @@
-"""Update rules as frameworks have them: several things are otherwise at once, and only together they explain a result.
+"""Update rules of frameworks: several things differ at once, and only together they explain a result.
 
-Whoever ports a network takes a framework's optimizer, passes some settings and leaves the rest to its defaults. What is
-here comes from the formulas and defaults that the frameworks document for their optimizers.
+A port of a network uses a framework's optimizer, passes some settings and leaves the rest to its defaults. The entries
+here come from the formulas and defaults that the frameworks document for their optimizers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,9 +25,9 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Framework:
-    """An optimizer: the rules that it stands in for, the settings that it has by default, and what its formula does
-    otherwise (`rules.formula`). `decay` is its default by rule, none where it says nothing; `decays` is how it applies
-    what is passed, where that is not the rule's way."""
+    """An optimizer: the rules that it replaces, its default settings, and the differences of its formula
+    (`rules.formula`). `decay` is its default by rule, zero if not listed; `decays` is how it applies a decay that is
+    passed, if that differs from the rule."""
 
     whose: str
     rules: tuple[str, ...]
@@ -58,7 +58,7 @@ FRAMEWORKS = (
 
 @dataclass(frozen=True)
 class Variant:
-    """A framework's rule: settings in place of those of the rule, what its formula does otherwise, each in words."""
+    """A framework's rule: its settings and formula where they differ from the rule, and each difference in words."""
 
     settings: Mapping[str, Any]
     does: Mapping[str, Any]
@@ -66,8 +66,8 @@ class Variant:
 
 
 def defaults(rule: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Frameworks' rules that differ from this one in two things or more, those with the fewest first; frameworks that
-    compute the same are one mistake. One difference alone is a line of `training.py`."""
+    """Frameworks' rules that differ from this one in two or more things, those with the fewest first; frameworks that
+    compute the same are one mistake. Single differences are in `training.py`."""
     variants: list[tuple[Variant, list[str]]] = []
     for framework in FRAMEWORKS:
         for variant in _variants(framework, rule) if rule["name"] in framework.rules else ():
@@ -84,7 +84,7 @@ def defaults(rule: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _variants(framework: Framework, rule: Mapping[str, Any]) -> list[Variant]:
-    """A framework's rule where everything that it lets one set is passed, and where some of it is not."""
+    """A framework's rule with all settings passed, and with some left to defaults."""
     free = {"momentum": 0.0, "nesterov": False} if rule["name"] == "sgd" else BETAS
     each = [{**framework.settings, **settings} for settings in ({}, free)]
     decays = (None, framework.decay.get(rule["name"], 0.0))
@@ -94,7 +94,7 @@ def _variants(framework: Framework, rule: Mapping[str, Any]) -> list[Variant]:
 def _variant(
     framework: Framework, rule: Mapping[str, Any], settings: Mapping[str, Any], decay: float | None
 ) -> Variant:
-    """`decay` is None where the rule's own is passed."""
+    """`decay` is None if the rule's own is passed."""
     new = {**settings, **({} if decay is None else {"weight_decay": decay})}
     new = {name: value for name, value in new.items() if value != rule[name]}
     does = dict(framework.does)

@@ -22,7 +22,7 @@ LEAST = 2.0**-126  # in place of an epsilon of zero, which PyTorch refuses in tr
 
 
 def of(operator: str, arguments: Sequence[Any], attributes: Mapping[str, Any]) -> Changes:
-    """The mistakes of one kind of layer; nothing for all others."""
+    """The mistakes of one kind of layer; none for all others."""
     if operator in NORMS:
         yield from _norms(operator, attributes)
     if operator in ("LSTM", "GRU"):
@@ -72,7 +72,7 @@ def _norms(operator: str, attributes: Mapping[str, Any]) -> Changes:
 
 
 def frozen(operator: Operator, still: bool = True) -> Operator:
-    """BatchNormalization in evaluation; its statistics stay where `still`."""
+    """BatchNormalization in evaluation; its statistics stay if `still`."""
 
     def call(x: Any, scale: Any, bias: Any, mean: Any, var: Any, **named: Any) -> Any:
         copies = mean.clone(), var.clone()  # the backward pass needs what the next step overwrites
@@ -83,7 +83,7 @@ def frozen(operator: Operator, still: bool = True) -> Operator:
 
 
 def _norm(kind: str, root: Callable[[Any, int, float], Any], operator: Operator) -> Operator:
-    """A normalisation with another divisor: `root` of the variance, of how many numbers it is over, of epsilon."""
+    """A normalisation with another divisor: `root` of the variance, the count of numbers in it, epsilon."""
 
     def standard(x: Any, axes: Sequence[int], epsilon: float, centre: bool = True) -> Any:
         rest = x - x.mean(axes, keepdim=True) if centre else x
@@ -144,7 +144,7 @@ def _gates(operator: str) -> Changes:
 
 
 def _gru_inverted(x: Any, w: Any, r: Any, b: Any = None, *rest: Any, **named: Any) -> Any:
-    """1 - sigmoid(a) is sigmoid(-a): the rows of the update gate, which are ONNX's first, with the other sign."""
+    """1 - sigmoid(a) is sigmoid(-a): negates the rows of the update gate, which are ONNX's first."""
     from xbench.converters.ops.torch import TABLE
 
     sign = torch.ones(3, dtype=w.dtype).repeat_interleave(w.shape[1] // 3)

@@ -1,7 +1,6 @@
-"""Mistakes of one operator. `of(operator, arguments, attributes)` lists those that a call of it may suffer from.
+"""Mistakes of one operator. `of(operator, arguments, attributes)` lists those possible in a call of it.
 
-Each is a change of the operator as PyTorch's table has it; one that changes nothing for a call is passed over by
-whoever tries it.
+Each is a change of the operator in PyTorch's table; the caller skips one that changes nothing for a call.
 """
 
 import functools
@@ -15,7 +14,7 @@ from xbench.parity.mistakes import Change, Changes, Mistake, Operator, argument,
 
 Arguments = Sequence[Any]
 Attributes = Mapping[str, Any]
-# Attributes that choose among words, and the words.
+# Attributes with a fixed set of words, and the words.
 WORDS = {
     "approximate": ("none", "tanh"),
     "auto_pad": ("SAME_UPPER", "SAME_LOWER", "VALID"),
@@ -31,7 +30,7 @@ WORDS = {
     "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
     "padding_mode": ("zeros", "border", "reflection"),
 }
-NAMED = {  # what people call a switch: operator's attribute -> name, and in words what it is without and with it
+NAMED = {  # common names of switches: operator's attribute -> name, and in words its state without and with it
     "ceil_mode": ("ceil_mode", "the size of the output is rounded down, not up", "it is rounded up, not down"),
     "linear_before_reset": (
         "gru_reset",
@@ -43,7 +42,7 @@ NAMED = {  # what people call a switch: operator's attribute -> name, and in wor
 
 
 def of(operator: str, arguments: Arguments, attributes: Attributes) -> Iterator[Mistake]:
-    """The mistakes that a call may suffer from, the most particular first."""
+    """The mistakes possible in a call, the most specific first."""
 
     def mistake(name: str, says: str, change: Change) -> Mistake:
         return Mistake(name, f"{operator}: {says}", {operator: change})
@@ -57,8 +56,8 @@ BROADCAST = ("PRelu", "Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Sum", "M
 
 
 def _broadcast(operator: str, arguments: Arguments, attributes: Attributes) -> Changes:
-    """An operand of one axis laid along another axis that is as long: its last where it belongs to the channels, as
-    with channels last, or the channels where ONNX means the last."""
+    """An operand of one axis placed along another axis of the same size: the last instead of the channels, as with
+    channels last, or the channels instead of the last."""
     arrays = {i: a for i, a in enumerate(arguments) if isinstance(a, torch.Tensor)}
     if operator not in BROADCAST or len(arrays) < 2:
         return
@@ -95,7 +94,7 @@ def _halved(b: Any, keep: int) -> Any:
 
 
 def _paddings(operator: str, arguments: Arguments, attributes: Attributes) -> Changes:
-    """The same padding in all, otherwise spread; or none."""
+    """The same total padding distributed differently; or none."""
     pads = attributes.get("pads")
     if not pads or not any(pads) or operator == "Pad":
         return
@@ -115,13 +114,13 @@ def _paddings(operator: str, arguments: Arguments, attributes: Attributes) -> Ch
             yield "padding", f"its padding is {tuple(spread)}, not {tuple(pads)}: {says}", attribute("pads", spread)
 
 
-# Whole numbers that count or name something, and switches whose results nobody tells apart or that others decide.
+# Integers that count or name something, and switches whose results cannot be distinguished or that others decide.
 NO_SWITCH = {"batch_axis", "block_size", "dtype", "group", "num_outputs", "offset_group", "output_dtype", "precision"}
 NO_SWITCH |= {"sorted", "stash_type", "storage_order", "time_axis", "training_mode", "unbiased", "value_int"}
 
 
 def _switches(operator: str, arguments: Arguments, attributes: Attributes) -> Changes:
-    """Attributes that are 0 or 1, the other way around; windows and steps of another size."""
+    """Attributes that are 0 or 1 inverted; strides and dilations of another size."""
     for name, default in _defaults(operator).items():
         value = attributes.get(name, default)
         if name in NO_SWITCH or value not in (0, 1):
@@ -144,7 +143,7 @@ def _known(operator: str) -> Mapping[str, Any]:
 
 
 def _defaults(operator: str) -> dict[str, int]:
-    """Whole numbers among an operator's attributes, and what they are where nobody says."""
+    """The integer attributes of an operator, and their defaults."""
     integer = onnx.defs.OpSchema.AttrType.INT
     return {name: a.default_value.i for name, a in _known(operator).items() if a.type == integer and not a.required}
 
@@ -162,7 +161,7 @@ def _words(operator: str, arguments: Arguments, attributes: Attributes) -> Chang
 
 
 def _everywhere(operator: str, arguments: Arguments, attributes: Attributes) -> Changes:
-    """What can happen to any operator."""
+    """Mistakes possible in any operator."""
     arrays = [i for i, a in enumerate(arguments) if isinstance(a, torch.Tensor)]
     for index in arrays:
         which = "it is missing" if len(arrays) == 1 or operator in layers.NORMS else f"only its operand {index} arrives"
@@ -177,7 +176,7 @@ def _everywhere(operator: str, arguments: Arguments, attributes: Attributes) -> 
 
 
 def _passed(index: int, operator: Operator) -> Operator:
-    """Hands an operand on in place of the first result; where there are more, these stay."""
+    """Returns an operand in place of the first result; further results stay."""
 
     def call(*given: Any, **named: Any) -> Any:
         made = operator(*given, **named)

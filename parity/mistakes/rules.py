@@ -1,5 +1,5 @@
-"""Update rules with something otherwise. Formulas are PyTorch's (torch.optim); they work on the tensors that a
-`torch.optim` optimizer holds, and keep their arrays where it would, so that these are compared as well."""
+"""Changed update rules. Formulas are PyTorch's (torch.optim); they work on the tensors of a `torch.optim` optimizer,
+and keep their arrays where it would, so that these are compared too."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,9 +12,9 @@ Rule = dict[str, Any]
 
 
 def formula(**otherwise: Any) -> Callable[..., None]:
-    """An update by torch.optim's formulas with something otherwise: `decay` decoupled, unscaled (decoupled, without the
-    learning rate) or matrices, `gain` of momentum, `velocity` 1 or -1 where momentum holds the learning rate with that
-    sign, `keep` of its memory, `epsilon` inside or uncorrected, `corrected` for bias."""
+    """An update by torch.optim's formulas with changes: `decay` decoupled, unscaled (decoupled, without the learning
+    rate) or matrices, `gain` of momentum, `velocity` 1 or -1 if momentum includes the learning rate with that sign,
+    `keep` of its memory, `epsilon` inside or uncorrected, `corrected` for bias."""
 
     def update(optimizer: torch.optim.Optimizer, rule: Rule, count: int) -> None:
         with torch.no_grad():
@@ -32,7 +32,7 @@ def formula(**otherwise: Any) -> Callable[..., None]:
 
 
 def _decayed(p: Any, rule: Rule, count: int, how: str | None) -> Any:
-    """The gradient with the decay that is coupled; what is decoupled goes off the parameter here."""
+    """The gradient with coupled decay; decoupled decay is subtracted from the parameter here."""
     decay = 0.0 if how == "matrices" and p.ndim < 2 else rule["weight_decay"]
     if how in ("decoupled", "unscaled") or rule["name"] == "adamw":
         p.mul_(1 - (1.0 if how == "unscaled" else rate(rule, count)) * decay)
@@ -44,7 +44,7 @@ def _sgd(g: Any, kept: dict[str, Any], rule: Rule, count: int, otherwise: Mappin
     if not rule["momentum"]:
         return g
     g = g * otherwise.get("gain", 1.0)
-    scale = otherwise["velocity"] * rate(rule, count) if "velocity" in otherwise else 1.0  # what is kept is times that
+    scale = otherwise["velocity"] * rate(rule, count) if "velocity" in otherwise else 1.0  # factor of the kept array
     v = rule["momentum"] * kept.get("momentum_buffer", torch.zeros_like(g)) + scale * g
     kept["momentum_buffer"] = v
     return g + rule["momentum"] * v / scale if rule["nesterov"] else v / scale

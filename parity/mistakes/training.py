@@ -1,7 +1,7 @@
 """Mistakes of a training step: of the loss, of the statistics, of the update rule.
 
-Each function lists those that a model with such operators, or such an update rule, may suffer from. What an update rule
-does otherwise is computed by `rules.py`; frameworks that do several things otherwise are in `frameworks.py`.
+Each function lists those possible for a model with such operators, or such an update rule. `rules.py` computes changed
+update rules; frameworks that differ in several things are in `frameworks.py`.
 """
 
 import functools
@@ -23,7 +23,7 @@ from xbench.parity.mistakes.rules import Rule, formula
 
 def losses(info: Mapping[str, Any]) -> Iterator[Mistake]:
     def summed(loss: Any, *, first: int) -> Any:
-        """The sum over the axes of the labels from one on."""
+        """The sum over the axes of the labels from `first` on."""
         return lambda outputs, labels: loss(outputs, labels) * math.prod(labels.shape[first:])
 
     says = "the loss is the sum over the samples, not the mean"
@@ -54,7 +54,7 @@ def norms(operators: Mapping[str, int]) -> Iterator[Mistake]:
         if operator not in operators:
             continue
         for name, says, change in of_layer(operator, (), {}):
-            if name != "epsilon_value":  # which says what it is not, and here nobody knows what it is
+            if name != "epsilon_value":  # whose words name the right value, which is not known here
                 yield Mistake(name, f"{operator}: {says}", {operator: change})
         for value, whose in EPSILONS.items():
             says = f"{operator}: epsilon is {value:g} ({whose})"

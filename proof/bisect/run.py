@@ -1,4 +1,4 @@
-"""One bisection, from the cells to compare to the report and the files of what was found."""
+"""Runs one bisection, from the cells to compare to the report and the files that reproduce the difference."""
 
 import json
 import math
@@ -20,7 +20,7 @@ Report = dict[str, Any]
 def bisect(
     cases: Sequence[Case], seed: int, timeout: float, out: Path, place: Path, say: Callable[[str], None]
 ) -> Report:
-    """Compares one or two runtimes, cells that differ in nothing else; `place` is a folder for what is made on the way.
+    """Compares one or two runtimes, cells that differ in nothing else; `place` is a folder for temporary files.
 
     Raises:
         XBenchError: the model cannot be read, was damaged in the cache or has no such mode; `out` cannot be written.
@@ -73,7 +73,7 @@ def _report(cases: Sequence[Case], difference: Difference | None) -> Report:
 
 
 def _written(exporter: Exporter, cases: Sequence[Case], difference: Difference, report: Report, out: Path) -> list[str]:
-    """Writes the report, and where a part of the graph shows the difference all that reproduces it."""
+    """Writes the report, and if a part of the graph shows the difference, all that reproduces it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         files = []
@@ -99,7 +99,7 @@ def _written(exporter: Exporter, cases: Sequence[Case], difference: Difference, 
 
 
 def title(report: Report) -> str:
-    """What was found, in one line."""
+    """The result in one line."""
     pair = f"{report['a']} and {report['b']}" if report["b"] else f"{report['a']} and float64"
     if not report["differs"]:
         return f"{pair} agree on {report['model']}, {report['mode']}"

@@ -1,11 +1,11 @@
-"""Where two runtimes part: the first tensor of the graph that one of them computes wrongly, and the smallest part of
-the graph on which that is seen. `parity/search.py` decides what to ask, `subgraph.py` makes the parts.
+"""Finds where two runtimes differ: the first tensor of the graph that one computes wrongly, and the smallest part of
+the graph that shows it. `parity/search.py` decides what to test, `subgraph.py` makes the parts.
 
-1. The whole: outputs, and where asked for gradients and trained weights, of both against the float64 oracle.
-2. Marked: every floating tensor an output (or, in training, every tensor's gradient a parameter's). The nodes that are
-   wrong while all they read is right are the suspects.
-3. Alone: a suspect is given what float64 says of its inputs, and run by itself. What differs then is its own doing.
-4. Where no suspect differs alone, because marking or cutting hides the fault, or because it needs what stands beside:
+1. Whole model: outputs, and if requested gradients and trained weights, of both against the float64 oracle.
+2. Marked: every floating tensor an output (or, in training, every tensor's gradient a parameter's). Nodes that are
+   wrong while all their inputs are right are the suspects.
+3. Alone: a suspect is given the float64 values of its inputs and run by itself. A difference is then its own.
+4. If no suspect differs alone, because marking or cutting hides the fault or because it needs its neighbours:
    larger parts are tried, unmarked, and the first that differs is cut down to the smallest.
 """
 
@@ -30,13 +30,13 @@ from xbench.workers.worker import WorkerFailure
 
 SUSPECTS = 8  # that are tried alone
 AROUND = 32  # nodes around one that are tried together
-PARTS = 150  # that are tried at all
+PARTS = 150  # that are tried at most
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where runtimes part: the first tensor, its node, and the nodes of the smallest part of the graph that shows it,
-    none where no part does. `trial` is what that part gave, or else the whole."""
+    """Where runtimes differ: the first tensor, its node, and the nodes of the smallest part of the graph that shows it,
+    empty if no part does. `trial` is the result of that part, or else of the whole model."""
 
     mode: str
     trial: Trial
@@ -48,7 +48,7 @@ class Difference:
 
 @dataclass
 class Bisection:
-    """The search on one model. `place` is a folder for what is made on the way; `say` is told what goes on."""
+    """The search on one model. `place` is a folder for temporary files; `say` is called with the progress."""
 
     exporter: Exporter
     artifact: Artifact
@@ -63,7 +63,7 @@ class Bisection:
     _tried: dict[tuple[str, tuple[int, ...]], Trial | None] = field(default_factory=dict)
 
     def find(self, mode: str) -> Difference | None:
-        """Where the runtimes part; None where they agree. What is wrong forward is said before what is wrong behind."""
+        """Where the runtimes differ; None if they agree. Faults of forward come before those of training."""
         ways = {"forward": self._forward, "gradient": self._backward, "step": self._update}
         for each in list(ways)[: list(ways).index(mode) + 1]:
             self.say(f"{each}: the whole model")
@@ -92,7 +92,7 @@ class Bisection:
         failure = next(each for each in (shortest or marked).failures if each)
         return f"node {last + 1} of {len(self.nodes)} raises: {failure.message}"
 
-    # ***** what is run *****
+    # ***** runs *****
 
     def reference(self, mode: str) -> Path:
         return self.exporter.reference(self.artifact, mode, self.batch, self.seed, self.data)
@@ -108,7 +108,7 @@ class Bisection:
         return self.pair.run(folder, "forward", folder / REFERENCE, folder)
 
     def marked_gradients(self) -> tuple[Trial, dict[str, tuple[str, int]]]:
-        """Every gradient a parameter's, and which node's of which tensor each is."""
+        """Every gradient a parameter's, and the tensor and node that each belongs to."""
         self.say("gradient: every gradient a parameter's")
         folder, where = self._folder(), {"values": str(self._values_of("gradient"))}
         where |= {"reference": str(self.reference("gradient"))}
@@ -116,7 +116,7 @@ class Bisection:
         return self.pair.run(folder, "gradient", folder / REFERENCE, folder), places
 
     def part(self, nodes: Sequence[int], mode: str) -> Trial | None:
-        """Some nodes by themselves, given what they read; None where they cannot be a model."""
+        """Runs some nodes by themselves, given their inputs; None if they cannot form a model."""
         key = mode, tuple(nodes)
         if key not in self._tried and len(self._tried) < PARTS:
             self.say(f"{mode}: {_count(nodes)}")
@@ -125,7 +125,7 @@ class Bisection:
                 request = {"values": str(self._values_of(mode)), "nodes": list(nodes), "mode": mode}
                 if self._ask("part", folder=str(folder), **request):
                     trial = self.pair.run(folder, mode, folder / REFERENCE, folder)
-            except WorkerFailure:  # the oracle has no use for it
+            except WorkerFailure:  # the oracle cannot compute it
                 pass
             if trial is None or not trial.differs:
                 shutil.rmtree(folder)
@@ -139,7 +139,7 @@ class Bisection:
         return Path(tempfile.mkdtemp(dir=self.place))
 
     def _values_of(self, mode: str) -> Path:
-        """Where all tensors lie in float64, as they are in evaluation or in training; reads the nodes as well."""
+        """The file of all tensors in float64, in evaluation or in training; reads the nodes as well."""
         training = mode != "forward"
         if training not in self._values:
             path = self.place / f"values-{training}.npz"
@@ -148,7 +148,7 @@ class Bisection:
             self._values[training] = path
         return self._values[training]
 
-    # ***** where it is searched *****
+    # ***** search *****
 
     def _forward(self, full: Trial) -> Difference:
         if full.failed:
@@ -175,7 +175,7 @@ class Bisection:
         return self._smallest(full, "gradient", suspects, {n: f"gradient/{wrong[n][0]}" for n in suspects})
 
     def _update(self, full: Trial) -> Difference:
-        """Gradients are right: the update or the statistics are not."""
+        """The search when gradients are right: the update or the statistics are wrong."""
         weights = [name for name in full.apart if name.startswith("weight/")]
         tensors = {n: name for name in reversed(weights) for n in self._readers(name.removeprefix("weight/"))}
         return self._smallest(full, "step", sorted(tensors) or self._lacking(full), tensors)
@@ -184,12 +184,12 @@ class Bisection:
         return [number for number, node in enumerate(self.nodes) if tensor in node["inputs"]]
 
     def _lacking(self, full: Trial) -> list[int]:
-        """The first node whose operator a runtime said it lacks."""
+        """The first node whose operator a runtime reports as missing."""
         missing = {name for failure in full.failures if failure for name in failure.operators or ()}
         return [n for n, node in enumerate(self.nodes) if node["op_type"] in missing][:1]
 
     def _smallest(self, full: Trial, mode: str, suspects: list[int], tensors: Mapping[int, str]) -> Difference:
-        """The smallest part that shows the difference: the first suspect alone, if it does. `tensors` holds the wrong
+        """The smallest part that shows the difference: the first suspect alone, if it does. `tensors` has the wrong
         tensors of the suspects."""
         shows = functools.partial(self._shows, full, mode)
         kept = next((search.smallest(each, shows) for each in self._parts(suspects, shows) if shows(each)), [])
@@ -213,9 +213,9 @@ class Bisection:
         return trial is not None and trial.is_like(full)
 
     def _parts(self, suspects: list[int], shows: search.Shows) -> Iterator[list[int]]:
-        """Parts that may show it: each suspect alone; those of its operator up to the first, as a fault may be tied to
-        the number of a call; then, without any marks, the node that ends the shortest run of nodes that does, alone and
-        with what stands around it, and that run."""
+        """Parts that may show it: each suspect alone; all nodes of the first's operator up to it, as a fault may depend
+        on the number of a call; then, without marks, the node that ends the shortest run of nodes that shows it, alone
+        and with the nodes around it, and that run."""
         yield from ([number] for number in suspects[:SUSPECTS])
         if suspects:
             kind = self.nodes[suspects[0]]["op_type"]
@@ -227,7 +227,7 @@ class Bisection:
             yield list(range(last + 1))
 
     def _seen(self, kept: list[int], trial: Trial, mode: str) -> tuple[int | None, str | None]:
-        """The first tensor on which a part differs, and the node it is of; for one that fails, what its last gives."""
+        """The first tensor on which a part differs, and its node; for a part that fails, the output of its last node."""
         if not kept:
             return None, None
         if not trial.apart:
