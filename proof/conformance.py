@@ -1,8 +1,8 @@
-"""Conformance: does an adapter compute what it should, and is its time what it seems? `xbench plugin test`.
+"""Conformance tests of adapters, `xbench plugin test`: right results, and honest times.
 
 The adapter runs small networks (`probes.py`) in a worker as every cell does: proved in every mode it has, then audited
-(`contracts.py`). Three more questions are asked of forward alone: how many bits of a number come through, whether
-inputs that lie on the device are copied again, and whether it is as fast after hundreds of steps as a new process is.
+(`contracts.py`). Three more checks are for forward alone: how many bits of a number survive, whether inputs on the
+device are copied again, and whether it is as fast after hundreds of steps as a new process.
 """
 
 import time
@@ -39,20 +39,20 @@ CHECKS = {
 }
 PROBES = ("precision", "resident", "steady")
 WARM, AGE, BLOCK, ROUNDS = 1.0, 1.5, 0.05, 8  # seconds, and rounds of one block each
-PAIRS = 3  # of processes that must agree before an adapter is said to slow down
-SLOWER = 1.1  # times as slow as a new process is what no noise excuses
+PAIRS = 3  # of processes that must agree before an adapter is reported to slow down
+SLOWER = 1.1  # ratio to a new process that noise does not explain
 
 
 def modes(runtime: str) -> list[str]:
-    """The modes that are asked of a runtime: all that it has; of ours, those that do not take minutes to prepare."""
+    """The modes to test of a runtime: all it has; of our own, those that do not take minutes to prepare."""
     row = row_of(runtime)
     left_out = row.on_request if is_ours(runtime) else ()
     return [mode for mode in MODES if mode == "forward" or (row.autodiff and mode not in left_out)]
 
 
 def examine(bench: Bench, say: Callable[[str], None]) -> Iterator[Finding]:
-    """All checks, as they come. A runtime whose forward pass is wrong, or not over when the clock stops, is not asked
-    the rest."""
+    """All checks, as they finish. If the forward pass is wrong, or not over when the clock stops, the rest is
+    skipped."""
     for mode in modes(bench.runtime):
         say(f"{mode}: proof and audit")
         findings = list(cell(bench, mode, say))
@@ -72,7 +72,7 @@ def examine(bench: Bench, say: Callable[[str], None]) -> Iterator[Finding]:
 
 
 def _probes(bench: Bench) -> Iterator[Finding]:
-    """The bits of a number that come through, and the time of a step that reads a little of a large input."""
+    """The bits of a number that survive, and the time of a step that reads a small part of a large input."""
     worker = bench.worker("probes")
     try:
         with temporary.folder() as folder:
@@ -96,7 +96,7 @@ def _probes(bench: Bench) -> Iterator[Finding]:
 def _answers(
     bench: Bench, worker: Worker, name: str, inputs: list[np.ndarray], folder: Path
 ) -> tuple[list[np.ndarray], dict[str, float]]:
-    """What a probe gives on inputs, in the worker, and the seconds that it took."""
+    """The outputs of a probe on inputs, in the worker, and the seconds it took."""
     request, given = folder / "asked.npz", folder / "given.npz"
     np.savez(request, *inputs)
     settings = {"runtime": bench.runtime, "device": bench.device, "threads": bench.threads}
@@ -115,7 +115,7 @@ def _precision(given: list[np.ndarray], expected: list[np.ndarray]) -> Finding:
 
 
 def _copying(rows: np.ndarray) -> float:
-    """Seconds in which this machine copies an array."""
+    """Seconds this machine takes to copy an array."""
     target, times = np.empty_like(rows), []
     for _ in range(5):
         start = time.perf_counter()
@@ -134,10 +134,10 @@ def _resident(times: dict[str, float], copy: float) -> Finding:
 
 
 def _steady(bench: Bench) -> Finding:
-    """Whether a process that has stepped for a while is as fast as a new one.
+    """Whether a process that has run steps for a while is as fast as a new one.
 
-    Two processes of one program may differ for as long as they live, now and then by a tenth, whatever their age. So
-    what looks slow is asked again of new pairs, and slows down only if each of them says so.
+    Two processes of one program may differ all their life, sometimes by a tenth, whatever their age. So what looks slow
+    is measured again with new pairs, and counts only if each of them shows it.
     """
     for _ in range(PAIRS):
         try:
@@ -151,10 +151,10 @@ def _steady(bench: Bench) -> Finding:
 
 
 def _aged_by_new(bench: Bench) -> list[float]:
-    """The fastest step of a process that has stepped for a while, by that of a new one, once a round; they take turns.
+    """The fastest step of a process that has run a while over that of a new one, once per round; they take turns.
 
     Raises:
-        WorkerFailure: one of them gave up, or became wrong.
+        WorkerFailure: one of them failed, or became wrong.
     """
     case, artifact, workers = bench.case("forward"), bench.artifact("work"), [bench.worker("aged"), bench.worker("new")]
     blocks: list[list[float]] = [[], []]
@@ -171,7 +171,7 @@ def _aged_by_new(bench: Bench) -> list[float]:
                 worker.resume()
                 block = worker.call("block", bench.timeout, seconds=BLOCK, limit=10**6, seed=number)
                 worker.pause()
-                kept.append(min(block["samples"]))  # the step that nothing else disturbed
+                kept.append(min(block["samples"]))  # the least disturbed step
     finally:
         for worker in workers:
             worker.stop()

@@ -1,6 +1,6 @@
-"""What a runtime promises whose time is shown, each judged on what was measured in its worker (`jobs/audit.py`).
+"""The promises of a timed runtime, each judged on measurements in its worker (`jobs/audit.py`).
 
-A promise that is broken is named with its evidence. Those of `REQUIRED` are needed for a time; the others are told.
+A broken promise is named with its evidence. Those of `REQUIRED` are needed for a time; the others are only reported.
 """
 
 import math
@@ -18,27 +18,27 @@ from xbench.workers.worker import Worker
 Facts = Mapping[str, Any]
 
 REQUIRED = ("clock", "timed", "begins", "complete", "fresh", "random", "threads", "placement", "physical")
-FAKED = ("begins", "physical")  # what the fakes that tests time at will need not keep
-CLEAR = 1e-4  # seconds below which a difference may be the clock's or the cache's
-COPY = 1e9  # bytes a second that any machine copies at
-TRANSFER = 1e-3  # seconds at most that bringing an array from a device may take, whatever its size
-AGAIN = 40  # rounds of measuring again: a few steps of milliseconds may all have met the others on a busy machine
-TURNS = 2  # of measuring again
-LATE = 5e-3  # seconds by which the parent may note a mark too late, beside those that it waits for a CPU
+FAKED = ("begins", "physical")  # exempt for the fake runtimes that tests time
+CLEAR = 1e-4  # seconds below which a difference may come from the clock or the cache
+COPY = 1e9  # bytes a second that any machine can copy
+TRANSFER = 1e-3  # seconds at most to fetch an array from a device, whatever its size
+AGAIN = 40  # rounds of a second measurement: on a busy machine others may disturb all of a few steps of milliseconds
+TURNS = 2  # repeated measurements
+LATE = 5e-3  # seconds by which the parent may note a mark too late, besides waiting for a CPU
 BETWEEN = 2e-6  # seconds from one step to the next
-CLOSE = 1.25  # two clocks that run by the same time differ by less
-LOOK, MOST = 0.1, 1 << 17  # seconds of steps that tell how fast a clock runs, and how many of them at most
-LEFT = 1.0  # seconds that fetching may take behind these steps
-PATIENCE = 30.0  # seconds that these may take: steps so long that fewer fit meet the others all alike
-SPARE = 0.25  # of a thread, and of those that were told: so many more may be at work while one hands over to another
-SLOW, RARE = 0.25, 1e-3  # of steps, on any machine; what no chance excuses
-ENOUGH = 5  # steps of which all are slow no more often by chance
-COUNTED = 1.05  # of what a process used of its CPUs, as two counters read one after the other may tell it
+CLOSE = 1.25  # factor below which two clocks of the same time differ
+LOOK, MOST = 0.1, 1 << 17  # seconds of steps to measure the speed of a clock, and their largest number
+LEFT = 1.0  # seconds that fetching may take after these steps
+PATIENCE = 30.0  # seconds for these: disturbances are equal for all steps so long that fewer fit
+SPARE = 0.25  # of a thread, and of those allowed: more may be at work while one hands over to another
+SLOW, RARE = 0.25, 1e-3  # share of slow steps on any machine; probability too low to be chance
+ENOUGH = 5  # steps at least: all of them being slow is not chance
+COUNTED = 1.05  # tolerance of CPU time from two counters read one after the other
 
 
 @dataclass(frozen=True)
 class Contract:
-    """`held` is None where it could not be measured; `says` is the evidence, in words."""
+    """`held` is None if it could not be measured; `says` is the evidence, in words."""
 
     held: bool | None
     says: str | None = None
@@ -47,13 +47,13 @@ class Contract:
 def audited(
     worker: Worker, case: Case, timeout: float, seconds: float, patience: float | None = None
 ) -> tuple[Facts, dict[str, Contract]]:
-    """What was measured in a cell's worker, and every promise by name. Where one looks broken that a time needs all is
-    measured again, for longer: on a machine that others use a few steps may all meet them. `patience` is what its steps
-    may take, `seconds` unless told: what needs more than one of a step that is longer is not asked."""
+    """The measurements in a cell's worker, and every promise by name. If a required one looks broken all is measured
+    again, for longer: on a shared machine a few steps may all be disturbed. `patience` is the time its steps may take,
+    `seconds` by default: of longer steps, what needs more than one is not checked."""
     paced = _paced(worker, timeout, LOOK)
     if not clock(paced).held:
         paced = _paced(worker, timeout, min(20 * LOOK, PATIENCE))
-    if clock(paced).held is False:  # what it measures besides is worth nothing
+    if clock(paced).held is False:  # its other measurements are worth nothing
         return {"pace": paced}, {"clock": clock(paced)}
 
     def measured(rounds: int, patience: float, seconds: float) -> Facts:
@@ -66,7 +66,7 @@ def audited(
     facts = measured(5, patience or seconds, seconds)
     promises = judge(case, facts)
     for turn in range(TURNS):
-        # That new inputs took longer by chance, others' steps being on the CPUs, is the likeliest mistake: once more.
+        # The likeliest false alarm is that new inputs took longer by chance, as others used the CPUs: once more.
         if not broken(promises, case.runtime) or (turn and promises["fresh"].held is not False):
             break
         facts = measured(AGAIN, min(PATIENCE, timeout / 4), max(4 * seconds, 2.0))
@@ -75,7 +75,7 @@ def audited(
 
 
 def _paced(worker: Worker, timeout: float, seconds: float) -> Facts:
-    """Steps that take so long by this process's clock, or a single one, and what the worker says they took."""
+    """Steps that take `seconds` by this process's clock, or a single one, and the worker's own time of them."""
     count, pace = 1, dict[str, Any]()
     while count:
         pace = worker.call("pace", timeout, count=count) | worker.passed
@@ -101,22 +101,22 @@ def judge(case: Case, facts: Facts) -> dict[str, Contract]:
 
 
 def broken(contracts: Mapping[str, Contract], runtime: str) -> str | None:
-    """What the first broken promise says of those that a time needs. The fake of our own that takes the time it is
-    told may compute before the clock, and take no time at all."""
+    """The evidence of the first broken required promise. Our own fake runtime, which takes a given time, may compute
+    before the clock starts, and take no time at all."""
     fake = parse(runtime)[0] in UNCLOCKED
     required = [name for name in REQUIRED if name in contracts and not (fake and name in FAKED)]
     return next((contracts[name].says for name in required if contracts[name].held is False), None)
 
 
 def late(seconds: Sequence[float]) -> float:
-    """The median of the later half: a runtime that changes its ways when it is warm begins honestly."""
+    """The median of the later half: a runtime that changes its behaviour when warm begins honestly."""
     return statistics.median(seconds[len(seconds) // 2 :])
 
 
 def clock(pace: Facts) -> Contract:
-    """The seconds that are told of some steps are those that passed for the parent meanwhile. Only that much less may
-    be told as another clock than the worker's need not see, or as the worker waited for a CPU; whatever it waited, its
-    own clock sees all that passed between its marks."""
+    """The seconds reported for some steps are those that passed for the parent. They may be less only by what a clock
+    other than the worker's need not see, or by what the worker waited for a CPU; its own clock sees all that passes
+    between its marks, waiting included."""
     reported, passed, unseen = pace["told_s"], pace["parent_s"], pace["unseen_s"]
     span = pace.get("span_s", math.inf)
     if (shortest := pace["shortest_s"]) <= 0:
@@ -144,7 +144,7 @@ def _begins(facts: Facts) -> Contract:
 
 
 def _complete(facts: Facts) -> Contract:
-    """The result is there when `wait` returns: what is fetched then is copied, not computed."""
+    """The result is complete when `wait` returns: fetching it then copies, and computes nothing."""
     first, again, step = (late(facts[name]) for name in ("fetch_s", "refetch_s", "repeated_s"))
     way = "answers before it is done" if again < first / 2 else "computes when the result is fetched"
     says = f"{way}: a step takes {ms(step)}, fetching its result {ms(first)}, and {ms(again)} again"
@@ -155,14 +155,14 @@ def _complete(facts: Facts) -> Contract:
 
 
 def transfer(facts: Facts, which: str) -> float:
-    """Seconds that it takes to bring from the device what nothing has to compute, `all` arrays of a result or `one`;
-    more than an honest runtime can need is not believed."""
+    """Seconds to fetch from the device what need not be computed, `all` arrays of a result or `one`; limited to what
+    an honest runtime can need."""
     took, arrays = facts.get("transfer_s", {}).get(which), facts["fetched_arrays"] if which == "all" else 1
     return min(late(took), TRANSFER * max(1, arrays)) if took else 0.0
 
 
 def _fresh(facts: Facts) -> Contract:
-    """Inputs it has seen cost what others do."""
+    """Inputs it has seen cost as much as others."""
     if facts["stale"]:
         return Contract(
             False, "remembers by identity: new values in arrays it has seen give another answer than theirs"
@@ -180,30 +180,30 @@ def _fresh(facts: Facts) -> Contract:
 
 
 def slow(steps: Sequence[float], usual: float) -> list[bool]:
-    """Which steps took clearly longer than a usual one."""
+    """For each step whether it took clearly longer than a usual one."""
     return [each > 1.5 * usual + CLEAR for each in steps]
 
 
 def slow_share(steps: Sequence[float], usual: float) -> float:
-    """How probable it is that a step is slow by chance, as others of its kind were; one of four on any machine."""
+    """The probability that a step is slow by chance, from others of its kind; at least one in four."""
     return max(SLOW, (1 + sum(slow(steps, usual))) / (1 + len(steps)))
 
 
 def chance(are_slow: Sequence[bool], share: float) -> float:
-    """The probability of so many slow steps, or more, where each is slow with this probability."""
+    """The probability of that many slow steps, or more, if each is slow with probability `share`."""
     count = len(are_slow)
     return sum(math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(sum(are_slow), count + 1))
 
 
 def _random(facts: Facts) -> Contract:
-    """With dropout two runs of one input differ."""
+    """With dropout, two runs of one input differ."""
     if facts["varies"] is None:
         return Contract(None, "asked only where dropout is on, in mode gradient")
     return Contract(True) if facts["varies"] else Contract(False, "with dropout two runs of one input are the same")
 
 
 def _within(seconds: float, limit: float, slack: float, says: str) -> Contract:
-    """Held within a limit, broken beyond the slack that a clock needs, and in between too short to tell."""
+    """Kept up to a limit, broken beyond the slack that a clock needs, and in between too short to tell."""
     if seconds <= limit:
         return Contract(True)
     return Contract(None, "its steps are too short to tell") if seconds <= limit + slack else Contract(False, says)
@@ -221,8 +221,8 @@ def _threads(allowed: int, facts: Facts) -> Contract:
 
 
 def limited(told: int, cpu: float, wall: float, blocks: int, elsewhere: Collection[int] = ()) -> Contract:
-    """While it is timed it may run on as many CPUs as it was told threads, and so cannot use more, however busy these
-    are. `elsewhere` are others that are open to a thread of its processes."""
+    """While timed it may run on as many CPUs as the `told` threads, and so cannot use more, however busy they are.
+    `elsewhere` are other CPUs that a thread of its processes may run on."""
     words = f"CPUs where {told} {'was' if told == 1 else 'were'} told"
     if cpu > COUNTED * told * wall + LATE * blocks:
         return Contract(False, f"uses {cpu / wall:.1f} {words}")
@@ -238,7 +238,7 @@ def _idle(facts: Facts) -> Contract:
 
 
 def _placement(device: str, facts: Facts) -> Contract:
-    """It runs where it was told. What a runtime says of itself does not make up for a GPU that is not open."""
+    """It runs on the requested device. A runtime's own report does not make up for a GPU that is not open."""
     placed = facts["placed"]
     if device == "cuda" and not facts["gpu_open"]:
         return Contract(False, "asked for cuda, but its process has no GPU open")
@@ -258,7 +258,7 @@ def _deterministic(facts: Facts) -> Contract:
 
 
 def told(contracts: Mapping[str, Contract]) -> list[str]:
-    """What is to be said of a cell that is timed all the same: its broken promises."""
+    """The broken promises of a cell that is timed anyway, in words."""
     return [str(each.says) for each in contracts.values() if each.held is False]
 
 

@@ -1,4 +1,4 @@
-"""Why a cell failed: what its runtime computes is compared with the oracle under each mistake (`parity/explain/`)."""
+"""Explains why a cell failed: compares its results with the oracle under each mistake (`parity/explain/`)."""
 
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ TIMEOUT = 3600.0  # seconds for all mistakes of a training step
 def explain(
     case: Case, artifact: Artifact, first_wrong: str | None, exporter: Exporter, timeout: float, logs: Path
 ) -> list[dict[str, Any]]:
-    """The mistakes that explain a cell that failed, the likeliest first; none where no known one does.
+    """The mistakes that explain a failed cell, the likeliest first; empty if no known one does.
 
-    Where the first wrong tensor is one of the forward pass that is explained: training is wrong as well then.
+    If the first wrong tensor is one of the forward pass, that is explained: training is then wrong as well.
 
     Raises:
         XBenchError: the runtime or the oracle failed on the way.

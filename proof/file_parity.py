@@ -1,8 +1,8 @@
-"""An ONNX file against the network that it was made of: what it is judged on, and where it parts from the network.
+"""Compares an ONNX file with the network it was made of: its references, and where it first differs.
 
-The file's graph may be another one than ours, with layers fused or taken apart, so tensors are lined up by what they
-hold: both graphs are computed in float64 on the same inputs, and a tensor of the file is right if the network has one
-of the same values somewhere.
+The file's graph may differ from the network's, with layers fused or split, so tensors are matched by their values: both
+graphs are computed in float64 on the same inputs, and a tensor of the file is right if the network has one with the
+same values anywhere.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +27,8 @@ OUTPUT = "output/"
 @dataclass(frozen=True)
 class Parting:
     """The first tensor of a file that the network does not compute, and the operator that makes it; the network's
-    tensor of that name, or else the first that the file lacks, and how far the one is from the other in noise floors,
-    infinite where their sizes differ."""
+    tensor of that name, or else the first that the file lacks, and the distance of the two in noise floors, infinite
+    if their sizes differ."""
 
     tensor: str
     op_type: str
@@ -37,10 +37,10 @@ class Parting:
 
 
 def prepare(exporter: Exporter, network: Artifact, file: Artifact, values: Arrays, batch: int) -> None:
-    """Makes what the network gives in float64 for the values the references of the file, forward.
+    """Writes the network's float64 outputs for the values as references of the file, mode forward.
 
     Raises:
-        XBenchError: the file has other inputs or outputs than the network.
+        XBenchError: the file's inputs or outputs differ from the network's.
     """
     names = _inputs(file, values)
     if len(file.info["outputs"]) != len(network.info["outputs"]):
@@ -61,7 +61,7 @@ def prepare(exporter: Exporter, network: Artifact, file: Artifact, values: Array
 
 
 def _inputs(file: Artifact, values: Arrays) -> list[str]:
-    """The names of the values in the order of the file's inputs: by name where the names are the same."""
+    """The names of the values in the order of the file's inputs: by name if the names are the same."""
     inputs = [item["name"] for item in file.info["inputs"]]
     names = inputs if set(inputs) == set(values) else list(values)
     if len(inputs) != len(names):
@@ -78,7 +78,7 @@ def _inputs(file: Artifact, values: Arrays) -> list[str]:
 
 
 def parting(exporter: Exporter, network: Artifact, file: Artifact, batch: int) -> Parting | None:
-    """Where a file's graph begins to compute something else than the network, both in float64; None where it does not.
+    """Where a file's graph first computes something else than the network, both in float64; None if nowhere.
 
     Raises:
         WorkerFailure: one of the graphs cannot be computed with every tensor an output.
@@ -96,7 +96,7 @@ def parting(exporter: Exporter, network: Artifact, file: Artifact, batch: int) -
 
 
 def _about(reference: Mapping[str, np.ndarray], name: str, other: str) -> dict[str, np.ndarray]:
-    """What a reference has of a tensor, under another name."""
+    """The entries of a tensor in a reference, under another name."""
     kinds = ("", "floor/", TYPE, LOWER, *(f"{SPREAD}{kind}/" for kind in ("low", "high", "far", "outside")))
     return {kind + other: reference[kind + name] for kind in kinds if kind + name in reference}
 
@@ -104,8 +104,8 @@ def _about(reference: Mapping[str, np.ndarray], name: str, other: str) -> dict[s
 def _parting(
     nodes: Sequence[Mapping[str, Any]], values: Arrays, known: Arrays, outputs: Mapping[str, str]
 ) -> Parting | None:
-    """`nodes` and their tensors `found` are the file's; `known` is a reference of every tensor of the network, with
-    floors; `outputs` says which of the network's each of the file's is."""
+    """`nodes` and their tensors `values` are the file's; `known` is a reference of every tensor of the network, with
+    floors; `outputs` maps the file's outputs to the network's."""
     computed = _computed(nodes, values)
     same = {name: _same(values[name], known, (outputs[name],) if name in outputs else None) for name in computed}
     wrong = {name for name, others in same.items() if not others}
@@ -117,7 +117,7 @@ def _parting(
     seen = {other for others in same.values() for other in others}
     names = [name.removeprefix(OUTPUT) for name in known if name.startswith(OUTPUT)]
     lacking = next((name for name in names if name not in seen), None)
-    # Where a layer was taken apart its first step has no counterpart, right or wrong; a common name says which it is.
+    # If a layer was split, its first step has no counterpart, right or wrong; a common name says which tensor it is.
     tensor = lacking if lacking in sources else first[0]
     expected = tensor if tensor in names else lacking
     ratio = None if expected is None else _off(values[tensor], expected, known)
@@ -126,7 +126,7 @@ def _parting(
 
 def _computed(nodes: Sequence[Mapping[str, Any]], values: Arrays) -> list[str]:
     """The floating tensors that depend on the values of an input, in the order of the graph: what is made of its shape
-    alone, such as a recurrent layer's initial zeros, one exporter writes out and another leaves out."""
+    alone, such as a recurrent layer's initial zeros, is written by some exporters and not by others."""
     made = {name for node in nodes for name in node["outputs"]}
     alive = {name for node in nodes for name in node["inputs"] if name in values and name not in made}
     names: list[str] = []
@@ -144,7 +144,7 @@ def _same(array: np.ndarray, known: Arrays, among: Iterable[str] | None) -> list
 
 
 def _off(array: np.ndarray, name: str, known: Arrays) -> float:
-    """How far a tensor is from one of the network, in noise floors; infinite where they are not of one size."""
+    """The distance of a tensor from one of the network, in noise floors; infinite if their sizes differ."""
     expected = known[OUTPUT + name]
     if array.size != expected.size:
         return float("inf")
@@ -152,7 +152,7 @@ def _off(array: np.ndarray, name: str, known: Arrays) -> float:
 
 
 def _sources(outputs: Iterable[str], wrong: set[str], makers: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """The wrong tensors that wrong outputs are made of, by way of wrong ones alone."""
+    """The wrong tensors that wrong outputs depend on through wrong tensors only."""
     pending, seen = list(outputs), set[str]()
     while pending:
         name = pending.pop()

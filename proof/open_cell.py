@@ -27,9 +27,7 @@ def opened(
         record, opening = prove(record, case, artifact, exporter, worker, timeout, batches)
         if record["status"] != "PASS":
             worker.stop()
-            unsupported = (
-                record["status"] == "UNSUPPORTED"
-            )  # such as one that ignores the requested precision
+            unsupported = record["status"] == "UNSUPPORTED"  # such as one that ignores the requested precision
             return record if unsupported else located(record, case, artifact, exporter, timeout), None
         worker.call("arm", timeout, plane=case.plane)
         facts, kept = contracts.audited(worker, case, timeout, audit)

@@ -1,5 +1,5 @@
-"""One graph on one or two runtimes, against the float64 oracle: what each computes of the same inputs, and whether they
-differ."""
+"""Runs one graph on one or two runtimes with the same inputs, and compares the results with the float64 oracle and
+each other."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,8 @@ LETTERS = "ab"
 
 @dataclass(frozen=True)
 class Trial:
-    """What one graph gave on every runtime: the errors of every tensor in noise floors, None of a runtime that failed;
-    the tensors on which the runtimes differ, in their order; why a runtime gave nothing. `folder` holds the answers.
+    """The results of one graph on every runtime: the errors of every tensor in noise floors, None for a runtime that
+    failed; the tensors on which the runtimes differ, in order; the failures. `folder` has the answers.
     """
 
     folder: Path
@@ -44,19 +44,19 @@ class Trial:
         return [bool(failure) or (off or 0.0) > verdict.LIMITS["fp32"] for failure, off in pairs]
 
     def is_like(self, other: "Trial") -> bool:
-        """Whether a part shows what is wrong with the whole: a difference, or the same kind of failure."""
+        """Whether a part shows the fault of the whole model: a difference, or the same kind of failure."""
         pairs = zip(self.failures, other.failures, strict=True)
         return bool(self.apart) or any(a and b and _kind(a) == _kind(b) for a, b in pairs)
 
 
 def _kind(failure: WorkerFailure) -> tuple[str, str]:
-    """Its status and the class of what was raised: a part that fails for another reason says nothing."""
+    """The status and exception class of a failure: a part that fails for another reason shows nothing."""
     return failure.status, failure.message.partition(":")[0] if failure.status == "CRASH" else ""
 
 
 @dataclass
 class Pair:
-    """The runtimes that are compared, each in a worker that is started when it is needed."""
+    """The runtimes that are compared, each in a worker that is started when needed."""
 
     cases: Sequence[Case]
     timeout: float
@@ -66,7 +66,7 @@ class Pair:
     _hung: bool = False
 
     def run(self, artifact: Path, mode: str, reference: Path, place: Path) -> Trial:
-        """What they compute of a converted model; their answers are written to `place`, a.npz and b.npz."""
+        """Runs them on a converted model; their answers are written to `place`, a.npz and b.npz."""
         failures: list[WorkerFailure | None] = []
         for index, case in enumerate(self.cases):
             try:
@@ -91,7 +91,7 @@ class Pair:
         if index not in self._workers:
             log = self.logs / f"bisect-{LETTERS[index]}.log"
             self._workers[index] = worker_of(case, log)
-        # Who hung once is waited for no longer than what does not hang may take.
+        # After a hang the limit is no longer than what a run that does not hang may take.
         limit = min(self.timeout, 30 + 10 * self._longest) if self._hung else self.timeout
         start = time.monotonic()
         self._workers[index].call("answer", limit, mode=mode, **settings, **where)

@@ -1,6 +1,6 @@
-"""What no step can beat: the arithmetic and the reading that this machine can do, and the shortest time it can tell.
+"""Physical limits of a step: the arithmetic and memory reads of this machine, and the resolution of its clock.
 
-The bounds are drawn so wide that no honest runtime reaches them; what is past them was not computed while it was timed.
+The bounds are so wide that no honest runtime reaches them; what exceeds them was not computed while it was timed.
 """
 
 from collections.abc import Mapping
@@ -11,23 +11,23 @@ from xbench.case import Case
 from xbench.host import clock
 from xbench.proof.contracts import Contract
 
-# Of a float32 probe of the machine's arithmetic. Winograd's F(6x6, 3x3) does 5.06 times fewer multiplications than are
-# counted (Lavin, Gray, arXiv 1509.09308); the probe itself may have had a half of its CPUs, at half their clock.
+# Times a float32 probe of the machine's arithmetic. Winograd's F(6x6, 3x3) does 5.06 times fewer multiplications than
+# are counted (Lavin, Gray, arXiv 1509.09308); the probe may have had half of its CPUs, at half their clock.
 ARITHMETIC = 24
-# How much more arithmetic of a lower precision a processor has than of float32: TF32 on an H100 7.4 times, float16
-# 15, int8 30; AMX against AVX-512 16 and 32.
+# Arithmetic of a processor in a lower precision relative to float32: TF32 on an H100 7.4 times, float16 15, int8 30;
+# AMX against AVX-512 16 and 32.
 LOWER = {"fp32": 1, "tf32": 8, "bf16": 16, "fp16": 16, "int8": 32}
-SMALLER = {"bf16": 2, "fp16": 2, "int8": 4}  # times as small as in float32 are weights that are kept in it
-# Of a copy of large arrays. Reading takes half of it, or two thirds where what is written was read first; other
-# processes may have used most of the memory's bandwidth.
+SMALLER = {"bf16": 2, "fp16": 2, "int8": 4}  # size of weights in float32 relative to that precision
+# Times the bandwidth of a copy of large arrays. Reading takes half of a copy, or two thirds if what is written is read
+# first; other processes may have used most of the memory's bandwidth.
 MEMORY = 8
-NEAR = 4  # times as fast as its memory are a GPU's caches and registers together
-CACHE = 1e12  # bytes a second that a thread reads of its nearest cache: 128 bytes a cycle at 6 GHz are 0.77e12
+NEAR = 4  # speed of a GPU's caches and registers together relative to its memory
+CACHE = 1e12  # bytes a second that a thread reads from its nearest cache: 128 bytes a cycle at 6 GHz are 0.77e12
 CACHES = Path("/sys/devices/system/cpu")
 
 
 def judge(case: Case, cost: Mapping[str, Any] | None, seconds: float, caches: Path = CACHES) -> Contract:
-    """Whether a step may have taken so few seconds; `cost` is the record's."""
+    """Whether a step may have taken only `seconds`; `cost` is the record's."""
     if seconds <= 2 * clock.resolution():
         return Contract(False, f"a step takes {seconds * 1e9:.3g} ns, which the clock cannot tell from none")
     known = cost or {}
@@ -36,7 +36,7 @@ def judge(case: Case, cost: Mapping[str, Any] | None, seconds: float, caches: Pa
     if flop and flops and flop / seconds > flops * ARITHMETIC * LOWER[case.precision]:
         times, most = flop / seconds / flops, ARITHMETIC * LOWER[case.precision]
         return Contract(False, f"computes {times:.3g} times as fast as this machine can, where {most} are excused")
-    if moved and bandwidth and flop and flop >= moved / 4:  # else some of what it holds may never be read
+    if moved and bandwidth and flop and flop >= moved / 4:  # else some of its data may never be read
         least = reading(moved / SMALLER.get(case.precision, 1), case, bandwidth, cached(caches))
         if seconds < least:
             words = f"a step takes {_ms(seconds)}, and reading its {moved / 1e6:.3g} MB at least {_ms(least)}"
@@ -47,7 +47,7 @@ def judge(case: Case, cost: Mapping[str, Any] | None, seconds: float, caches: Pa
 
 
 def reading(size: float, case: Case, bandwidth: float, cache: int) -> float:
-    """Seconds that so many bytes take at least. What fits into the caches may be there from the step before."""
+    """The least seconds to read `size` bytes. What fits into the caches may be there from the step before."""
     if case.device != "cpu":
         return size / (bandwidth * MEMORY * NEAR)
     beyond = max(size - cache, 0.0) if cache else 0.0
@@ -55,8 +55,8 @@ def reading(size: float, case: Case, bandwidth: float, cache: int) -> float:
 
 
 def cached(caches: Path = CACHES) -> int:
-    """Bytes that all caches of the machine hold together, each once; they are shared by the CPUs that each names. 0
-    where the system does not tell."""
+    """The total bytes of all caches of the machine, each counted once, as several CPUs may share it; 0 if the system
+    does not report them."""
     sizes = {}
     for path in caches.glob("cpu[0-9]*/cache/index*"):
         try:

@@ -1,8 +1,8 @@
-"""Small networks as ONNX files, each made to show one thing of a runtime (`conformance.py`).
+"""Small networks as ONNX files, each made to test one property of a runtime (`conformance.py`).
 
-`work` is what its times are of: two convolutions, dropout, two outputs, enough to do for a step to be longer than what
-surrounds it. `norm` has no dropout, so that every step of its training can be known, and running statistics. `numeric`
-gives back its inputs, by a convolution and a matrix product. `slim` reads 16 numbers of each row of a large input.
+`work` is the one that is timed: two convolutions, dropout, two outputs, enough work for a step to be longer than its
+overhead. `norm` has no dropout, so that every step of its training is known, and running statistics. `numeric` returns
+its inputs, by a convolution and a matrix product. `slim` reads 16 numbers of each row of a large input.
 """
 
 from pathlib import Path
@@ -15,13 +15,13 @@ from onnx import TensorProto, helper, numpy_helper
 Values = list[tuple[str, list[Any]]]  # names and shapes
 
 BATCH = 32
-CHANNELS, SIZE = 32, 8  # of the image that `numeric` gives back
-ROW, READ = 2**18, 16  # numbers of a row of `slim`, and those that it reads
+CHANNELS, SIZE = 32, 8  # of the image that `numeric` returns
+ROW, READ = 2**18, 16  # numbers in a row of `slim`, and how many of them it reads
 ROWS = 32
 
 
 def write(folder: Path) -> dict[str, Path]:
-    """Writes the networks; returns their files by name."""
+    """Writes the networks; returns their paths by name."""
     models = {"work": _work(), "norm": _norm(), "numeric": _numeric(), "slim": _slim()}
     paths = {name: folder / f"{name}.onnx" for name in models}
     for name, model in models.items():
@@ -31,7 +31,7 @@ def write(folder: Path) -> dict[str, Path]:
 
 
 def images(seed: int = 0) -> list[np.ndarray]:
-    """Inputs of `numeric`: numbers in [1, 2) of which every bit counts."""
+    """Inputs of `numeric`: numbers in [1, 2) that use every bit."""
     draw = np.random.default_rng(seed)
     shapes = (2, CHANNELS, SIZE, SIZE), (2, CHANNELS)
     return [draw.uniform(1, 2, shape).astype(np.float32) for shape in shapes]
@@ -43,13 +43,13 @@ def rows() -> list[np.ndarray]:
 
 
 def bits(given: np.ndarray, expected: np.ndarray) -> int:
-    """The bits of a number in [1, 2) that came through: 24 of float32, 11 of TF32 and float16, 8 of bfloat16."""
+    """The bits of a number in [1, 2) that survive: 24 of float32, 11 of TF32 and float16, 8 of bfloat16."""
     error = float(np.abs(given - expected).max())
     return min(24, int(-np.log2(error))) if 0 < error < 1 else 24 if error == 0 else 0
 
 
 def kind_of(kept: int) -> str:
-    """The arithmetic that keeps so many bits."""
+    """The arithmetic that keeps `kept` bits."""
     return "float32" if kept >= 18 else "TF32 or float16" if kept >= 10 else "bfloat16" if kept >= 7 else "fewer bits"
 
 

@@ -1,4 +1,4 @@
-"""Proofs: a cell is opened in a worker and compared with the float64 oracle, before it is timed or instead."""
+"""Proofs: opens a cell in a worker and compares it with the float64 oracle, before or instead of timing."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,10 +19,10 @@ from xbench.store.record import NOTHING, Record, completed
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import Worker, WorkerFailure, kill_all, worker_of
 
-SEEDS = (0, 1, 2)  # the third decides where the first two disagree
+SEEDS = (0, 1, 2)  # the third decides if the first two disagree
 MEMORY = 3 * 2**30  # bytes that a cell may take
-# And so many a parameter: a runtime holds them several times over, and two references in float64, those of a training
-# step with the optimizer's arrays.
+# Per parameter: a runtime has several copies of them, and there are two references in float64, those of a training step
+# with the optimizer's arrays.
 BYTES_PER_PARAMETER = {"forward": 16, "gradient": 48, "step": 96}
 
 
@@ -38,7 +38,7 @@ def prove(
     """Opens the cell in a worker and compares it with the oracle on several seeds; returns the record with the verdict,
     and the times of the opening.
 
-    A verdict is the worst of two seeds. Where they disagree in training a third decides: rounding that carries the
+    A verdict is the worst of two seeds. If they disagree in training a third decides: rounding that carries the
     input of a ReLU across its kink changes a gradient visibly, but not on two seeds out of three; a wrong network is
     wrong on all. The ratios of all seeds are in the verdict.
     """
@@ -63,7 +63,7 @@ def prove(
 
 
 def references(case: Case, artifact: Artifact, exporter: Exporter, batches: Sequence[int]) -> list[str]:
-    """The files that a cell is proved on."""
+    """The reference files that a cell is proved on."""
     return [
         str(exporter.reference(artifact, case.mode, batch, seed, case.data, case.steps, case.precision))
         for seed, batch in zip(SEEDS[:2], batches, strict=True)
@@ -73,7 +73,7 @@ def references(case: Case, artifact: Artifact, exporter: Exporter, batches: Sequ
 def opened_in(
     worker: Worker, case: Case, artifact: Artifact, paths: Sequence[str], timeout: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Makes a cell ready in a worker; returns what that took, and what was chosen where the case leaves a choice.
+    """Makes a cell ready in a worker; returns the opening, and what was chosen if the case leaves a choice.
 
     Raises:
         WorkerFailure: it cannot be made ready.
@@ -83,7 +83,7 @@ def opened_in(
 
 
 def cut_short(judged: dict[str, Any], steps: int) -> str | None:
-    """Says so where fewer training steps were judged than were asked for."""
+    """A message if fewer training steps were judged than requested."""
     if judged["steps"] in (0, steps):
         return None
     unseen = "; what the optimizer carries from step to step was not seen" if judged["steps"] == 1 else ""
@@ -121,14 +121,14 @@ def _verified(case: Case, artifact: Artifact, exporter: Exporter, timeout: float
 
 
 def outcome(failure: WorkerFailure) -> Record:
-    """The status and the line of a failed job; what the user can mend is no fault of the runtime."""
+    """The status and message of a failed job; what the user can fix is no fault of the runtime."""
     status = "UNVERIFIED" if failure.status == "ERROR" else failure.status
     return {"status": status, "message": failure.message}
 
 
 def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
-    """Adds the first wrong ONNX tensor, and says it in the message. Of less than float32 all tensors are off; a damaged
-    model tells nothing."""
+    """Adds the first wrong ONNX tensor, also to the message. Not below float32, where all tensors are off, nor for a
+    damaged model, which shows nothing."""
     if case.precision != "fp32" or damage.look(artifact):
         return record
     try:
@@ -152,10 +152,10 @@ def verify_each(
     at_once: int,
     say: Callable[[Case, str], None],
 ) -> Iterator[tuple[Case, Record]]:
-    """The cells of one model, each with its record of `verify`, as they come: nothing is timed, so several cells may
+    """The cells of one model, each with its record of `verify`, as they finish: nothing is timed, so several cells may
     share the machine.
 
-    A cell waits for others where what was free is promised to them: they take it by and by. Whatever ends this, such as
+    A cell waits while the free memory is reserved for others, which take it gradually. Whatever ends this, such as
     Ctrl-C, ends the workers too.
     """
     running: dict[Future[Record], int] = {}

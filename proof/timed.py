@@ -1,8 +1,8 @@
-"""What is timed is what was verified: how a cell's timed blocks are judged, beyond what its worker looks at by itself.
+"""Judges a cell's timed blocks, so that what is timed is what was verified; its worker checks more by itself.
 
-Training blocks end in a state: losses, weights, statistics, the optimizer's arrays. It is asked for when a block is
-over, in one round at random of the first three and when a cell ends, so that no runtime can know which steps are
-judged. PyTorch then makes the same steps (`jobs/trajectory.py`), once for all cells of a round.
+Training blocks end in a state: losses, weights, statistics, the optimizer's arrays. It is requested after a block, in
+one random round of the first three and when a cell ends, so that no runtime can know which steps are judged. PyTorch
+then makes the same steps (`jobs/trajectory.py`), once for all cells of a round.
 """
 
 import random
@@ -22,16 +22,16 @@ from xbench.workers import batches
 from xbench.workers.prepare import Exporter
 from xbench.workers.worker import Worker, WorkerFailure
 
-AT = ("steps", "index")  # where a state was taken
-LEAST = 2  # steps between two resets at least: the first one does not count
+AT = ("steps", "index")  # the point at which a state was taken
+LEAST = 2  # least steps between two resets: the first one does not count
 EARLY = 3  # rounds, of which one is judged against float64
-SHORT = 8  # steps of a block that is short on purpose, so that float64 tells more of it
+SHORT = 8  # most steps of a block made short so that float64 shows more of it
 
 
 @dataclass
 class Looks:
-    """What the timed blocks of one process have shown: seconds of fetching results, and of steps on inputs that were
-    not there before, each with the median of the others of its block and the share of them that were slow."""
+    """Observations in the timed blocks of one process: seconds of fetching results, and of steps on new inputs, each
+    with the median of the other steps of its block and the share of those that were slow."""
 
     fetch_s: list[float] = field(default_factory=list)
     unseen_s: list[tuple[float, float, float]] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Looks:
 
 @dataclass
 class Judge:
-    """Judges the training blocks of one comparison. `reach` are the steps up to which float32 can be judged."""
+    """Judges the training blocks of one comparison. `reach` is the number of steps that float32 can be judged on."""
 
     artifact: Artifact
     exporter: Exporter
@@ -64,15 +64,15 @@ class Judge:
         self.early = random.Random(f"{self.session} early").randrange(EARLY)
 
     def seed(self, number: int) -> int:
-        """Of the batches of a round; the same for all cells."""
+        """The seed of the batches of a round; the same for all cells."""
         return random.Random(f"{self.session} {number}").getrandbits(31)
 
     def segment(self, case: Case) -> int:
-        """The training steps between two resets at most; fewer where rounding is coarser."""
+        """The most training steps between two resets; fewer if rounding is coarser."""
         return self.reach if case.precision == "fp32" else min(self.reach, SHORT)
 
     def limit(self, case: Case, number: int, most: int) -> int:
-        """The timed steps of a block: in the early round every second one is short."""
+        """The timed steps of a block: in the early round half of them, at random, are short."""
         draw = random.Random(f"{self.session} {number} {case}")
         is_short = case.mode == "step" and number == self.early and draw.random() < 0.5
         return draw.randint(1, SHORT) if is_short else most
@@ -81,7 +81,7 @@ class Judge:
         return case.mode != "forward" and (ended or (case.mode == "step" and number == self.early))
 
     def take(self, case: Case, worker: Worker, timeout: float, looks: Looks) -> list["State"]:
-        """What the worker's last block has left; nothing where the worker has judged it itself, and found it right.
+        """The states after the worker's last block; none if the worker has judged it itself and found it right.
 
         Raises:
             WorkerFailure: it was wrong, or cannot be fetched.
@@ -95,7 +95,7 @@ class Judge:
         return states
 
     def judge(self, number: int, states: Sequence["State"]) -> None:
-        """Gives every state of a round its outcome; all are of one group. Where PyTorch cannot make the steps,
+        """Gives every state of a round its outcome; all are of one group. If PyTorch cannot make the steps,
         the outcome says so, and no cell is blamed."""
         for segment in sorted({each.report["segment"] for each in states}):
             own = [each for each in states if each.report["segment"] == segment]
@@ -129,8 +129,8 @@ class Judge:
 
 @dataclass
 class State:
-    """What a training block has left: the file that holds it, what the worker tells of it (`jobs/block.py:state`), and
-    the outcome."""
+    """The state after a training block: its file, the worker's report of it (`jobs/block.py:state`), and the
+    outcome."""
 
     case: Case
     path: Path
@@ -143,13 +143,13 @@ class State:
 
 
 def contracts_of(case: Case, facts: Facts, looks: Looks, step: float) -> dict[str, Contract]:
-    """What the timed blocks say of promises: `facts` are the audit's, `step` is the median of a step."""
+    """The promises judged on timed blocks: `facts` are the audit's, `step` is the median of a step."""
     promises = {"timed": _timed(case, looks), "complete": _complete(case, facts, looks, step), "fresh": _fresh(looks)}
     return {name: each for name, each in promises.items() if each is not None}
 
 
 def _timed(case: Case, looks: Looks) -> Contract:
-    """What was timed did the work."""
+    """The timed steps did the work."""
     if wrong := next((each for each in looks.states if each.passed is False), None):
         return Contract(False, f"while it was timed {wrong.outcome['says']}")
     if looks.judged or any(each.passed for each in looks.states):
@@ -158,8 +158,8 @@ def _timed(case: Case, looks: Looks) -> Contract:
 
 
 def _complete(case: Case, facts: Facts, looks: Looks, step: float) -> Contract | None:
-    """A result that is fetched when a step is over is copied, as in the audit, and not computed; nor does what a block
-    has left hold the work of two steps."""
+    """A result fetched after a step is copied, as in the audit, and not computed; nor does fetching the state after a
+    block take as long as two steps."""
     count, size = (1, 4) if case.mode == "step" else (facts["fetched_arrays"], facts["fetched_bytes"])
     slack = CLEAR * (1 + count) + contracts.transfer(facts, "one" if case.mode == "step" else "all")
     if looks.fetch_s and (took := statistics.median(looks.fetch_s)) > 0.25 * step + size / COPY + slack:
@@ -167,7 +167,7 @@ def _complete(case: Case, facts: Facts, looks: Looks, step: float) -> Contract |
             False, f"computes when the result is fetched: {contracts.ms(took)} after steps of {contracts.ms(step)}"
         )
     reports = [each.report for each in looks.states]
-    way = CLEAR + contracts.transfer(facts, "all") / max(1, facts["fetched_arrays"])  # an array
+    way = CLEAR + contracts.transfer(facts, "all") / max(1, facts["fetched_arrays"])  # per array
     late = [each for each in reports if each["fetch_s"] > 2 * step + each["bytes"] / COPY + way * each["arrays"]]
     if late and len(late) == len(reports) and min(each["steps"] for each in reports) > 2:
         says = f"{contracts.ms(min(each['fetch_s'] for each in late))} after steps of {contracts.ms(step)}"
@@ -176,8 +176,8 @@ def _complete(case: Case, facts: Facts, looks: Looks, step: float) -> Contract |
 
 
 def _fresh(looks: Looks) -> Contract | None:
-    """Inputs that were not there before cost what others do, in the timed blocks too. A step may be slow by chance, as
-    often as the others of its block are."""
+    """New inputs cost as much as others, in the timed blocks too. A step may be slow by chance, as often as the others
+    of its block are."""
     are_slow = [contracts.slow([new], usual)[0] for new, usual, _ in looks.unseen_s]
     if not any(are_slow):
         return None

@@ -1,8 +1,8 @@
-"""What a runtime is told beside the case: `--tune` in its makers' words, and the layout where a case leaves the choice.
+"""Chooses settings of a runtime that are not part of the case: its options for `--tune`, and the layout if left open.
 
-Every setting of `--tune max` is opened in a worker of its own and proved nowhere: they take turns, one awake at a time,
-and the one whose step is fastest is what is opened, proved and timed. What was found is kept beside the model, by all
-it depends on.
+Every setting of `--tune max` is opened in a worker of its own, without a proof: they take turns, one awake at a time,
+and the one with the fastest step is then opened, proved and timed. The result is stored next to the model, by all it
+depends on.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ from xbench.proof import kernels
 from xbench.runtimes import layouts, parse, row_of, version
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
-TUNED = "tuned"  # the folder beside a model
-ROUNDS, BLOCK, STEPS = 7, 0.1, 5  # of a race: its rounds, and of each the seconds and the steps at most
+TUNED = "tuned"  # the folder next to a model
+ROUNDS, BLOCK, STEPS = 7, 0.1, 5  # of a race: its rounds, and the most seconds and steps of each
 Median = tuple[str, str, float | None]  # a runtime's word, a layout, seconds
 
 
 def settings(case: Case, artifact: Artifact) -> list[Case]:
-    """The case as it may be opened: once for each setting and layout that is to be tried, one where there is no choice.
-    What the user's own word says is left as it is."""
+    """The case as it may be opened: once for each setting and layout to try, one if there is no choice. Options in the
+    user's own word are kept."""
     row = row_of(case.runtime)
     tries = row.effort.get(f"{case.tune} {case.device}", row.effort.get(case.tune, ())) or ("",)
     words = dict.fromkeys(_with(case.runtime, each.format(seconds=case.tune_budget)) for each in tries)
@@ -47,7 +47,7 @@ def _with(word: str, option: str) -> str:
 def settled(
     case: Case, artifact: Artifact, references: Sequence[str], log: Path, timeout: float
 ) -> tuple[Case, dict[str, Any]]:
-    """The case as it is opened, and what its record says of the choice.
+    """The case as it is opened, and the fields of its record about the choice.
 
     Raises:
         WorkerFailure: none of the settings can be opened.
@@ -72,7 +72,7 @@ def _raced(
     case: Case, tried: Sequence[Case], artifact: Artifact, references: Sequence[str], log: Path, timeout: float
 ) -> dict[str, Any]:
     """The median step of each setting (runtime, layout, seconds), null for one that cannot be opened or fails, and the
-    seconds that it took to know.
+    seconds that the race took.
 
     Raises:
         WorkerFailure: all of them fail.
@@ -87,7 +87,7 @@ def _raced(
                 kernels.ready(worker, each, artifact, references, timeout + 2 * case.tune_budget)
                 worker.pause()
                 alive[each] = worker
-            except WorkerFailure as failure:  # such as a module that calls `view` on what is channels last in memory
+            except WorkerFailure as failure:  # such as a module that calls `view` on a channels-last tensor
                 failed = failure
         for number in range(ROUNDS):
             for each in list(alive)[:: 1 - 2 * (number % 2)]:
@@ -114,14 +114,14 @@ def _block(worker: Worker, timeout: float) -> float:
 
 
 def as_opened(case: Case, artifact: Artifact, record: Mapping[str, Any]) -> Case:
-    """The case as its record says that it was opened; as it would be where the record does not say."""
+    """The case as it was opened by its record; as it would be opened if the record does not say."""
     option = (record["tuning"] or {}).get("chosen") or ""
     layout = (record["layout"] or {}).get("chosen") or settings(case, artifact)[0].layout
     return dataclasses.replace(case, runtime=_with(case.runtime, option), layout=layout)
 
 
 def _choice(case: Case, opened: Case, medians: Sequence[Median], seconds: float | None) -> dict[str, Any]:
-    """The fields `layout` and `tuning` of a record, and in `notes` what is to be shown beside the runtime's name."""
+    """The fields `layout` and `tuning` of a record, and in `notes` what is shown next to the runtime's name."""
     fields: dict[str, Any] = {"layout": None, "tuning": None, "notes": []}
     layouts = _fastest((layout, median) for _, layout, median in medians)
     if len(layouts) > 1:
@@ -136,12 +136,12 @@ def _choice(case: Case, opened: Case, medians: Sequence[Median], seconds: float 
 
 
 def _option(case: Case, word: str) -> str:
-    """What was added to the runtime's word."""
+    """The option that was added to the runtime's word."""
     return word.removeprefix(case.runtime).lstrip(":,")
 
 
 def _fastest(named: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
-    """The lowest median by name; None where none of the name could be opened."""
+    """The lowest median by name; None if none of that name could be opened."""
     fastest: dict[str, float | None] = {}
     for name, median in named:
         best = fastest.setdefault(name, median)
@@ -151,6 +151,6 @@ def _fastest(named: Iterable[tuple[str, float | None]]) -> dict[str, float | Non
 
 
 def _key(case: Case) -> str:
-    """What the choice depends on, beside the model."""
+    """The key of a choice: what it depends on besides the model."""
     row = row_of(case.runtime)
     return digest(asdict(case) | {"model": None}, version(row, case.runtime), machine.processor(case.device))

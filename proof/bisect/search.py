@@ -227,7 +227,7 @@ class Bisection:
             yield list(range(last + 1))
 
     def _seen(self, kept: list[int], trial: Trial, mode: str) -> tuple[int | None, str | None]:
-        """The first tensor on which a part differs, and its node; for a part that fails, the output of its last node."""
+        """The first tensor on which a part differs, and its node; if the part fails, the output of its last node."""
         if not kept:
             return None, None
         if not trial.apart:
