@@ -98,10 +98,10 @@ def check(
     Raises:
         XBenchError: a word that means nothing, a runtime that is not installed, a model that cannot be exported.
     """
-    asked = locals()
+    arguments = locals()
     from xbench import _cells, records
 
-    return records.checked(_cells.check(asked))
+    return records.checked(_cells.check(arguments))
 
 
 def time(
@@ -170,10 +170,10 @@ def time(
     Raises:
         XBenchError: as `check`; a folder that cannot be written; `out` for a module.
     """
-    asked = locals()
+    arguments = locals()
     from xbench import _cells, records
 
-    return records.timed(_cells.time(asked))
+    return records.timed(_cells.time(arguments))
 
 
 def convert(
@@ -219,10 +219,10 @@ def convert(
     Raises:
         XBenchError: as `check`.
     """
-    asked = locals()
+    arguments = locals()
     from xbench import _cells, records
 
-    return records.converted(_cells.convert(asked))
+    return records.converted(_cells.convert(arguments))
 
 
 def read(out: str | Path = "xbench-results") -> Records:
@@ -243,7 +243,7 @@ def read(out: str | Path = "xbench-results") -> Records:
     from xbench import records, reports
     from xbench.store import results
 
-    found, problems = results.salvage(Path(out) / results.FILE)
+    stored, problems = results.salvage(Path(out) / results.FILE)
     for problem in problems:
         warnings.warn(f"skipped {problem}", stacklevel=2)
-    return records.timed(reports.rows(found))
+    return records.timed(reports.rows(stored))

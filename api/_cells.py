@@ -26,14 +26,14 @@ from xbench.workers.prepare import EXPORT_TIMEOUT
 from xbench.workers.worker import WorkerFailure
 
 Rows = list[dict[str, Any]]
-Told = Callable[[str], object] | bool | None
+Progress = Callable[[str], object] | bool | None
 
 
 @dataclass
 class Lines:
     """Tells of every cell that is done."""
 
-    told: Told
+    progress: Progress
     total: int = 0
     done: int = 0
 
@@ -48,9 +48,9 @@ class Lines:
 
     def finish(self, words: str) -> None:
         self.done += 1
-        if callable(self.told):
-            self.told(words)
-        elif self.told:
+        if callable(self.progress):
+            self.progress(words)
+        elif self.progress:
             sys.stderr.write(f"[{self.done}/{self.total}] {words}\n")
 
 
@@ -66,14 +66,14 @@ class Networks:
 
     def records(self, folder: Path | None = None) -> list[Record]:
         """Runs the experiment into a folder; without one, what it gives is kept nowhere."""
-        asked = self.request
-        store = results.open_store(folder or self.lab.logs, asked.experiment.file)
+        request = self.request
+        store = results.open_store(folder or self.lab.logs, request.experiment.file)
         with turn.held(store.path.parent):
-            return run(asked.experiment, self.cases, self.lab, store, asked.again, asked.strict).records
+            return run(request.experiment, self.cases, self.lab, store, request.again, request.strict).records
 
 
 @contextlib.contextmanager
-def networks(asked: Asked, request: Request, timeout: float = EXPORT_TIMEOUT) -> Iterator[Networks]:
+def networks(options: Asked, request: Request, timeout: float = EXPORT_TIMEOUT) -> Iterator[Networks]:
     """The networks that words mean, or one that is given as it is.
 
     Raises:
@@ -84,75 +84,75 @@ def networks(asked: Asked, request: Request, timeout: float = EXPORT_TIMEOUT) ->
     choose.need_torch()
     with contextlib.ExitStack() as stack:
         logs = stack.enter_context(turn.taken(None, lambda words: warnings.warn(words, stacklevel=9)))
-        lines = Lines(asked["progress"])
+        lines = Lines(options["progress"])
         lab = stack.enter_context(Lab(logs, lines, timeout))
-        if live.is_module(asked["models"]):
-            given = stack.enter_context(_handed_over(asked))
+        if live.is_module(options["models"]):
+            given = stack.enter_context(_handed_over(options))
             lab.given[given.name] = given.artifact(lab.exporter)
-            cases = request.cases([given.name], [_batch(asked, request, given.batch)], data=GIVEN)
-            found = Networks(request, cases, lab, given.values)
+            cases = request.cases([given.name], [_batch(options, request, given.batch)], data=GIVEN)
+            prepared = Networks(request, cases, lab, given.values)
         else:
-            found = Networks(request, request.cases(request.names(asked)), lab)
-        lines.total = len(found.cases)
-        yield found
+            prepared = Networks(request, request.cases(request.names(options)), lab)
+        lines.total = len(prepared.cases)
+        yield prepared
 
 
-def _handed_over(asked: Asked) -> contextlib.AbstractContextManager[live.Live]:
-    if asked["inputs"] is None:
+def _handed_over(options: Asked) -> contextlib.AbstractContextManager[live.Live]:
+    if options["inputs"] is None:
         raise XBenchError("a module needs inputs: arrays, the first axis of each the batch")
-    return live.handed_over(asked["models"], asked["inputs"], asked["optimizer"])
+    return live.handed_over(options["models"], options["inputs"], options["optimizer"])
 
 
-def _batch(asked: Asked, request: Request, own: int) -> int:
+def _batch(options: Asked, request: Request, own: int) -> int:
     """The batch of a module's inputs.
 
     Raises:
         XBenchError: another one was asked for.
     """
-    sizes = request.batches if asked.get("batches") or asked.get("batch") else ()
+    sizes = request.batches if options.get("batches") or options.get("batch") else ()
     for size in sizes:
         if size != own:
             raise XBenchError(f"batch is {size}, and the inputs have {own}")
     return own
 
 
-def check(asked: Asked) -> Rows:
+def check(options: Asked) -> Rows:
     """The rows of `xbench.check`."""
-    with networks(asked, requests.check(asked), asked["timeout"]) as given:
+    with networks(options, requests.check(options), options["timeout"]) as given:
         return [check_row(record) for record in given.records()]
 
 
-def time(asked: Asked) -> Rows:
+def time(options: Asked) -> Rows:
     """The rows of `xbench.time`."""
     from xbench.reports import rows
 
-    request, out = requests.time(asked), asked["out"]
-    words = not live.is_module(asked["models"])
+    request, out = requests.time(options), options["out"]
+    words = not live.is_module(options["models"])
     if out is not None and not words:
         raise XBenchError("out is for networks with a word: nobody could measure this one again by its name")
-    with networks(asked, request, asked["timeout"]) as given:
+    with networks(options, request, options["timeout"]) as given:
         return rows(given.records(Path(out or results.FOLDER) if words else None))
 
 
-def convert(asked: Asked) -> Rows:
+def convert(options: Asked) -> Rows:
     """The rows of `xbench.convert`."""
-    if live.is_module(asked["models"]):
+    if live.is_module(options["models"]):
         raise XBenchError("convert takes words: a factory of the module, as module:factory")
-    with networks(asked, requests.convert(asked)) as given:
+    with networks(options, requests.convert(options)) as given:
         return [convert_row(record) for record in given.records()]
 
 
 def compared(
-    asked: Asked, converted: Path | None, shapes: Sequence[str] | None
+    options: Asked, converted: Path | None, shapes: Sequence[str] | None
 ) -> tuple[Rows, file_parity.Parting | None, str]:
     """The rows of `assert_same_network`, where a file parts from the module, and what the module is called."""
-    module, modes = asked["models"], requests.listed(asked, "modes") or ["forward"]
+    module, modes = options["models"], requests.listed(options, "modes") or ["forward"]
     if not live.is_module(module):
         raise XBenchError(f"the module must be a torch.nn.Module, not {type(module).__name__}")
-    request = replace(requests.check({**asked, "modes": modes}), strict=asked["runtimes"] is not None)
+    request = replace(requests.check({**options, "modes": modes}), strict=options["runtimes"] is not None)
     if converted and modes != ["forward"]:
         raise XBenchError("converted is compared in mode forward alone")
-    with networks(asked, request, asked["timeout"]) as given:
+    with networks(options, request, options["timeout"]) as given:
         name, batch = given.cases[0].model, given.cases[0].batch
         network = given.lab.given[name]
         artifact = given.lab.given[name] = _file(given, network, converted, shapes) if converted else network

@@ -73,17 +73,17 @@ def assert_same_network(
     __tracebackhide__ = True
     from xbench import _cells, records
 
-    asked = {"models": module, "inputs": inputs, "runtimes": runtimes, "modes": modes, "optimizer": optimizer}
-    asked |= {"threads": threads, "device": device, "timeout": timeout, "layout": "nchw", "precision": "fp32"}
-    asked |= {"batch": None, "steps": 2, "explain": False, "progress": None}
+    options = {"models": module, "inputs": inputs, "runtimes": runtimes, "modes": modes, "optimizer": optimizer}
+    options |= {"threads": threads, "device": device, "timeout": timeout, "layout": "nchw", "precision": "fp32"}
+    options |= {"batch": None, "steps": 2, "explain": False, "progress": None}
     file = None if converted is None else Path(converted)
-    rows, parting, name = _cells.compared(asked, file, shapes)
-    found = records.checked(rows)
+    rows, parting, name = _cells.compared(options, file, shapes)
+    checked = records.checked(rows)
     skipped = allow_unsupported or runtimes is None
-    wrong = [row for row in found if row["status"] != "PASS" and not (skipped and row["status"] == "UNSUPPORTED")]
-    if not wrong and any(row["status"] == "PASS" for row in found):
-        return found
-    raise AssertionError(_message(name, found, wrong or found, parting, file))
+    wrong = [row for row in checked if row["status"] != "PASS" and not (skipped and row["status"] == "UNSUPPORTED")]
+    if not wrong and any(row["status"] == "PASS" for row in checked):
+        return checked
+    raise AssertionError(_message(name, checked, wrong or checked, parting, file))
 
 
 def _message(

@@ -15,7 +15,7 @@ from xbench.cli.terminal.ending import INTERRUPTED, Ending
 from xbench.errors import XBenchError
 
 PLAIN = warnings.showwarning
-OURS = ("LeftOut", "Damaged")  # of runtimes/_plugins.py and converters/seals.py, which nobody need import to be told
+OWN = ("LeftOut", "Damaged")  # of runtimes/_plugins.py and converters/seals.py, by name so that neither is imported
 
 
 def _complain(words: object) -> None:
@@ -26,7 +26,7 @@ def _complain(words: object) -> None:
 
 def _warned(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     """What a user can mend, or must know, is a line of its own."""
-    if category.__name__ in OURS:
+    if category.__name__ in OWN:
         _complain(f"warning: {message}")
     else:
         PLAIN(message, category, *where, **more)
@@ -49,7 +49,7 @@ def main() -> None:
             _complain(error)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as end:  # typer turns the first into the second, with code 130
-        if isinstance(end, SystemExit) and not ending.asked and end.code != INTERRUPTED:
+        if isinstance(end, SystemExit) and not ending.received and end.code != INTERRUPTED:
             raise
         print(f"xbench: {ending.word}; what was measured is kept", file=sys.stderr)
         sys.exit(ending.code)

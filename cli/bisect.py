@@ -49,11 +49,11 @@ def bisect(
     words = [word for each in (a, b) if each for word in choose.choose_runtimes([each])]
     if len(words) != 1 + bool(b):
         raise XBenchError(f"one runtime beside another: xbench bisect MODEL A B, not {', '.join(words)}")
-    told = {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "layout": layout}
+    settings = {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "layout": layout}
     names = choose.choose_models([model], (), shape, inputs, None, ranges)
-    cases = _cases(names, words, mode, batch=batch, **told)
+    cases = _cases(names, words, mode, batch=batch, **settings)
     choose.need_torch()
-    report = _found(cases, seed, timeout, out)
+    report = _report(cases, seed, timeout, out)
     if as_json:
         say(json.dumps(report, indent=1))
     elif report["differs"]:
@@ -61,7 +61,7 @@ def bisect(
     raise typer.Exit(int(report["differs"]))
 
 
-def _cases(names: list[str], words: list[str], mode: str, **told: Any) -> list[Any]:
+def _cases(names: list[str], words: list[str], mode: str, **settings: Any) -> list[Any]:
     """A cell a runtime.
 
     Raises:
@@ -73,15 +73,15 @@ def _cases(names: list[str], words: list[str], mode: str, **told: Any) -> list[A
     modes = choose.choose_modes([mode], ())
     if len(names) > 1 or len(modes) > 1:
         raise XBenchError("one model and one mode at a time")
-    if choose.choose_layout(told["layout"]) == AUTO:
+    if choose.choose_layout(settings["layout"]) == AUTO:
         raise XBenchError("--layout auto: runtimes are compared in one layout, nchw or nhwc")
-    layout = told.pop("layout")
+    layout = settings.pop("layout")
     known = [layout in row_of(word).layouts for word in words]
     layouts = [layout if is_known or not any(known) else "nchw" for is_known in known]  # to those that can be told
-    return [Case(names[0], word, modes[0], layout=each, **told) for word, each in zip(words, layouts, strict=True)]
+    return [Case(names[0], word, modes[0], layout=each, **settings) for word, each in zip(words, layouts, strict=True)]
 
 
-def _found(cases: list[Any], seed: int, timeout: float, out: Path | None) -> dict[str, Any]:
+def _report(cases: list[Any], seed: int, timeout: float, out: Path | None) -> dict[str, Any]:
     from xbench.cli.terminal.progress import Bar
     from xbench.converters.printable import file_name
     from xbench.proof.bisect.run import bisect, title

@@ -29,7 +29,7 @@ Explain = Annotated[
 
 @as_in(xbench.check, {"batch": Batch, "steps": StepCount, "explain": Explain})
 def check(
-    asked: dict[str, Any],
+    arguments: dict[str, Any],
     out: options.Out = FOLDER,
     rerun: options.Rerun = False,
     as_json: options.Json = False,
@@ -45,7 +45,7 @@ def check(
     from xbench.experiments.check import Check, row_of
 
     form = choose_format(format_, {"json": as_json}, (TABLE, JSON, GITHUB))
-    outcome = requested(request.check(asked), asked, out)
+    outcome = requested(request.check(arguments), arguments, out)
     _give([row_of(record) for record in outcome.records], form)
     if outcome.records:
         say(f"saved in {out / Check.file}", err=True)

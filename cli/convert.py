@@ -32,7 +32,7 @@ DECLARED = {"to": To, "output": Output, "batch": options.BatchSize, "oracle": Or
 
 @as_in(xbench.convert, DECLARED)
 def convert(
-    asked: dict[str, Any], out: options.Out = FOLDER, rerun: options.Rerun = False, as_json: options.Json = False
+    arguments: dict[str, Any], out: options.Out = FOLDER, rerun: options.Rerun = False, as_json: options.Json = False
 ) -> None:
     """Export each model once and convert it for each runtime; what is missing is named, all at once.
 
@@ -49,7 +49,7 @@ def convert(
     from xbench.experiments.convert import row_of
     from xbench.workers.prepare import EXPORT_TIMEOUT
 
-    outcome = requested(request.convert(asked), {**asked, "timeout": EXPORT_TIMEOUT}, out)
+    outcome = requested(request.convert(arguments), {**arguments, "timeout": EXPORT_TIMEOUT}, out)
     if as_json:
         say(json.dumps([row_of(record) for record in outcome.records], indent=1))
     raise typer.Exit(outcome.exit_code)

@@ -16,9 +16,9 @@ def doctor(as_json: options.Json = False) -> None:
     from xbench.host import gpu, machine
     from xbench.runtimes import table
 
-    found = installed_versions()
+    installed = installed_versions()
     runtimes = [
-        {"runtime": name, "version": found[name], "install": None if found[name] else install(name)}
+        {"runtime": name, "version": installed[name], "install": None if installed[name] else install(name)}
         for name, row in table().items()
         if not row.hidden
     ]

@@ -62,8 +62,8 @@ def list_environments(as_json: options.Json = False) -> None:
     table = Table("name", "framework", "state", "Python", "holds, or needs")
     for row in rows:
         versions, package = row["versions"], RECIPES[row["name"]].package
-        held = f"{package} {versions.get(package)}, numpy {versions.get('numpy')}" if versions else row["remark"]
-        table.add_row(row["name"], row["framework"], row["state"], versions.get("python") or row["pythons"][0], held)
+        text = f"{package} {versions.get(package)}, numpy {versions.get('numpy')}" if versions else row["remark"]
+        table.add_row(row["name"], row["framework"], row["state"], versions.get("python") or row["pythons"][0], text)
     console().print(table)
     say(f"They lie in {root()}")
 

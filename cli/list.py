@@ -45,11 +45,11 @@ def list_runtimes(
     if lineage:
         _show_lineage(as_json)
         return
-    found = installed_versions()
+    installed = installed_versions()
     rows = [
         {
             "name": name,
-            "version": found[name],
+            "version": installed[name],
             "autodiff": row.autodiff,
             "extra": row.extra,
             "note": row.note,

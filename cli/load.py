@@ -114,9 +114,9 @@ def _report(records: list[Record], file: Path, as_json: bool) -> None:
     from xbench.cli.terminal.console import console
     from xbench.reports.load import rows, show
 
-    found = rows(records)
+    results = rows(records)
     if as_json:
-        say(json.dumps(found, indent=1, allow_nan=False))
+        say(json.dumps(results, indent=1, allow_nan=False))
     else:
-        show(found, console(160))
+        show(results, console(160))
     say(f"saved in {file}", err=True)

@@ -48,21 +48,21 @@ def match(
                 bar.say(f"{name}: export to ONNX")
                 reference = exporter.artifact(name)
                 bar.say(f"{port}: is it {name}, and if not, why?")
-                found = exporter.matched(word, reference, batch)
-                bar.finish(f"{port}: {'the same' if found['same'] else 'another network'}")
+                verdict = exporter.matched(word, reference, batch)
+                bar.finish(f"{port}: {'the same' if verdict['same'] else 'another network'}")
         finally:
             exporter.close()
     if as_json:
-        say(json.dumps({"port": port, "network": name, **found}, indent=1))
+        say(json.dumps({"port": port, "network": name, **verdict}, indent=1))
     else:
-        _print(port, name, found)
-    raise typer.Exit(int(not found["same"]))
+        _print(port, name, verdict)
+    raise typer.Exit(int(not verdict["same"]))
 
 
-def _print(port: str, name: str, found: dict[str, Any]) -> None:
-    if found["same"]:
-        say(f"{port} is {name}: {found['agrees']}")
+def _print(port: str, name: str, verdict: dict[str, Any]) -> None:
+    if verdict["same"]:
+        say(f"{port} is {name}: {verdict['agrees']}")
         return
     say(f"{port} is not {name}:")
-    for says in found["differences"]:
+    for says in verdict["differences"]:
         say(f"  - {says}")

@@ -29,12 +29,12 @@ def list_plugins(as_json: options.Json = False) -> None:
         for point in points()
         if point.dist
     )
-    found = [{name: one_line(word) for name, word in each.items()} for each in words]
+    plugins = [{name: one_line(word) for name, word in each.items()} for each in words]
     if as_json:
-        say(json.dumps(found, indent=1))
-    elif not found:
+        say(json.dumps(plugins, indent=1))
+    elif not plugins:
         say(f"no installed package adds a runtime; the entry-point group is {GROUP}")
-    for row in () if as_json else found:
+    for row in () if as_json else plugins:
         say(f"{row['runtime']}: {row['package']} {row['version']}, {row['entry']}")
 
 
@@ -99,12 +99,12 @@ def _print(runtime: str, findings: list[dict[str, Any]], checks: dict[str, str])
 
     out = console()
     modes = list(dict.fromkeys(each["mode"] for each in findings))
-    found = {(each["check"], each["mode"]): each for each in findings}
+    by_place = {(each["check"], each["mode"]): each for each in findings}
     narrow = [Column(mode, no_wrap=True) for mode in modes]
     table = Table("promise", *narrow, Column("what it means", overflow="fold"), box=None, pad_edge=False)
-    for check in (check for check in checks if any(name == check for name, _ in found)):
-        told = [found.get((check, mode)) for mode in modes]
-        words = [Text(WORDS[each["held"]], COLOURS[each["held"]]) if each else "" for each in told]
+    for check in (check for check in checks if any(name == check for name, _ in by_place)):
+        row = [by_place.get((check, mode)) for mode in modes]
+        words = [Text(WORDS[each["held"]], COLOURS[each["held"]]) if each else "" for each in row]
         table.add_row(check, *words, checks[check])
     out.print(table)
     broken = [each for each in findings if each["held"] is False]
@@ -113,7 +113,7 @@ def _print(runtime: str, findings: list[dict[str, Any]], checks: dict[str, str])
         colour = "bold red" if each in broken else "cyan"
         head = (f"{each['mode']} {each['check']}", colour)
         out.print(Text.assemble(head, f": {each['says']}"), soft_wrap=True)
-    asked = sum(each["held"] is not None for each in findings)
-    count = f"{len(broken)} of {asked} promises are broken" if broken else f"all {asked} promises hold"
-    count = count if asked else "it could not be tested"
+    tested = sum(each["held"] is not None for each in findings)
+    count = f"{len(broken)} of {tested} promises are broken" if broken else f"all {tested} promises hold"
+    count = count if tested else "it could not be tested"
     out.print(f"{runtime}: {count}")

@@ -84,23 +84,23 @@ def recommend(
 
     if as_json and as_markdown:
         raise XBenchError("--json and --markdown exclude one another: give one of them")
-    said = {"batch": batch, "threads": threads, "device": device, "mode": mode, "plane": plane, "machine": machine}
-    said |= {"scenario": scenario, "stream": samples_per_query}
-    more = _asked(max_latency_ms, max_memory_mb, calls, scenario, precision, layout, runtime)
-    _sensible(said, more)
+    given = {"batch": batch, "threads": threads, "device": device, "mode": mode, "plane": plane, "machine": machine}
+    given |= {"scenario": scenario, "stream": samples_per_query}
+    more = _fields(max_latency_ms, max_memory_mb, calls, scenario, precision, layout, runtime)
+    _sensible(given, more)
     if deploy:
         check_folder(deploy)
-    answer = _answered(model, said, more, out, budget if measure else None)
-    told, failure = _deployed(answer, deploy) if deploy and answer.ranked else (None, None)
-    _report(answer, str(deploy) if told else None, as_json, as_markdown)
-    for line in told or ():
+    answer = _answered(model, given, more, out, budget if measure else None)
+    lines, failure = _deployed(answer, deploy) if deploy and answer.ranked else (None, None)
+    _report(answer, str(deploy) if lines else None, as_json, as_markdown)
+    for line in lines or ():
         say(line, err=True)
     if failure:
         raise failure
     raise typer.Exit(0 if answer.ranked else 1)
 
 
-def _asked(
+def _fields(
     latencies: list[str] | None,
     memory: float | None,
     calls: int | None,
@@ -127,29 +127,29 @@ def _asked(
     if layout:
         choose.choose_layout(layout)
     precisions = tuple(map(choose.choose_precision, choose.split([precision])))
-    found = {"limits": tuple(limits), "calls": calls, "scenario": choose_scenario(scenario)}
-    return found | {"precisions": precisions, "layout": layout, "runtimes": tuple(choose.split(runtimes))}
+    fields = {"limits": tuple(limits), "calls": calls, "scenario": choose_scenario(scenario)}
+    return fields | {"precisions": precisions, "layout": layout, "runtimes": tuple(choose.split(runtimes))}
 
 
-def _sensible(said: dict[str, Any], more: dict[str, Any]) -> None:
+def _sensible(given: dict[str, Any], more: dict[str, Any]) -> None:
     """
     Raises:
         XBenchError: a word that is none of the known ones, or options that exclude one another.
     """
     from xbench.case import DEVICES, PLANES
 
-    choose.choose_modes([said["mode"]] if said["mode"] else None, ())
+    choose.choose_modes([given["mode"]] if given["mode"] else None, ())
     for option, known in (("device", DEVICES), ("plane", PLANES)):
-        if said[option] not in (None, *known):
-            raise XBenchError(f"--{option} must be one of {', '.join(known)}, not {said[option]!r}")
+        if given[option] not in (None, *known):
+            raise XBenchError(f"--{option} must be one of {', '.join(known)}, not {given[option]!r}")
     scenario, percents = more["scenario"], [limit for limit in more["limits"] if limit.percent is not None]
-    if said["stream"] and scenario != "multi-stream":
+    if given["stream"] and scenario != "multi-stream":
         raise XBenchError("--samples-per-query is for --scenario multi-stream")
     if scenario is None:
         return
     if more["calls"]:
         raise XBenchError("--calls and --scenario exclude one another: a load has its own number of queries")
-    if said["mode"] not in (None, "forward") or said["plane"] not in (None, "host"):
+    if given["mode"] not in (None, "forward") or given["plane"] not in (None, "host"):
         raise XBenchError("--scenario is of mode forward on plane host: that is what `xbench load` measures")
     if scenario == "offline" and percents:
         raise XBenchError("--scenario offline has no latency that could be limited")
@@ -157,7 +157,7 @@ def _sensible(said: dict[str, Any], more: dict[str, Any]) -> None:
         raise XBenchError("--scenario server has one limit of its latency")
 
 
-def _answered(model: str, said: dict[str, Any], more: dict[str, Any], out: Path, budget: float | None) -> "Answer":
+def _answered(model: str, given: dict[str, Any], more: dict[str, Any], out: Path, budget: float | None) -> "Answer":
     """The answer of the store, after measuring for so many seconds a cell where that is asked for."""
     from xbench.experiments.load import Load
     from xbench.recommend.missing import measurable
@@ -168,10 +168,10 @@ def _answered(model: str, said: dict[str, Any], more: dict[str, Any], out: Path,
     if budget is not None:
         (model,) = choose.choose_models([model], ())
         choose.choose_runtimes(more["runtimes"])
-        choose.choose_device(said["device"] or "cpu")
+        choose.choose_device(given["device"] or "cpu")
         open_store(out, file)
     records, timed = _read(out / file), _read(out / FILE, silent=True) if more["scenario"] else []
-    question = settled(records, model, said, more, budget is not None)
+    question = settled(records, model, given, more, budget is not None)
     _known(question, records)
     answer = recommended(records, question, measurable(question), timed)
     if budget is not None:
@@ -249,8 +249,8 @@ def _deployed(answer: "Answer", folder: Path) -> tuple[list[str] | None, XBenchE
         try:
             choose.need_torch()
             choose.choose_models([model], ())
-            said = deploy(record, exporter.artifact(model), exporter, folder, logs)
-            return [*said, f"deployed in {folder}: python {folder}/run.py"], None
+            notes = deploy(record, exporter.artifact(model), exporter, folder, logs)
+            return [*notes, f"deployed in {folder}: python {folder}/run.py"], None
         except XBenchError as error:
             return None, error
         finally:

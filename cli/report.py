@@ -39,18 +39,18 @@ def report(
         return not name and not any((folder / other).exists() for other in FILES.values())
 
     given = folders or [out]
-    found, problems = {}, []
+    records, problems = {}, []
     for name, file in {"": FILE, **FILES}.items():
-        found[name], told = _read(
+        records[name], skipped = _read(
             [folder / file for folder in given if (folder / file).exists() or is_to_be(folder, name)]
         )
-        problems += told
+        problems += skipped
     for words in problems:
         say(f"xbench: skipped {words}", err=True)
     chosen = {name: words for name, words in (("model", model), ("runtime", runtime), ("mode", mode)) if words}
     for column, given_words in chosen.items():
-        _name_unknown(column, given_words, [record for some in found.values() for record in some])
-    text = page(found.pop(""), found, title=title, problems=problems, chosen=chosen)
+        _name_unknown(column, given_words, [record for some in records.values() for record in some])
+    text = page(records.pop(""), records, title=title, problems=problems, chosen=chosen)
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -62,9 +62,9 @@ def _read(paths: list[Path]) -> tuple[list[Record], list[str]]:
     """The records of files in the order of time, where there are several, and what could not be read of them."""
     records, problems = [], []
     for path in paths:
-        some, told = salvage(path)
+        some, skipped = salvage(path)
         records += some
-        problems += told
+        problems += skipped
     return sorted(records, key=lambda record: str(record.get("time") or "")) if len(paths) > 1 else records, problems
 
 

@@ -85,16 +85,16 @@ def _report(records: list[Record], out: Path, as_json: bool) -> None:
     from xbench.reports.scaling import rows, show
     from xbench.reports.speedups import draw
 
-    found = rows(records)
+    results = rows(records)
     if as_json:
-        say(json.dumps(found, indent=1, allow_nan=False))
+        say(json.dumps(results, indent=1, allow_nan=False))
     else:
-        show(found, console(200))
+        show(results, console(200))
     saved = str(out / Scale.file)
-    if any(row["speed_up"] for row in found):
-        stem = out / f"{parse(found[0]['model']).stem}-{found[0]['kind']}-scaling"
+    if any(row["speed_up"] for row in results):
+        stem = out / f"{parse(results[0]['model']).stem}-{results[0]['kind']}-scaling"
         try:
-            saved += "".join(f", {path}" for path in draw(found, stem))
+            saved += "".join(f", {path}" for path in draw(results, stem))
         except ImportError:
             saved += "; for the picture: pip install 'xbench[plot]'"
         except OSError as error:

@@ -57,37 +57,37 @@ def show(
     for problem in problems:
         say(f"xbench: skipped {problem}", err=True)
     with uncollected():  # a search for garbage would go through all of the store
-        found = rows(records)
-    found = _on(found, machine)
+        shown = rows(records)
+    shown = _on(shown, machine)
     for name, words in (("model", model), ("runtime", runtime), ("mode", mode)):
-        found = _only(found, name, words)
-    _give(found, form, view, out, output)
+        shown = _only(shown, name, words)
+    _give(shown, form, view, out, output)
     if plot:
-        _draw(found, plot)
+        _draw(shown, plot)
 
 
-def _give(found: "list[Row]", form: str, view: "View", out: Path, output: Path | None) -> None:
+def _give(rows: "list[Row]", form: str, view: "View", out: Path, output: Path | None) -> None:
     """Print the rows, or write them to a file."""
     from xbench.reports import formats, github
 
     if form == "table":
-        _print(found, out, view)
+        _print(rows, out, view)
     elif form == "github":
-        choose.summarise(*github.times(found, view))
+        choose.summarise(*github.times(rows, view))
     elif form == "parquet":
         assert output is not None
-        _write_parquet(found, output)
+        _write_parquet(rows, output)
     else:
         texts = {"json": formats.to_json, "csv": formats.to_csv, "markdown": lambda f: formats.to_markdown(f, view)}
-        choose.give(texts[form](found), output)
+        choose.give(texts[form](rows), output)
 
 
-def _write_parquet(found: "list[Row]", path: Path) -> None:
+def _write_parquet(rows: "list[Row]", path: Path) -> None:
     """Raises XBenchError: pyarrow is missing, or the file cannot be written."""
     from xbench.reports import parquet
 
     try:
-        parquet.write(found, path)
+        parquet.write(rows, path)
     except ImportError as error:
         raise XBenchError("--format parquet needs pyarrow: pip install 'xbench[parquet]'") from error
     except OSError as error:
@@ -95,7 +95,7 @@ def _write_parquet(found: "list[Row]", path: Path) -> None:
     say(f"written to {path}", err=True)
 
 
-def _draw(found: "list[Row]", path: Path) -> None:
+def _draw(rows: "list[Row]", path: Path) -> None:
     """Draw the roofline of the rows.
 
     Raises:
@@ -103,10 +103,10 @@ def _draw(found: "list[Row]", path: Path) -> None:
     """
     from xbench.reports.roofline_plot import draw, points
 
-    if not points(found):
+    if not points(rows):
         raise XBenchError("nothing to plot: no result here has its cost; measure again with `xbench time --rerun`")
     try:
-        draw(found, path)
+        draw(rows, path)
     except ImportError as error:
         raise XBenchError("--plot needs matplotlib: pip install 'xbench[plot]'") from error
     except OSError as error:
@@ -114,33 +114,33 @@ def _draw(found: "list[Row]", path: Path) -> None:
     say(f"drawn in {path}", err=True)
 
 
-def _only(found: "list[Row]", name: str, words: Sequence[str] | None) -> "list[Row]":
+def _only(rows: "list[Row]", name: str, words: Sequence[str] | None) -> "list[Row]":
     """Return the rows whose column holds one of the words; a word that no row holds is named on stderr."""
     if not words:
-        return found
-    known = sorted({row[name] for row in found})
+        return rows
+    known = sorted({row[name] for row in rows})
     for word in words:
         if word not in known:
             say(f"no {name} {word!r} among the results; there is: {', '.join(known) or 'none'}", err=True)
-    return [row for row in found if row[name] in words]
+    return [row for row in rows if row[name] in words]
 
 
-def _on(found: "list[Row]", words: Sequence[str] | None) -> "list[Row]":
+def _on(rows: "list[Row]", words: Sequence[str] | None) -> "list[Row]":
     """Return the rows of the machines whose name holds one of the words; a word that none holds is named on stderr."""
-    names = sorted({row["machine"] for row in found})
+    names = sorted({row["machine"] for row in rows})
     chosen = {name for name in names for word in words or [""] if word.lower() in name.lower()}
     for word in words or ():
         if not any(word.lower() in name.lower() for name in names):
             say(f"no machine {word!r} among the results; there is: {'; '.join(names) or 'none'}", err=True)
-    return [row for row in found if row["machine"] in chosen]
+    return [row for row in rows if row["machine"] in chosen]
 
 
-def _print(found: "list[Row]", out: Path, view: "View") -> None:
+def _print(rows: "list[Row]", out: Path, view: "View") -> None:
     """Print the tables to the terminal, in full width where the output is a file or a pipe."""
     from xbench.cli.terminal.console import console
     from xbench.reports.table import show_table
 
-    if not found:
+    if not rows:
         say(f"nothing to show in {out}", err=True)
         return
-    show_table(found, console(200), view)
+    show_table(rows, console(200), view)

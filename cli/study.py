@@ -70,22 +70,22 @@ def study(
     if name is None:
         _list(as_json)
         raise typer.Exit
-    found = _found(name, part)
+    chosen = _chosen(name, part)
     setting = _setting(scale, runtime, device, threads, budget, timeout)
-    folder = out / f"{found.name}-{scale}"
-    tasks = running.plan(found, setting, folder)
+    folder = out / f"{chosen.name}-{scale}"
+    tasks = running.plan(chosen, setting, folder)
     if plan or not show:
-        _show_plan(tasks, studies.omitted(found, scale, setting.cpus, setting.runtimes), as_json and plan)
+        _show_plan(tasks, studies.omitted(chosen, scale, setting.cpus, setting.runtimes), as_json and plan)
     if plan:
         raise typer.Exit
     choose.need_torch()
     again = choose.again(rerun, retry)
-    records, broken = (_stored(tasks, folder), set()) if show else _run(found, tasks, setting, folder, again)
+    records, broken = (_stored(tasks, folder), set()) if show else _run(chosen, tasks, setting, folder, again)
     if not records and not broken:
         raise XBenchError(f"nothing is recorded in {folder}: run the same command without --show")
     given = {"runtime": runtime, "threads": threads, "device": device, "budget": budget}
     command = _command(name, scale, {name: value for name, value in given.items() if value != DEFAULTS[name]})
-    _report(name, [part.name for part in found.parts], setting, folder, as_json, command)
+    _report(name, [part.name for part in chosen.parts], setting, folder, as_json, command)
     failed = any(record["status"] not in ("PASS", "UNSUPPORTED") for record in records)
     raise typer.Exit(2 if broken else int(failed))
 
@@ -130,16 +130,16 @@ def _known(option: str, word: str, words: Sequence[str]) -> None:
         raise XBenchError(f"{option}: there is no {word!r}: {hint}")
 
 
-def _found(name: str, parts: list[str] | None) -> Any:
+def _chosen(name: str, parts: list[str] | None) -> Any:
     """The study, with those of its tables that are asked for."""
     from xbench import studies
 
     _known("study", name, STUDIES)
-    found = studies.find(name)
+    published = studies.find(name)
     for word in choose.split(parts):
-        _known("--part", word, [part.name for part in found.parts])
-    kept = tuple(part for part in found.parts if not parts or part.name in choose.split(parts))
-    return replace(found, parts=kept)
+        _known("--part", word, [part.name for part in published.parts])
+    kept = tuple(part for part in published.parts if not parts or part.name in choose.split(parts))
+    return replace(published, parts=kept)
 
 
 def _list(as_json: bool) -> None:
@@ -148,12 +148,12 @@ def _list(as_json: bool) -> None:
     from xbench import studies
     from xbench.cli.terminal.console import console
 
-    found = [studies.find(name) for name in STUDIES]
+    published = [studies.find(name) for name in STUDIES]
     if as_json:
-        say(json.dumps([asdict(each) for each in found], indent=1))
+        say(json.dumps([asdict(each) for each in published], indent=1))
         return
     table = Table("study", "what it measured", "tables")
-    for each in found:
+    for each in published:
         table.add_row(each.name, f"{each.about}. {each.source}", ", ".join(part.name for part in each.parts))
     console().print(table)
 
@@ -198,14 +198,14 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
-def _run(found: Any, tasks: Sequence[Any], setting: Any, folder: Path, again: str) -> tuple[list[Record], set[str]]:
+def _run(chosen: Any, tasks: Sequence[Any], setting: Any, folder: Path, again: str) -> tuple[list[Record], set[str]]:
     """The records of all tasks, each stored as soon as it is final, and the networks that could not be exported."""
     from xbench.cli.terminal.progress import Bar
     from xbench.experiments import study as running
     from xbench.experiments.experiment import Lab, run
 
-    stores, records = running.stores(folder, found), []
-    bar = Bar(sum(task.records for task in tasks), f"study {found.name}")
+    stores, records = running.stores(folder, chosen), []
+    bar = Bar(sum(task.records for task in tasks), f"study {chosen.name}")
     with turn(folder) as logs, bar, Lab(logs, bar, setting.protocol.timeout, keep_going=True) as lab:
         for task in tasks:
             experiment = running.experiment(task.part, setting)
@@ -227,21 +227,21 @@ def _report(name: str, shown: Sequence[str], setting: Any, folder: Path, as_json
     from xbench.reports import study_page
     from xbench.reports.study import grids_of
 
-    whole = studies.find(name)
-    records: dict[str, list[Any]] = {part.name: [] for part in whole.parts}
-    for task in running.plan(whole, setting, folder):
+    complete = studies.find(name)
+    records: dict[str, list[Any]] = {part.name: [] for part in complete.parts}
+    for task in running.plan(complete, setting, folder):
         records[task.part.name] += running.stored(task, folder)
-    grids = [grid for part in whole.parts for grid in grids_of(part, records[part.name])]
-    asked = [grid for grid in grids if grid.part in shown]
-    omitted = studies.omitted(whole, setting.scale, setting.cpus, setting.runtimes)
+    grids = [grid for part in complete.parts for grid in grids_of(part, records[part.name])]
+    wanted = [grid for grid in grids if grid.part in shown]
+    omitted = studies.omitted(complete, setting.scale, setting.cpus, setting.runtimes)
     if as_json:
-        told = {"study": name, "scale": setting.scale, "omitted": omitted, "tables": [grid.plain() for grid in asked]}
-        say(json.dumps(told, indent=1))
+        facts = {"study": name, "scale": setting.scale, "omitted": omitted, "tables": [grid.plain() for grid in wanted]}
+        say(json.dumps(facts, indent=1))
     else:
-        study_page.show(asked, console(160))
+        study_page.show(wanted, console(160))
     flat = [record for own in records.values() for record in own]
     try:
-        saved = study_page.save(whole, command, grids, omitted, flat, folder)
+        saved = study_page.save(complete, command, grids, omitted, flat, folder)
     except OSError as error:
         say(f"saved in {folder}; cannot write the page: {error.strerror}", err=True)
         return

@@ -57,7 +57,7 @@ DECLARED = {
 
 @as_in(xbench.time, DECLARED)
 def time(
-    asked: dict[str, Any], out: options.Out = FOLDER, as_json: options.Json = False, format_: FormatWord = None
+    arguments: dict[str, Any], out: options.Out = FOLDER, as_json: options.Json = False, format_: FormatWord = None
 ) -> None:
     """Check parity, time what passed, and append each cell to the results as soon as it is final.
 
@@ -68,7 +68,7 @@ def time(
     from xbench.reports import rows
 
     form = choose_format(format_, {"json": as_json}, FORMATS[:-1])
-    outcome = requested(request.time(asked), asked, out)
+    outcome = requested(request.time(arguments), arguments, out)
     if outcome.records or not outcome.broken:
         _report(rows(outcome.records), out, form)
     raise typer.Exit(outcome.exit_code)

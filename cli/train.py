@@ -114,11 +114,11 @@ def _print(records: list[Record]) -> None:
 
 def _proved(record: Record) -> str:
     """Before which step the first wrong one comes, or the last that could be judged."""
-    found = record["training"]
+    training = record["training"]
     if not record["parity"]:
         return ""
-    right = len(found["oracle_losses"]) if found["first_wrong_step"] is None else found["first_wrong_step"] - 1
-    return f"{right} of {found['proof_steps']}"
+    right = len(training["oracle_losses"]) if training["first_wrong_step"] is None else training["first_wrong_step"] - 1
+    return f"{right} of {training['proof_steps']}"
 
 
 def _columns(found: Training) -> list[str]:

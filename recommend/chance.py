@@ -40,25 +40,25 @@ SURE = 0.95
 def levelled(records: Sequence[Record]) -> list[float]:
     """The median of each cell in seconds; of those whose rounds ran side by side that of the fastest, times the ratio
     to it round by round, so that a drift between their blocks does not rank them."""
-    found = [known(record["times"])["median_s"] for record in records]
+    medians = [known(record["times"])["median_s"] for record in records]
     for members in _sessions(records):
-        anchor = min(members, key=lambda place: found[place])
+        anchor = min(members, key=lambda place: medians[place])
         ratios = {place: ratio(records[place], records[anchor]) for place in members if place != anchor}
         for place, each in ratios.items():
-            found[place] = found[anchor] * each.value if each.paired else found[place]
-    return found
+            medians[place] = medians[anchor] * each.value if each.paired else medians[place]
+    return medians
 
 
 def ratio(a: Record, b: Record) -> Ratio:
     """The time of a over that of b: round by round where they ran side by side, else each as one observation."""
     if not (_has_samples(a) and _has_samples(b)):
         return Ratio(known(a["times"])["median_s"] / known(b["times"])["median_s"], None, None, False)
-    ours, theirs = (known(record["times"])["blocks"] for record in (a, b))
+    left, right = (known(record["times"])["blocks"] for record in (a, b))
     if _session(a) is not None and _session(a) == _session(b):
-        found = paired_ratio(ours, theirs, np.random.default_rng(0))
-        if found.paired:
-            return found
-    return ratio_of(observation(ours), observation(theirs))
+        by_rounds = paired_ratio(left, right, np.random.default_rng(0))
+        if by_rounds.paired:
+            return by_rounds
+    return ratio_of(observation(left), observation(right))
 
 
 def ratio_of(a: Observation, b: Observation) -> Ratio:
@@ -70,7 +70,7 @@ def drawn_steps(records: Sequence[Record], centres: Sequence[float]) -> Array:
     """Draws of what the time of a step may be in truth, around what it is taken for, in seconds, of shape (cells,
     draws)."""
     rng = np.random.default_rng(0)
-    found = np.log(np.array(centres))[:, None] + np.zeros((len(records), DRAWS))
+    logs = np.log(np.array(centres))[:, None] + np.zeros((len(records), DRAWS))
     alone = set(range(len(records)))
     for members in _sessions(records):
         errors = side_by_side([known(records[place]["times"])["blocks"] for place in members], rng)
@@ -79,22 +79,22 @@ def drawn_steps(records: Sequence[Record], centres: Sequence[float]) -> Array:
         alone -= set(members)
         session = APART * rng.standard_t(FREEDOM, DRAWS)
         for place, error in zip(members, errors, strict=True):
-            found[place] += session + error.error * rng.standard_t(error.freedom, DRAWS)
+            logs[place] += session + error.error * rng.standard_t(error.freedom, DRAWS)
     for place in sorted(alone):
         record = records[place]
         seen = observation(known(record["times"])["blocks"]) if _has_samples(record) else (0.0, 0.0)
-        found[place] += _error([seen], SESSION, rng)
-    return np.asarray(np.exp(found))
+        logs[place] += _error([seen], SESSION, rng)
+    return np.asarray(np.exp(logs))
 
 
 def drawn_starts(records: Sequence[Record]) -> Array:
     """Draws of what a start may take in truth, in seconds, of shape (cells, draws)."""
-    rng, found = np.random.default_rng(1), []
+    rng, starts = np.random.default_rng(1), []
     for record in records:
         seen = [math.log(max(start(each), 1e-9)) for each in known(record["times"]).get("processes") or () if each]
         error = _error([(value, 0.0) for value in seen] or [(0.0, 0.0)], START, rng)
-        found.append(start(known(record["times"])) * np.exp(error))
-    return np.array(found).reshape(len(records), DRAWS)
+        starts.append(start(known(record["times"])) * np.exp(error))
+    return np.array(starts).reshape(len(records), DRAWS)
 
 
 def drawn_alone(observed: Sequence[Observation]) -> Array:
@@ -153,8 +153,8 @@ def rate_observed(rate: float, searched: bool) -> Observation:
 
 
 def _error(observed: Sequence[Observation], prior: float, rng: np.random.Generator) -> Array:
-    found = moderated([observed], prior)
-    return np.asarray(found.error * rng.standard_t(found.freedom, DRAWS))
+    estimate = moderated([observed], prior)
+    return np.asarray(estimate.error * rng.standard_t(estimate.freedom, DRAWS))
 
 
 def _has_samples(record: Record) -> bool:
@@ -168,9 +168,9 @@ def _session(record: Record) -> tuple[Any, ...] | None:
 
 def _sessions(records: Sequence[Record]) -> Iterable[list[int]]:
     """The places of cells whose rounds may have run side by side, two or more of a session."""
-    found: dict[tuple[Any, ...], list[int]] = {}
+    sessions: dict[tuple[Any, ...], list[int]] = {}
     for place, record in enumerate(records):
         session = _session(record)
         if session is not None and _has_samples(record):
-            found.setdefault(session, []).append(place)
-    return [members for members in found.values() if len(members) > 1]
+            sessions.setdefault(session, []).append(place)
+    return [members for members in sessions.values() if len(members) > 1]

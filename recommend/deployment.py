@@ -65,7 +65,7 @@ def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path,
     try:
         with temporary.folder(folder.parent, temporary.HIDDEN) as place:
             made = _saved(case, artifact, exporter, how, place, logs)
-            versions, said = _versions(record, how)
+            versions, notes = _versions(record, how)
             allowed = _expected(case, artifact, exporter, made / "expected.npz")
             names = {"inputs": [item["name"] for item in artifact.info["inputs"]], "outputs": artifact.info["outputs"]}
             threads = f"{case.threads} thread{'s' * (case.threads > 1)}"
@@ -81,15 +81,15 @@ def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path,
         raise XBenchError(f"--deploy {folder}: {error.strerror}") from error
     except ValueError as error:
         raise XBenchError(f"{case.runtime} is not deployed: {error}") from error
-    return [f"run.py computes it here: {answer}", *said]
+    return [f"run.py computes it here: {answer}", *notes]
 
 
 def _saved(case: Case, artifact: Artifact, exporter: Exporter, how: Form, place: Path, logs: Path) -> Path:
     """The folder of the model in the runtime's form, with its certificate, less what the script does not need."""
-    found = save(artifact, case, exporter, place, logs)
-    if not found.get("files"):
-        raise XBenchError(f"{case.runtime} is not deployed: {found.get('message')}")
-    made = Path(found["files"][0]).parent
+    saved = save(artifact, case, exporter, place, logs)
+    if not saved.get("files"):
+        raise XBenchError(f"{case.runtime} is not deployed: {saved.get('message')}")
+    made = Path(saved["files"][0]).parent
     for path in made.iterdir():
         if path.suffix in how.needless:
             path.unlink()
@@ -99,16 +99,16 @@ def _saved(case: Case, artifact: Artifact, exporter: Exporter, how: Form, place:
 def _versions(record: Record, how: Form) -> tuple[dict[str, str], list[str]]:
     """The versions to be installed, by package: those that were measured; and in words what is another here."""
     measured, here = record.get("versions") or {}, machine.versions(tuple(n for each in how.packages for n in each))
-    found: dict[str, str] = {}
-    said = []
+    required: dict[str, str] = {}
+    notes = []
     for names in how.packages:
         name = next((name for name in names if name in measured or name in here), names[0])
         if name not in measured and name not in here:
             raise XBenchError(f"--deploy: nobody knows which {name} was measured")
-        found[name] = measured.get(name) or here[name]
-        if name in here and here[name] != found[name]:
-            said.append(f"{name} {found[name]} was measured and is required, {here[name]} is installed here")
-    return found, said
+        required[name] = measured.get(name) or here[name]
+        if name in here and here[name] != required[name]:
+            notes.append(f"{name} {required[name]} was measured and is required, {here[name]} is installed here")
+    return required, notes
 
 
 def _expected(case: Case, artifact: Artifact, exporter: Exporter, path: Path) -> list[float]:

@@ -105,7 +105,7 @@ def over(record: Record, limit: Limit, known: float | None) -> str:
     return f"{limit.name} is {value * 1e3:.4g} ms, and may be {known * 1e3:.4g}, over {most}"
 
 
-def may_be_told(record: Record, limit: Limit, known: float | None) -> bool:
+def worth_repeating(record: Record, limit: Limit, known: float | None) -> bool:
     """Whether measuring again would say if a cell meets a limit that it is not known to meet."""
     if is_server(record):
         return limit.percent is not None and not limit.allows(known)
@@ -173,5 +173,5 @@ def _memory(record: Record, timed: Iterable[Record]) -> float | None:
 
     if "load" in record:
         record = ([each for each in timed if same(each)] or [record])[-1]
-    found: Any = (record.get("cost") or NOTHING).get("peak_memory_bytes")
-    return float(found) if found and _is_amount(found) else None
+    peak: Any = (record.get("cost") or NOTHING).get("peak_memory_bytes")
+    return float(peak) if peak and _is_amount(peak) else None

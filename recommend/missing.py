@@ -32,8 +32,8 @@ def measurable(question: Question) -> list[Wanted]:
     Raises:
         XBenchError: it names one that is none, or the settings mean nothing.
     """
-    rows, found = table(), choose.installed_versions()
-    usual = [name for name, row in rows.items() if not (row.hidden or row.named) and found[name]]
+    rows, installed = table(), choose.installed_versions()
+    usual = [name for name, row in rows.items() if not (row.hidden or row.named) and installed[name]]
     kept = []
     for word in question.runtimes or usual:
         row = rows.get(parse(word)[0])
@@ -41,8 +41,8 @@ def measurable(question: Question) -> list[Wanted]:
             continue
         for precision in question.precisions:
             lower = row.lower.get(precision)
-            told = lower and question.device in lower.devices and question.mode in lower.modes
-            if precision == "fp32" or told:
+            supported = lower and question.device in lower.devices and question.mode in lower.modes
+            if precision == "fp32" or supported:
                 kept.append((word, precision))
     return kept
 
@@ -50,9 +50,9 @@ def measurable(question: Question) -> list[Wanted]:
 def cases(answer: Answer, again: bool) -> list[Case]:
     """What is to be measured: first what has no record, then (`again`) what a longer look would tell. Cells that may be
     compared stand together."""
-    asked = answer.question
-    plain = {n: getattr(asked, n) for n in ("model", "mode", "batch", "device", "threads", "plane", "data")}
-    new = [Case(runtime=w, precision=p, layout=asked.layout or "nchw", **plain) for w, p in answer.missing]
+    question = answer.question
+    plain = {n: getattr(question, n) for n in ("model", "mode", "batch", "device", "threads", "plane", "data")}
+    new = [Case(runtime=w, precision=p, layout=question.layout or "nchw", **plain) for w, p in answer.missing]
     few = [Case(**cell.record["case"]) for cell in answer.excluded if cell.few]
     return sorted(few if again else new, key=lambda case: [str(value) for value in case.group])
 

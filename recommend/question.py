@@ -69,20 +69,20 @@ def settled(
     if not left and not may_measure:
         raise XBenchError(never(model, records))
     here, usual = "", USUAL | ({"plane": "host"} if scenario else {})
-    found: dict[str, Any] = {}
+    resolved: dict[str, Any] = {}
     for name, read in fields(scenario):
         known = sorted({read(record) for record in left})
         word = said.get(name)
         if name == "machine":
-            usual["machine"] = here = machine.label(machine.facts(found["device"]))
+            usual["machine"] = here = machine.label(machine.facts(resolved["device"]))
             word = _machine(word, known, here if may_measure else None)
-        found[name] = _one(name, word, known, usual.get(name), f"{model}{_so_far(found)}", may_measure)
-        left = [record for record in left if read(record) == found[name]]
-    if may_measure and found["machine"] != here:
-        raise XBenchError(f"--measure measures here, on {here}, and not on {found['machine']}")
+        resolved[name] = _one(name, word, known, usual.get(name), f"{model}{_so_far(resolved)}", may_measure)
+        left = [record for record in left if read(record) == resolved[name]]
+    if may_measure and resolved["machine"] != here:
+        raise XBenchError(f"--measure measures here, on {here}, and not on {resolved['machine']}")
     otherwise: dict[str, Any] = {"batch": batch_of(model, 1), "threads": machine.cpus(), "stream": 8}
-    told: dict[str, Any] = {name: otherwise[name] if value is None else value for name, value in found.items()}
-    return Question(model=model, **told, **{name: value for name, value in more.items() if name not in told})
+    values: dict[str, Any] = {name: otherwise[name] if value is None else value for name, value in resolved.items()}
+    return Question(model=model, **values, **{name: value for name, value in more.items() if name not in values})
 
 
 def fields(scenario: str | None) -> list[tuple[str, Callable[[Record], Any]]]:
@@ -91,13 +91,13 @@ def fields(scenario: str | None) -> list[tuple[str, Callable[[Record], Any]]]:
     def of_case(name: str) -> tuple[str, Callable[[Record], Any]]:
         return name, lambda record: record["case"].get(name, USUAL.get(name, 1))
 
-    found = [of_case(name) for name in ("mode", "device", "data", "plane")]
+    common = [of_case(name) for name in ("mode", "device", "data", "plane")]
     if scenario:
-        found.append(("scenario", lambda record: (record.get("load") or NOTHING).get("scenario") or ""))
+        common.append(("scenario", lambda record: (record.get("load") or NOTHING).get("scenario") or ""))
     if scenario == "multi-stream":
-        found.append(("stream", lambda record: (record.get("load") or NOTHING).get("samples_per_query") or 0))
-    found.append(("machine", lambda record: machine.label(record.get("machine"))))
-    return [*found, of_case("threads"), of_case("batch")]
+        common.append(("stream", lambda record: (record.get("load") or NOTHING).get("samples_per_query") or 0))
+    common.append(("machine", lambda record: machine.label(record.get("machine"))))
+    return [*common, of_case("threads"), of_case("batch")]
 
 
 def never(model: str, records: Sequence[Record]) -> str:
@@ -143,20 +143,20 @@ def _machine(word: str | None, known: Sequence[str], here: str | None) -> str | 
     """
     if word is None:
         return None
-    found = [name for name in known if word.lower() in name.lower()]
-    if word in known or (not found and word == here):
+    matches = [name for name in known if word.lower() in name.lower()]
+    if word in known or (not matches and word == here):
         return word
-    if len(found) != 1:
-        there = "; ".join(found or known) or "none"
+    if len(matches) != 1:
+        there = "; ".join(matches or known) or "none"
         raise XBenchError(
-            f"--machine {word!r} is {'more than one' if found else 'none'} of the store's: there is {there}"
+            f"--machine {word!r} is {'more than one' if matches else 'none'} of the store's: there is {there}"
         )
-    return found[0]
+    return matches[0]
 
 
-def _so_far(found: Mapping[str, Any]) -> str:
+def _so_far(resolved: Mapping[str, Any]) -> str:
     """What is settled already, in words."""
-    words = [f" {found['mode']}"] if "mode" in found else []
-    words += [f" on {found['device']}"] if "device" in found else []
-    words += [f", {found['threads']} thread{'s' * (found['threads'] > 1)}"] if found.get("threads") else []
+    words = [f" {resolved['mode']}"] if "mode" in resolved else []
+    words += [f" on {resolved['device']}"] if "device" in resolved else []
+    words += [f", {resolved['threads']} thread{'s' * (resolved['threads'] > 1)}"] if resolved.get("threads") else []
     return "".join(words)

@@ -19,10 +19,10 @@ from xbench.recommend.limits import (
     Relaxation,
     at_most,
     is_server,
-    may_be_told,
     over,
     relaxations,
     samples_of,
+    worth_repeating,
 )
 from xbench.recommend.question import Question
 from xbench.runtimes import find_row, parse
@@ -84,8 +84,8 @@ class Answer:
     @property
     def tied(self) -> list[Place]:
         """The first and those that cannot be told apart from it; nothing where it stands alone."""
-        found = self.ranked[:1] + [place for place in self.ranked[1:] if place.tied]
-        return found if len(found) > 1 else []
+        places = self.ranked[:1] + [place for place in self.ranked[1:] if place.tied]
+        return places if len(places) > 1 else []
 
 
 def recommend(
@@ -93,20 +93,20 @@ def recommend(
 ) -> Answer:
     """Answer a question from the records of a store, oldest first. `installed` is what could be measured;
     `timed` are the records of `xbench time`, which know the memory of cells that were loaded."""
-    found = cells(records, question, timed)
-    ranked = rank([cell for cell in found if not cell.why], question)
-    excluded = [cell for cell in found if cell.why]
+    judged = cells(records, question, timed)
+    ranked = rank([cell for cell in judged if not cell.why], question)
+    excluded = [cell for cell in judged if cell.why]
     limited = [(cell.label, cell.known) for cell in excluded if cell.limited]
     relaxed = [] if ranked else relaxations(limited, question.limits)
     even = break_even(ranked[0], ranked[1]) if question.calls and len(ranked) > 1 else None
     return Answer(
-        question, ranked, excluded, relaxed, _missing(found, installed), _notes(ranked, records, question), even
+        question, ranked, excluded, relaxed, _missing(judged, installed), _notes(ranked, records, question), even
     )
 
 
-def _missing(found: Iterable[Cell], installed: Iterable[Wanted]) -> list[Wanted]:
+def _missing(judged: Iterable[Cell], installed: Iterable[Wanted]) -> list[Wanted]:
     """What of all that could be measured has no record; a runtime of which no options are said is met by any."""
-    cases = [cell.record["case"] for cell in found if cell.why != STALE]
+    cases = [cell.record["case"] for cell in judged if cell.why != STALE]
     words = {(case["runtime"], case.get("precision", "fp32")) for case in cases}
     words |= {(parse(word)[0], precision) for word, precision in words}
     return [each for each in installed if each not in words]
@@ -124,12 +124,12 @@ def cells(records: Iterable[Record], question: Question, timed: Sequence[Record]
 def _newest(records: Iterable[Record], question: Question) -> list[Record]:
     """The last record of each cell. Of a server that was measured within several bounds it is the last with the widest
     that the limit allows, else with the least wide."""
-    found = dict[Case, Record]()
+    newest = dict[Case, Record]()
     for record in records:
         case = Case(**record["case"])
-        if case not in found or _suits(record, question) >= _suits(found[case], question):
-            found[case] = record
-    return list(found.values())
+        if case not in newest or _suits(record, question) >= _suits(newest[case], question):
+            newest[case] = record
+    return list(newest.values())
 
 
 def _suits(record: Record, question: Question) -> tuple[bool, bool, float]:
@@ -150,7 +150,7 @@ def _judged(record: Record, question: Question, content: Any, timed: Sequence[Re
         return cell
     known = {limit.name: at_most(record, limit, timed) for limit in question.limits}
     why = "; ".join(filter(None, (over(record, limit, known[limit.name]) for limit in question.limits)))
-    few = any(may_be_told(record, limit, known[limit.name]) for limit in question.limits)
+    few = any(worth_repeating(record, limit, known[limit.name]) for limit in question.limits)
     return Cell(record, cell.label, why, known, bool(why), few)
 
 
@@ -171,8 +171,8 @@ def _unfit(record: Record, question: Question, content: Any) -> str:
     if question.layout not in (None, layout, case.layout):
         return f"it computes in {layout}"
     if question.scenario:
-        said = record.get("message") or "it has no numbers under this load"
-        return "" if _observed(record, question) else said
+        message = record.get("message") or "it has no numbers under this load"
+        return "" if _observed(record, question) else message
     if not times.get("median_s"):
         return "it has no time"
     if question.calls and None in (times.get("load_s"), times.get("first_s")):
@@ -190,11 +190,11 @@ def _observed(record: Record, question: Question) -> Observation | None:
     return chance.percentile_observed(samples, question.percent) if samples else None
 
 
-def rank(found: Sequence[Cell], question: Question) -> list[Place]:
+def rank(judged: Sequence[Cell], question: Question) -> list[Place]:
     """The cells by their cost, the least first."""
-    if not found:
+    if not judged:
         return []
-    records = [cell.record for cell in found]
+    records = [cell.record for cell in judged]
     observed = [seen for record in records if question.scenario and (seen := _observed(record, question))]
     if question.scenario:
         costs = steps = [math.exp(value) for value, _ in observed]
@@ -207,7 +207,7 @@ def rank(found: Sequence[Cell], question: Question) -> list[Place]:
     else:
         steps, costs = [known(record["times"])["median_s"] for record in records], chance.levelled(records)
         draws = chance.drawn_steps(records, costs)
-    first = min(range(len(found)), key=lambda place: costs[place])
+    first = min(range(len(judged)), key=lambda place: costs[place])
 
     def over_first(place: int) -> Ratio:
         if place == first:
@@ -219,8 +219,8 @@ def rank(found: Sequence[Cell], question: Question) -> list[Place]:
         return chance.ratio(records[place], records[first])
 
     likely = chance.chances(draws)
-    order = sorted(range(len(found)), key=lambda place: costs[place])
-    return [Place(found[each], costs[each], steps[each], over_first(each), likely[each]) for each in order]
+    order = sorted(range(len(judged)), key=lambda place: costs[place])
+    return [Place(judged[each], costs[each], steps[each], over_first(each), likely[each]) for each in order]
 
 
 def break_even(first: Place, second: Place) -> float | None:
@@ -250,23 +250,23 @@ def label(record: Record) -> str:
 
 def _notes(ranked: Sequence[Place], records: Iterable[Record], question: Question) -> list[str]:
     """What is to be known beside the numbers."""
-    said, here = [], machine_of(facts(question.device))
+    notes, here = [], machine_of(facts(question.device))
     others = {machine_of(each.get("machine")) for each in records if each["case"]["model"] == question.model}
     others -= {question.machine}
     if question.machine != here:
-        said.append(f"measured on {question.machine}, which is not this machine")
+        notes.append(f"measured on {question.machine}, which is not this machine")
     if others:
-        said.append(f"there are also records of {'; '.join(sorted(others))}: --machine")
+        notes.append(f"there are also records of {'; '.join(sorted(others))}: --machine")
     kept = [place.cell.label for place in ranked if question.calls and _is_kept(place.cell.record)]
     if kept:
         words = "what its first call takes without kernels on disk is not known: its start is that with them"
-        said.append(f"{', '.join(kept)}: {words}")
+        notes.append(f"{', '.join(kept)}: {words}")
     if question.scenario == SERVER and len({place.cell.record["load"].get("bound_s") for place in ranked}) > 1:
         words = (
             "of a narrower one it is a rate that is kept at least" if question.limits else "--max-latency-ms sets one"
         )
-        said.append(f"the bounds of these servers differ: {words}")
-    return said
+        notes.append(f"the bounds of these servers differ: {words}")
+    return notes
 
 
 def _is_kept(record: Record) -> bool:

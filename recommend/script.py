@@ -53,12 +53,12 @@ def script(
     the relative error that each output may have."""
     threads = {"OMP_NUM_THREADS": str(case.threads)}
     lists = {word: python(list(each)) for word, each in names.items()}
-    told = {"threads": python(case.threads), "name": file_name(name), **lists}
+    fields = {"threads": python(case.threads), "name": file_name(name), **lists}
     return Template(SCRIPT).substitute(
-        told,
+        fields,
         title=docstring(title),
         environment=python(threads | dict(how.environment)),
         imports=how.imports,
         allowed=python(tuple(float(f"{each:.2e}") for each in allowed)),
-        lines=Template(how.lines).substitute(told, **how.words),
+        lines=Template(how.lines).substitute(fields, **how.words),
     )

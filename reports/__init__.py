@@ -111,8 +111,8 @@ def _ranked(cells: list[tuple[Cell, Record]]) -> list[tuple[Row, Record]]:
         ahead = min(passed, key=lambda record: float(ratios[id(record)]["ratio"]))
         if ratios[id(ahead)]["ratio"] < 1:
             ratios = {id(record): _ratio(record, ahead) for record in passed}
-    found = [(_row(place, record, ratios.get(id(record), {})), record) for place, record in cells]
-    return sorted(found, key=lambda pair: (not is_ranked(pair[0]), pair[0]["ratio"] or 0.0))
+    ranked = [(_row(place, record, ratios.get(id(record), {})), record) for place, record in cells]
+    return sorted(ranked, key=lambda pair: (not is_ranked(pair[0]), pair[0]["ratio"] or 0.0))
 
 
 def _is_timed(record: Record) -> bool:
@@ -138,8 +138,8 @@ def _row(cell: Cell, record: Record, ratio: Row) -> Row:
     row: Row = dict.fromkeys(COLUMNS) | {"machine": machine}
     row |= {name: value for name, value in dataclasses.asdict(case).items() if name in row}
     row |= {name: record.get(name) for name in ("status", "autodiff", "note", "message", "time")}
-    found = (record.get("parity") or NOTHING).get("class")
-    row["class"] = found if isinstance(found, str) else None
+    word = (record.get("parity") or NOTHING).get("class")
+    row["class"] = word if isinstance(word, str) else None
     if _is_timed(record):
         times = known(record["times"])
         names = ("median_s", "low_s", "high_s", "converged", "compile_s", "load_s", "first_s", "anew_s")
@@ -149,11 +149,11 @@ def _row(cell: Cell, record: Record, ratio: Row) -> Row:
     return row | ratio
 
 
-def _cost(found: Mapping[str, Any], median: float) -> Row:
+def _cost(counted: Mapping[str, Any], median: float) -> Row:
     """Return the columns of the whole cost of a step that takes `median` seconds: what was counted, and from it the
     place under the roofline; none but positive numbers count, as there is neither free energy nor work without any."""
-    row: Row = {name: found.get(name) if _is_positive(found.get(name)) else None for name in COUNTS}
-    row["peak_memory_of"] = found.get("peak_memory_of") if row["peak_memory_bytes"] else None
+    row: Row = {name: counted.get(name) if _is_positive(counted.get(name)) else None for name in COUNTS}
+    row["peak_memory_of"] = counted.get("peak_memory_of") if row["peak_memory_bytes"] else None
     flop, moved, peak, bandwidth = (row[name] for name in ("flop", "bytes", "peak_flops", "bandwidth"))
     row["flops"] = flop / median if flop else None
     row["bytes_per_s"] = moved / median if moved else None

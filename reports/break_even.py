@@ -31,19 +31,19 @@ def total(row: Row, calls: float) -> float:
 def break_even(row: Row, other: Row) -> float | None:
     """Return the number of the first call that `row` has done before `other`: 1 where it is ahead from the start,
     infinity where it never is, None where either's start-up is not known."""
-    ours, theirs = start_up(row), start_up(other)
-    if ours is None or theirs is None:
+    start, other_start = start_up(row), start_up(other)
+    if start is None or other_start is None:
         return None
-    if ours < theirs:
+    if start < other_start:
         return 1
     won = other["median_s"] - row["median_s"]
-    return math.floor((ours - theirs) / won) + 2 if won > 0 else NEVER
+    return math.floor((start - other_start) / won) + 2 if won > 0 else NEVER
 
 
-def tuned(tuning: float, default: float, found: float) -> float | None:
+def tuned(tuning: float, default: float, searched: float) -> float | None:
     """Return after how many steps a search of `tuning` seconds has paid, which brought a step from `default` to
     `found` seconds; infinity where it brought nothing."""
-    return math.ceil(tuning / (default - found)) if default > found else NEVER
+    return math.ceil(tuning / (default - searched)) if default > searched else NEVER
 
 
 def leaders(rows: Sequence[Row]) -> list[tuple[Row, int]]:
@@ -53,14 +53,14 @@ def leaders(rows: Sequence[Row]) -> list[tuple[Row, int]]:
     if not open_:
         return []
     ahead = min(open_, key=lambda row: (start_up(row) or 0.0, row["median_s"]))
-    found = [(ahead, 1)]
+    leading = [(ahead, 1)]
     while True:
         calls = {id(row): break_even(row, ahead) or NEVER for row in open_ if row["median_s"] < ahead["median_s"]}
         later = [row for row in open_ if id(row) in calls and calls[id(row)] < NEVER]
         if not later:
-            return found
+            return leading
         ahead = min(later, key=lambda row: (calls[id(row)], row["median_s"]))
-        found.append((ahead, int(calls[id(ahead)])))
+        leading.append((ahead, int(calls[id(ahead)])))
 
 
 def sentence(rows: Sequence[Row]) -> str:

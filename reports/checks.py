@@ -46,18 +46,18 @@ def _named(own: Sequence[Row], all_: int) -> str:
     if len(own) == all_ > 2:
         return f"all {all_}"
     modes = {row["runtime"]: [_mode(each) for each in own if each["runtime"] == row["runtime"]] for row in own}
-    return ", ".join(f"{runtime} {'/'.join(found)}" for runtime, found in modes.items())
+    return ", ".join(f"{runtime} {'/'.join(names)}" for runtime, names in modes.items())
 
 
 def _explained(row: Row) -> list[str]:
     """What a failed cell looks like, a line each; the first is the likeliest."""
     if "explanations" not in row:
         return []
-    head, found = f"{row['runtime']} {row['mode']}", row["explanations"]
-    if not found:
+    head, explanations = f"{row['runtime']} {row['mode']}", row["explanations"]
+    if not explanations:
         return [f"{head}: no known mistake explains it"]
     lines = []
-    for each in found:
+    for each in explanations:
         place = f" ({each['scope'] or 'it explains this tensor, not all after it'}, at {each['tensor']})"
         lines.append(f"{each['says']}{place if each['tensor'] else ''}; {each['ratio']:.1f} x noise is left")
     return [f"{head} looks like: {lines[0]}", *(f"  or: {line}" for line in lines[1:])]

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from xbench.reports import Row, is_ranked
-from xbench.reports.formats import View, beside_name, first_call
+from xbench.reports.formats import View, first_call, with_name
 from xbench.stats.quantities import number, seconds
 
 ENERGY = "n/a: no energy counter could be read"
 PROBES = "the peaks are probes, which a better kernel may exceed; bytes are the least that a step must move"
-WHOLE = "(process): the peak of the whole process, its proof included, as this system cannot begin it anew"
+PROCESS_PEAK = "(process): the peak of the whole process, its proof included, as this system cannot begin it anew"
 
 
 def size(value: float | None) -> str:
@@ -49,28 +49,28 @@ def _memory(row: Row) -> str:
 def _cost_cells(row: Row) -> list[str]:
     times = [seconds(row[name]) for name in ("median_s", "convert_s", "compile_s", "load_s")]
     rest = (first_call(row), _memory(row), joules(row["energy_j"]), size(row["artifact_bytes"]))
-    return beside_name(row, [*times, *rest])
+    return with_name(row, [*times, *rest])
 
 
-def _cost_notes(found: Sequence[Row]) -> list[str]:
-    ranked = [row for row in found if is_ranked(row)]
+def _cost_notes(rows: Sequence[Row]) -> list[str]:
+    ranked = [row for row in rows if is_ranked(row)]
     notes = [ENERGY] if any(row["energy_j"] is None for row in ranked) else []
-    return notes + ([WHOLE] if any("(process)" in _memory(row) for row in ranked) else [])
+    return notes + ([PROCESS_PEAK] if any("(process)" in _memory(row) for row in ranked) else [])
 
 
 def _roofline_cells(row: Row) -> list[str]:
     rates = [_giga(row["flops"]), percent(row["share_of_peak"]), _giga(row["bytes_per_s"])]
     place = [number(row["intensity"]), percent(row["share_of_attainable"]), row["bound_by"] or ""]
-    return beside_name(row, [*rates, *place])
+    return with_name(row, [*rates, *place])
 
 
 def _giga(value: float | None) -> str:
     return number(None if value is None else value / 1e9)
 
 
-def _roofs(found: Sequence[Row]) -> str:
+def _roofs(rows: Sequence[Row]) -> str:
     """Return the peaks that a group was compared with: several, where they were probed again in between."""
-    known = sorted({(row["peak_flops"], row["bandwidth"]) for row in found if row["peak_flops"] and row["bandwidth"]})
+    known = sorted({(row["peak_flops"], row["bandwidth"]) for row in rows if row["peak_flops"] and row["bandwidth"]})
     return " or ".join(f"peak {_giga(peak)} GFLOP/s, copy {_giga(bandwidth)} GB/s" for peak, bandwidth in known)
 
 

@@ -82,8 +82,8 @@ def _label(record: Record) -> str:
 def losses_of(training: Training, epoch: int) -> list[float]:
     """The loss of each step of an epoch, counted from 0; NaN where it was not finite."""
     steps = training["train_samples"] // training["batch"]
-    found = training["losses"][epoch * steps : (epoch + 1) * steps]
-    return [math.nan if each is None else each for each in found]
+    losses = training["losses"][epoch * steps : (epoch + 1) * steps]
+    return [math.nan if each is None else each for each in losses]
 
 
 def thinned(losses: Sequence[float | None]) -> tuple[Any, Any]:

@@ -77,7 +77,7 @@ def cells(row: Row) -> list[str]:
         ratio = f"~{ratio}"
     times = [seconds(row["compile_s"]), seconds(row["load_s"]), first_call(row)]
     shown = [seconds(row["median_s"]), interval(row), ratio, *times, number(row["samples_per_s"])]
-    return beside_name(row, shown)
+    return with_name(row, shown)
 
 
 def first_call(row: Row) -> str:
@@ -86,7 +86,7 @@ def first_call(row: Row) -> str:
     return f"{seconds(row['first_s'])} ({seconds(row['anew_s'])} anew)" if kept else seconds(row["first_s"])
 
 
-def beside_name(row: Row, shown: list[str]) -> list[str]:
+def with_name(row: Row, shown: list[str]) -> list[str]:
     """Return the row's name and status, and what is shown beside them where it is ranked."""
     status = " ".join(word for word in (row["status"], row["class"], row["autodiff"]) if word)
     return [visible(label(row)), visible(status), *(shown if is_ranked(row) else [""] * len(shown))]
@@ -117,14 +117,14 @@ def is_tie(row: Row) -> bool:
     return bool(row["ratio_low"] <= 1 <= row["ratio_high"] and row["ratio_low"] < row["ratio_high"])
 
 
-def has_ties(found: Sequence[Row]) -> bool:
+def has_ties(rows: Sequence[Row]) -> bool:
     """Say whether the sign `~` needs its explanation."""
-    return any(is_tie(row) for row in found)
+    return any(is_tie(row) for row in rows)
 
 
-def has_machines(found: Sequence[Row]) -> bool:
+def has_machines(rows: Sequence[Row]) -> bool:
     """Say whether the rows are of several machines, so that a group must say of which it is."""
-    return len({row["machine"] for row in found}) > 1
+    return len({row["machine"] for row in rows}) > 1
 
 
 TIMES = View(
@@ -136,12 +136,12 @@ TIMES = View(
 )
 
 
-def _markdown_table(found: list[Row], view: View, several: bool) -> str:
+def _markdown_table(rows: list[Row], view: View, several: bool) -> str:
     """Return the heading and the table of one group, with the messages as the last column where there are any."""
-    remarks = [remark(row) for row in found]
+    remarks = [remark(row) for row in rows]
     header = [*view.header, "message"] if any(remarks) else [*view.header]
-    body = [[*view.cells(row), text][: len(header)] for row, text in zip(found, remarks, strict=True)]
+    body = [[*view.cells(row), text][: len(header)] for row, text in zip(rows, remarks, strict=True)]
     align = ["---", "---", *["--:"] * (len(view.header) - 2), "---"][: len(header)]
-    about = [printable.markdown(view.about(found)), ""] if view.about(found) else []
-    heading = f"### {printable.markdown(title(found[0], several))}"
+    about = [printable.markdown(view.about(rows)), ""] if view.about(rows) else []
+    heading = f"### {printable.markdown(title(rows[0], several))}"
     return "\n".join([heading, "", *about, *printable.markdown_table(header, align, body), ""])

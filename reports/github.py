@@ -55,12 +55,12 @@ def _marked(row: Row, view: View) -> list[str]:
     return [name, f"{sign(row['status'])} {status}", *rest]
 
 
-def _verdict(command: str, found: Sequence[Row], failed: Sequence[Row]) -> str:
-    passed = sum(row["status"] == "PASS" for row in found)
-    others = len(found) - passed - len(failed)
+def _verdict(command: str, rows: Sequence[Row], failed: Sequence[Row]) -> str:
+    passed = sum(row["status"] == "PASS" for row in rows)
+    others = len(rows) - passed - len(failed)
     rest = f", {others} not supported" if others else ""
     if failed:
-        return f"{FAILURE} FAIL: {command}: {_cells(len(failed))} of {len(found)} failed, {passed} passed{rest}"
+        return f"{FAILURE} FAIL: {command}: {_cells(len(failed))} of {len(rows)} failed, {passed} passed{rest}"
     if not passed:
         return f"⚠️ NOTHING: {command}: no cell has a result{rest}"
     return f"✅ PASS: {command}: {_cells(passed)} passed{rest}"
@@ -75,8 +75,8 @@ def checks(rows: Sequence[Row], command: str = "xbench check") -> tuple[str, lis
         own = [row for row in rows if row["model"] == name]
         body = [[row["runtime"], *_judged(row)] for row in own]
         parts.append(_folded(name, _table(header, body, 3), any(r in failed for r in own) or len(names) <= OPEN))
-    said = [(f"{row['model']} {row['mode']} on {row['runtime']}: {row['status']}", row["message"]) for row in failed]
-    return _page(_verdict(command, rows, failed), parts), annotations([(head, text or "") for head, text in said])
+    errors = [(f"{row['model']} {row['mode']} on {row['runtime']}: {row['status']}", row["message"]) for row in failed]
+    return _page(_verdict(command, rows, failed), parts), annotations([(head, text or "") for head, text in errors])
 
 
 def _judged(row: Row) -> list[str]:
@@ -89,10 +89,10 @@ def compared(found: Sequence[Change], limit: float | None) -> tuple[str, list[st
     """Return the page of a comparison, and the annotations of the cells that break the limit."""
     several = changes.has_machines(found)
     worse = [change for change in found if limit is not None and change.is_worse(limit)]
-    told = [change for change in found if change.verdict != "same"]
+    changed = [change for change in found if change.verdict != "same"]
     same = [change for change in found if change.verdict == "same"]
     parts = []
-    for heading, group, unfolded in (("changed", told, True), ("not told apart, or not timed", same, False)):
+    for heading, group, unfolded in (("changed", changed, True), ("not told apart, or not timed", same, False)):
         if group:
             body = [_change(change, several) for change in group]
             table = _table(changes.HEADER, body, 1, len(changes.HEADER) - 1)
@@ -101,17 +101,17 @@ def compared(found: Sequence[Change], limit: float | None) -> tuple[str, list[st
     if versions:
         body = [[package, old or "", new or ""] for package, (old, new) in sorted(versions.items())]
         parts.append(_folded("versions that changed", _table(("package", "old", "new"), body, 3), False))
-    said = [(f"{changes.name(change, several)}: {change.verdict}", _why(change)) for change in worse]
-    return _page(_outcome(found, worse, limit), parts), annotations(said)
+    errors = [(f"{changes.name(change, several)}: {change.verdict}", _why(change)) for change in worse]
+    return _page(_outcome(found, worse, limit), parts), annotations(errors)
 
 
-def _outcome(found: Sequence[Change], worse: Sequence[Change], limit: float | None) -> str:
-    both = sum(change.old is not None and change.new is not None for change in found)
-    count = lambda verdict: sum(change.verdict == verdict for change in found)  # noqa: E731
-    told = f"{count('slower')} slower, {count('faster')} faster, {count('lost')} no longer pass, {_cells(both)} on both"
+def _outcome(every: Sequence[Change], worse: Sequence[Change], limit: float | None) -> str:
+    both = sum(change.old is not None and change.new is not None for change in every)
+    count = lambda verdict: sum(change.verdict == verdict for change in every)  # noqa: E731
+    sums = f"{count('slower')} slower, {count('faster')} faster, {count('lost')} no longer pass, {_cells(both)} on both"
     if limit is None:
-        return f"xbench compare: {told} sides"
-    what = f"slower by {100 * limit:g} % or no longer passing ({told} sides)"
+        return f"xbench compare: {sums} sides"
+    what = f"slower by {100 * limit:g} % or no longer passing ({sums} sides)"
     if worse:
         return f"{FAILURE} FAIL: xbench compare: {_cells(len(worse))} {what}"
     return f"✅ PASS: xbench compare: no cell {what}"

@@ -53,20 +53,20 @@ class Listing:
 def value_of(record: Record, scale: float = 1.0) -> Value:
     """The time of a cell; none beside anything but a proof."""
     times = record["times"] if record["status"] == "PASS" else None
-    told = {"status": record["status"], "message": record["message"]}
+    outcome = {"status": record["status"], "message": record["message"]}
     if not times:
-        return told | {"value": None}
+        return outcome | {"value": None}
     names = {"value": "median_s", "low": "low_s", "high": "high_s"}
     bounds = {name: None if (bound := by_name(times)[of]) is None else bound * scale for name, of in names.items()}
-    return told | bounds | {"converged": times["converged"]}
+    return outcome | bounds | {"converged": times["converged"]}
 
 
 def columns(records: Iterable[Record], row: Callable[[Record], str], scale: float = 1.0) -> dict[str, Column]:
     """A column a runtime; `row` names a record's row, `scale` is what its time is multiplied with."""
-    found: dict[str, Column] = {}
+    by_runtime: dict[str, Column] = {}
     for record in records:
-        found.setdefault(label_of(record), {})[row(record)] = value_of(record, scale)
-    return found
+        by_runtime.setdefault(label_of(record), {})[row(record)] = value_of(record, scale)
+    return by_runtime
 
 
 def label_of(record: Record) -> str:
@@ -81,10 +81,10 @@ def united(*parts: Iterable[str]) -> tuple[str, ...]:
 
 def quoted(quotes: Iterable[Quote]) -> dict[str, Any]:
     """The published columns, and the lines that say where they are from."""
-    theirs: dict[str, dict[str, float]] = {}
+    published: dict[str, dict[str, float]] = {}
     for quote in quotes:
         for row, tools in quote.rows.items():
             for tool, value in tools.items():
-                theirs.setdefault(tool, {})[row] = value
+                published.setdefault(tool, {})[row] = value
     lines = united(f"{', '.join(united(*quote.rows.values()))}: {quote.about}; {quote.source}" for quote in quotes)
-    return {"theirs": theirs, "quotes": lines}
+    return {"theirs": published, "quotes": lines}

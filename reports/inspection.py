@@ -55,9 +55,9 @@ def about(facts: Facts) -> list[tuple[str, str]]:
         *(("input", _value(value) + _drawn(value)) for value in facts["inputs"]),
         *(("output", _value(value)) for value in facts["outputs"]),
     ]
-    held, stored, memory = facts["parameters"], facts["stored"], facts["memory"]
-    lines.append(("parameters", _arrays(held)))
-    if stored["tensors"] > held["tensors"]:
+    parameters, stored, memory = facts["parameters"], facts["stored"], facts["memory"]
+    lines.append(("parameters", _arrays(parameters)))
+    if stored["tensors"] > parameters["tensors"]:
         lines.append(("stored", f"{_arrays(stored)}, parameters among them"))
     work = "not known: a shape is missing"
     if facts["macs"] is not None:
@@ -118,11 +118,11 @@ def shape(sizes: Sequence[int | str | None] | None) -> str:
     return "of unknown shape" if sizes is None else "[" + ", ".join("?" if n is None else str(n) for n in sizes) + "]"
 
 
-def _arrays(held: Facts) -> str:
-    if not held["tensors"]:
+def _arrays(summary: Facts) -> str:
+    if not summary["tensors"]:
         return "none"
-    tensors = f"{held['tensors']} tensor{'s' * (held['tensors'] != 1)}"
-    return f"{held['count']:,} in {tensors}, {size(held['bytes'])} ({', '.join(held['types'])})"
+    tensors = f"{summary['tensors']} tensor{'s' * (summary['tensors'] != 1)}"
+    return f"{summary['count']:,} in {tensors}, {size(summary['bytes'])} ({', '.join(summary['types'])})"
 
 
 def _operators(facts: Facts) -> Table:

@@ -15,8 +15,8 @@ from xbench.stats.quantities import number, seconds
 from xbench.store.record import NOTHING, Record, by_name
 
 Row = dict[str, Any]
-ASKED = ("scenario", "samples_per_query", "percentile", "bound_s")
-FOUND = ("queries", "latency_s", "queries_per_s", "samples_per_s", "step_s", "cpus")
+SETTINGS = ("scenario", "samples_per_query", "percentile", "bound_s")
+MEASURED = ("queries", "latency_s", "queries_per_s", "samples_per_s", "step_s", "cpus")
 CASE = ("model", "runtime", "batch", "device", "threads", "precision", "plane")
 LOWER = ("single-stream", "multi-stream")  # is better where a latency is looked at
 BOUNDS = "the bounds of these servers differ, each by its own single stream: --latency-ms gives all of them one"
@@ -25,17 +25,17 @@ BOUNDS = "the bounds of these servers differ, each by its own single stream: --l
 def rows(records: Iterable[Record]) -> list[Row]:
     """One row a record, scenario by scenario, the best first: streams by their median latency, offline by samples a
     second, servers by the highest rate. A record that is no PASS has no number, whatever it holds."""
-    found = [_row(record) for record in records]
+    unsorted = [_row(record) for record in records]
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in found:
+    for row in unsorted:
         groups.setdefault(_group(row), []).append(row)
     return [row for each in groups.values() for row in sorted(each, key=_place)]
 
 
-def tables(found: Iterable[Row]) -> list[Table]:
+def tables(results: Iterable[Row]) -> list[Table]:
     """A table a scenario, the messages below it."""
     made = []
-    for group in grouped(found):
+    for group in grouped(results):
         body = [cells(row, group) for row in group]
         notes = [f"{label(row)}: {row['message']}" for row in group if row["message"]]
         notes += [BOUNDS] if _bounds_differ(group) else []
@@ -85,8 +85,8 @@ def cells(row: Row, group: Sequence[Row]) -> list[str]:
 
 def _row(record: Record) -> Row:
     load, passed = by_name(record["load"]), record["status"] == "PASS"
-    row = {name: by_name(record["case"])[name] for name in CASE} | {name: load[name] for name in ASKED}
-    row |= {name: load[name] if passed else None for name in FOUND}
+    row = {name: by_name(record["case"])[name] for name in CASE} | {name: load[name] for name in SETTINGS}
+    row |= {name: load[name] if passed else None for name in MEASURED}
     row["bound_s"] = row["bound_s"] if passed and row["scenario"] == "server" else None
     row["class"] = (record["parity"] or NOTHING).get("class")
     return row | {name: by_name(record)[name] for name in ("status", "note", "message", "time")}
@@ -98,9 +98,9 @@ def _group(row: Row) -> tuple[Any, ...]:
     return (*(row[name] for name in names), streams)
 
 
-def grouped(found: Iterable[Row]) -> list[list[Row]]:
+def grouped(results: Iterable[Row]) -> list[list[Row]]:
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in found:
+    for row in results:
         groups.setdefault(_group(row), []).append(row)
     return list(groups.values())
 
@@ -115,8 +115,8 @@ def _place(row: Row) -> tuple[bool, bool, float]:
 
 
 def _percents(group: Iterable[Row]) -> list[str]:
-    found = {percent for row in group for percent in row["latency_s"] or {}}
-    return sorted(found or {"50", "90", "99"}, key=float)
+    percents = {percent for row in group for percent in row["latency_s"] or {}}
+    return sorted(percents or {"50", "90", "99"}, key=float)
 
 
 def _bounds_differ(group: Iterable[Row]) -> bool:

@@ -56,13 +56,13 @@ class Matrix(NamedTuple):
 
 def proof(record: Record) -> dict[str, Any]:
     """Return what a record says of its proof, as far as it is what docs/results.md promises; the rest is left out."""
-    found = record.get("parity") or NOTHING
-    told: dict[str, Any] = {
-        name: visible(found[name]) for name in ("worst_tensor", "first_wrong") if isinstance(found.get(name), str)
+    parity = record.get("parity") or NOTHING
+    fields: dict[str, Any] = {
+        name: visible(parity[name]) for name in ("worst_tensor", "first_wrong") if isinstance(parity.get(name), str)
     }
-    told |= {name: found[name] for name in ("ratio", "rel_l2", "tensors", "steps") if is_number(found.get(name))}
-    seeds = found.get("seeds")
-    return told | {"seeds": [each for each in seeds if is_number(each)] if isinstance(seeds, list) else []}
+    fields |= {name: parity[name] for name in ("ratio", "rel_l2", "tensors", "steps") if is_number(parity.get(name))}
+    seeds = parity.get("seeds")
+    return fields | {"seeds": [each for each in seeds if is_number(each)] if isinstance(seeds, list) else []}
 
 
 def is_number(value: Any) -> bool:
@@ -80,8 +80,8 @@ def matrix(cells: Sequence[tuple[Row, Record]]) -> Matrix:
     return Matrix(columns, tuple(places), lines)
 
 
-def _worst(found: Iterable[tuple[int, Row, Record]]) -> Place | None:
-    each = list(found)
+def _worst(cells: Iterable[tuple[int, Row, Record]]) -> Place | None:
+    each = list(cells)
     if not each:
         return None
     number_, row, record = max(each, key=lambda one: _badness(one[1], one[2]))

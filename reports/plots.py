@@ -20,8 +20,8 @@ def draw(grid: Grid, stem: Path) -> list[Path]:
         ImportError: matplotlib is missing.
     """
     make = PICTURES.get(grid.axis)
-    told = {row for column in grid.ours.values() for row, value in column.items() if value["value"] is not None}
-    if not make or len(told) < 2:
+    measured = {row for column in grid.ours.values() for row, value in column.items() if value["value"] is not None}
+    if not make or len(measured) < 2:
         return []
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -77,8 +77,8 @@ def _phases(grid: Grid, axes: Any) -> None:
         heights = [1e3 * max(grid.ours[name][phase]["value"], 0.0) for name in names]
         axes.bar([*map(picture, names)], heights, bottom=floor, color=colour, label=phase)
         floor = [low + height for low, height in zip(floor, heights, strict=True)]
-    whole = [1e3 * grid.ours[name]["t_iter"]["value"] for name in names]
-    axes.plot([*map(picture, names)], whole, "k_", markersize=30, label="t_iter, measured")
+    totals = [1e3 * grid.ours[name]["t_iter"]["value"] for name in names]
+    axes.plot([*map(picture, names)], totals, "k_", markersize=30, label="t_iter, measured")
     axes.set(ylabel="ms")
 
 

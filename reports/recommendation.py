@@ -21,18 +21,18 @@ FASTER = {"offline": "samples/s", "server": "queries/s"}
 
 def to_json(answer: Answer, deployed: str | None = None) -> str:
     """The answer as a JSON object."""
-    asked = answer.question
+    wanted = answer.question
     question: dict[str, Any] = {
-        name: getattr(asked, name)
+        name: getattr(wanted, name)
         for name in ("model", "mode", "batch", "device", "threads", "machine", "plane", "layout", "calls", "scenario")
     }
-    question |= {"samples_per_query": asked.stream, "precisions": list(asked.precisions)}
-    question["limits"] = {limit.name: limit.most for limit in asked.limits}
-    found = {
+    question |= {"samples_per_query": wanted.stream, "precisions": list(wanted.precisions)}
+    question["limits"] = {limit.name: limit.most for limit in wanted.limits}
+    report = {
         "question": question,
         "best": answer.ranked[0].cell.label if answer.ranked else None,
         "tied": [place.cell.label for place in answer.tied],
-        "ranked": [_ranked(place, asked) for place in answer.ranked],
+        "ranked": [_ranked(place, wanted) for place in answer.ranked],
         "excluded": [_cell(cell) | {"why": cell.why} for cell in answer.excluded],
         "relaxations": [{"cell": each.label, "limits": each.limits} for each in answer.relaxations],
         "break_even_calls": answer.even,
@@ -40,7 +40,7 @@ def to_json(answer: Answer, deployed: str | None = None) -> str:
         "notes": answer.notes,
         "deployed": deployed,
     }
-    return json(found) + "\n"
+    return json(report) + "\n"
 
 
 def _ranked(place: Place, question: Question) -> dict[str, Any]:
@@ -88,20 +88,20 @@ def verdict(answer: Answer) -> list[str]:
     first, tied = answer.ranked[0], answer.tied
     if tied:
         names = ", ".join(f"{place.cell.label} ({_percent(place.chance)})" for place in tied)
-        said = [f"Cannot be told apart: {names}, each with its probability of being the best."]
-        said += [f"The first, {first.cell.label}: {_cost(first, answer.question)}."]
+        sentences = [f"Cannot be told apart: {names}, each with its probability of being the best."]
+        sentences += [f"The first, {first.cell.label}: {_cost(first, answer.question)}."]
     else:
-        said = [f"Take {first.cell.label}: {_cost(first, answer.question)}."]
+        sentences = [f"Take {first.cell.label}: {_cost(first, answer.question)}."]
         if len(answer.ranked) > 1:
             second = answer.ranked[1]
             many = f"{number(second.ratio.value)} times ({_interval(second)})"
-            beside = f"{second.cell.label} takes {many} as long"
+            comparison = f"{second.cell.label} takes {many} as long"
             if answer.question.scenario in FASTER:
-                beside = f"its rate is {many} that of {second.cell.label}"
-            said += [f"It is the best with a probability of {_percent(first.chance)}; {beside}."]
+                comparison = f"its rate is {many} that of {second.cell.label}"
+            sentences += [f"It is the best with a probability of {_percent(first.chance)}; {comparison}."]
         else:
-            said += ["No other cell may be ranked beside it."]
-    return said + even(answer)
+            sentences += ["No other cell may be ranked beside it."]
+    return sentences + even(answer)
 
 
 def even(answer: Answer) -> list[str]:
@@ -118,14 +118,14 @@ def even(answer: Answer) -> list[str]:
 
 def _nothing(answer: Answer) -> list[str]:
     limited = any(cell.limited for cell in answer.excluded)
-    said = ["No cell meets the limits."] if limited else ["There is no cell that may be chosen."]
+    sentences = ["No cell meets the limits."] if limited else ["There is no cell that may be chosen."]
     limits = {limit.name: limit for limit in answer.question.limits}
     if answer.relaxations:
-        said.append(f"Relax {'; or '.join(_relaxed(each, limits) for each in answer.relaxations)}.")
+        sentences.append(f"Relax {'; or '.join(_relaxed(each, limits) for each in answer.relaxations)}.")
     elif limited:
         again = any(cell.few for cell in answer.excluded)
-        said.append(f"What would admit one is not known{': measure longer, with --measure' if again else ''}.")
-    return said
+        sentences.append(f"What would admit one is not known{': measure longer, with --measure' if again else ''}.")
+    return sentences
 
 
 def _relaxed(relaxation: Relaxation, limits: dict[str, Limit]) -> str:
@@ -170,11 +170,11 @@ def cells(place: Place, question: Question) -> list[str]:
 
 def below(answer: Answer) -> list[str]:
     """What stands below the table: the others and why, what has no record, what is to be known."""
-    said = [f"not chosen: {visible(cell.label)}: {visible(cell.why)}" for cell in answer.excluded]
+    lines = [f"not chosen: {visible(cell.label)}: {visible(cell.why)}" for cell in answer.excluded]
     if answer.missing:
         names = (word if precision == "fp32" else f"{word} ({precision})" for word, precision in answer.missing)
-        said.append(f"not measured: {', '.join(names)}; --measure measures them")
-    return said + [f"note: {visible(note)}" for note in answer.notes]
+        lines.append(f"not measured: {', '.join(names)}; --measure measures them")
+    return lines + [f"note: {visible(note)}" for note in answer.notes]
 
 
 def table(answer: Answer) -> Table:

@@ -16,9 +16,9 @@ from xbench.store.record import NOTHING, Record, by_name, known
 
 Row = dict[str, Any]
 CASE = ("model", "runtime", "batch", "device", "threads")
-ASKED = ("kind", "workers", "shard", "total", "engine", "cpus", "oversubscribed")
+SETTINGS = ("kind", "workers", "shard", "total", "engine", "cpus", "oversubscribed")
 INTERVALS = ("iteration_s", "apart_s", "comm_s", "exposed_s", "speed_up")
-FOUND = ("hidden", "samples_per_s", "efficiency", "phases", "messages", "line", "prediction")
+RESULTS = ("hidden", "samples_per_s", "efficiency", "phases", "messages", "line", "prediction")
 MODEL = {"model_s": "iteration_s", "model_speed_up": "speed_up", "model_comm_s": "comm_s", "model_error": "error"}
 MODEL |= {"given_apart_s": "given_apart_s", "case": "case"}
 MEASURED = ("workers", "iteration", "samples/s", "speed-up", "efficiency", "apart", "all-reduce", "exposed", "hidden")
@@ -28,15 +28,15 @@ HIDDEN = {True: "yes", False: "no", None: "?"}
 
 def rows(records: Iterable[Record]) -> list[Row]:
     """One row a record, in the order of runtimes as they come, each by its workers."""
-    found = [_row(record) for record in records]
-    order = list(dict.fromkeys((_group(row), row["runtime"]) for row in found))
-    return sorted(found, key=lambda row: (order.index((_group(row), row["runtime"])), row["workers"]))
+    unsorted = [_row(record) for record in records]
+    order = list(dict.fromkeys((_group(row), row["runtime"]) for row in unsorted))
+    return sorted(unsorted, key=lambda row: (order.index((_group(row), row["runtime"])), row["workers"]))
 
 
-def tables(found: Iterable[Row]) -> list[Table]:
+def tables(results: Iterable[Row]) -> list[Table]:
     """A table a network and kind of scaling, the messages below it."""
     made = []
-    for group in grouped(found):
+    for group in grouped(results):
         styles = [COLOURS.get(row["status"], OTHER) for row in group]
         body = [cells(row) for row in group]
         made.append(Table(title(group[0]), HEADER, body, words=2, notes=says(group), styles=styles))
@@ -62,9 +62,9 @@ def title(row: Row) -> str:
 
 def says(group: Sequence[Row]) -> list[str]:
     """The messages of a table's rows, and the engines in their makers' words."""
-    found = [f"{label(row)}, {row['workers']}: {row['message']}" for row in group if row["message"]]
+    messages = [f"{label(row)}, {row['workers']}: {row['message']}" for row in group if row["message"]]
     engines = dict.fromkeys(f"{row['runtime']}: {row['engine']}" for row in group if row["engine"])
-    return [visible(words) for words in (*engines, *found)]
+    return [visible(words) for words in (*engines, *messages)]
 
 
 def cells(row: Row) -> list[str]:
@@ -80,13 +80,13 @@ def cells(row: Row) -> list[str]:
 
 
 def _row(record: Record) -> Row:
-    told, passed = by_name(known(record["scaling"])), record["status"] == "PASS"
-    row = {name: by_name(record["case"])[name] for name in CASE} | {name: told[name] for name in ASKED}
-    row |= {name: told[name] if passed else None for name in (*INTERVALS, *FOUND)}
-    said = row["prediction"] or {}
-    row |= {name: said.get(source) for name, source in MODEL.items()}
+    figures, passed = by_name(known(record["scaling"])), record["status"] == "PASS"
+    row = {name: by_name(record["case"])[name] for name in CASE} | {name: figures[name] for name in SETTINGS}
+    row |= {name: figures[name] if passed else None for name in (*INTERVALS, *RESULTS)}
+    prediction = row["prediction"] or {}
+    row |= {name: prediction.get(source) for name, source in MODEL.items()}
     parity = record["parity"] or NOTHING
-    row |= {"class": parity.get("class"), "ratio": parity.get("ratio"), "proof": told["proof"]}
+    row |= {"class": parity.get("class"), "ratio": parity.get("ratio"), "proof": figures["proof"]}
     return row | {name: by_name(record)[name] for name in ("status", "note", "message", "time")}
 
 
@@ -107,8 +107,8 @@ def _group(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("model", "kind", "batch", "device", "threads"))
 
 
-def grouped(found: Iterable[Row]) -> list[list[Row]]:
+def grouped(results: Iterable[Row]) -> list[list[Row]]:
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in found:
+    for row in results:
         groups.setdefault(_group(row), []).append(row)
     return list(groups.values())

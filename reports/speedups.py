@@ -32,9 +32,9 @@ def draw(found: Sequence[Row], stem: Path) -> list[Path]:
         ]
         workers = [row["workers"] for row in own]
         axes.errorbar(workers, middles, yerr=bars, color=colour, marker="o", capsize=3, label=runtime)
-        said = [(row["workers"], row["model_speed_up"]) for row in own if row["model_speed_up"] is not None]
-        if said:
-            axes.plot(*zip(*said), color=colour, linestyle="--", marker="x", label=f"{runtime}, model")
+        predicted = [(row["workers"], row["model_speed_up"]) for row in own if row["model_speed_up"] is not None]
+        if predicted:
+            axes.plot(*zip(*predicted), color=colour, linestyle="--", marker="x", label=f"{runtime}, model")
     shared = [row["workers"] for row in measured if row["oversubscribed"]]
     if shared:
         axes.axvspan(min(shared) - 0.25, max(shared) + 0.25, color="#dddddd", zorder=0, label="threads share CPUs")

@@ -35,12 +35,12 @@ def grids_of(part: Part, records: Sequence[Record]) -> Sequence[Grid | Listing]:
 
 def _times(part: Part, records: Sequence[Record]) -> list[Grid]:
     """A row a network, mode and batch; sums of others below."""
-    ours = columns(records, _cell)
+    measured = columns(records, _cell)
     for name, parts in part.sums.items():
-        for column in ours.values():
+        for column in measured.values():
             column[name] = _sum([column.get(each) for each in parts])
     rows = united(map(_cell, records), part.sums, *(quote.rows for quote in part.quotes))
-    return [Grid(part.name, part.title, "", rows, ours, **quoted(part.quotes), notes=part.notes)]
+    return [Grid(part.name, part.title, "", rows, measured, **quoted(part.quotes), notes=part.notes)]
 
 
 def _cell(record: Record) -> str:
@@ -66,14 +66,14 @@ def _tools(part: Part, records: Sequence[Record]) -> list[Grid]:
     case = records[0]["case"]
     scale = part.samples[case["model"]] / case["batch"]
     here = f"{HERE}, batch {case['batch']}"
-    ours = {here: {label_of(record): value_of(record, scale) for record in records}}
-    theirs: dict[str, dict[str, float]] = {}
+    measured = {here: {label_of(record): value_of(record, scale) for record in records}}
+    published: dict[str, dict[str, float]] = {}
     for quote in part.quotes:
         for card, tools in quote.rows.items():
-            theirs.setdefault(card, {}).update({f"{tool} (published)": value for tool, value in tools.items()})
-    rows = united(ours[here], *theirs.values())
+            published.setdefault(card, {}).update({f"{tool} (published)": value for tool, value in tools.items()})
+    rows = united(measured[here], *published.values())
     lines = united(f"{quote.about}; {quote.source}" for quote in part.quotes)
-    return [Grid(part.name, part.title, "", rows, ours, theirs, quotes=lines, notes=part.notes)]
+    return [Grid(part.name, part.title, "", rows, measured, published, quotes=lines, notes=part.notes)]
 
 
 def _swept(part: Part, records: Sequence[Record]) -> list[Grid]:
@@ -86,15 +86,15 @@ def _swept(part: Part, records: Sequence[Record]) -> list[Grid]:
     for quote in part.quotes:
         if not any(model == quote.network and quote.mode in ("", mode) for model, mode in tables):
             tables[quote.network, quote.mode] = []
-    found = []
+    grids = []
     for (model, mode), own in tables.items():
         quotes = [q for q in part.quotes if q.network == model and q.mode in ("", mode)]
         rows = united((str(by_name(record["case"])[name]) for record in own), *(quote.rows for quote in quotes))
         about = f"{other} {by_name(own[0]['case'])[other]}" if own else ONLY
-        ours = columns(own, lambda record: str(by_name(record["case"])[name]))
+        measured = columns(own, lambda record: str(by_name(record["case"])[name]))
         title = f"{part.title}: {' '.join(filter(None, (model, mode)))}, {about}"
-        found.append(Grid(part.name, title, name, rows, ours, **quoted(quotes), notes=part.notes, axis=name))
-    return found
+        grids.append(Grid(part.name, title, name, rows, measured, **quoted(quotes), notes=part.notes, axis=name))
+    return grids
 
 
 def _by_model(part: Part, records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -107,23 +107,23 @@ def _by_model(part: Part, records: Sequence[Record]) -> dict[str, list[Record]]:
 
 def _phases(part: Part, records: Sequence[Record]) -> list[Grid]:
     """A table a network, a row a phase."""
-    found = []
+    grids = []
     for model, own in _by_model(part, records).items():
         quotes = [quote for quote in part.quotes if quote.network == model]
-        ours = {label_of(record): _phase_column(record) for record in own}
+        measured = {label_of(record): _phase_column(record) for record in own}
         about = f"batch {own[0]['case']['batch']}" if own else ONLY
         title = f"{part.title}: {model}, {about}"
-        told = quoted(quotes)
-        found.append(Grid(part.name, title, "phase", tuple(PHASES), ours, **told, notes=part.notes, axis="phases"))
-    return found
+        cited = quoted(quotes)
+        grids.append(Grid(part.name, title, "phase", tuple(PHASES), measured, **cited, notes=part.notes, axis="phases"))
+    return grids
 
 
 def _phase_column(record: Record) -> Column:
-    told = {"status": record["status"], "message": record["message"]}
+    outcome = {"status": record["status"], "message": record["message"]}
     if not record["phases"]:
-        return {row: told | {"value": None} for row in PHASES}
+        return {row: outcome | {"value": None} for row in PHASES}
     phases = by_name(record["phases"])
-    return {row: told | {"value": phases[row]["mean"], "std": phases[row]["std"]} for row in PHASES}
+    return {row: outcome | {"value": phases[row]["mean"], "std": phases[row]["std"]} for row in PHASES}
 
 
 def _training(part: Part, records: Sequence[Record]) -> list[Grid]:
@@ -131,28 +131,28 @@ def _training(part: Part, records: Sequence[Record]) -> list[Grid]:
     tables: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         tables.setdefault((record["case"]["model"], record["case"]["data"]), []).append(record)
-    found = []
+    grids = []
     for (model, data), own in tables.items():
-        ours = {label_of(record): _training_column(record) for record in own}
+        measured = {label_of(record): _training_column(record) for record in own}
         title = f"{part.title}: {model} on {data.partition(':')[0]}, batch {own[0]['case']['batch']}"
-        rows = united(*ours.values())
-        found.append(Grid(part.name, title, "", rows, ours, unit="", notes=part.notes, axis="training"))
-    return found
+        rows = united(*measured.values())
+        grids.append(Grid(part.name, title, "", rows, measured, unit="", notes=part.notes, axis="training"))
+    return grids
 
 
 def _training_column(record: Record) -> Column:
-    told = {"status": record["status"], "message": record["message"]}
-    found = record["training"]
+    outcome = {"status": record["status"], "message": record["message"]}
+    training = record["training"]
     column: Column = {}
-    for epoch, accuracy in enumerate(found["test_accuracy"]):
-        column[f"loss, epoch {epoch + 1}"] = told | {"value": fmean(losses_of(found, epoch))}
-        column[f"test accuracy, %, epoch {epoch + 1}"] = told | {"value": 100 * accuracy}
-    column["seconds an epoch"] = told | {"value": sorted(found["epoch_s"])[len(found["epoch_s"]) // 2]}
-    if peaks := [each["peak_bytes"] for each in found["usage"]]:
-        column["peak of the host's memory, MiB"] = told | {"value": max(peaks) / 2**20}
-    if (power := usage.watts(found["usage"])) is not None:
-        column["mean power, W"] = told | {"value": power}
-    return column if found["losses"] else {"seconds an epoch": told | {"value": None}}
+    for epoch, accuracy in enumerate(training["test_accuracy"]):
+        column[f"loss, epoch {epoch + 1}"] = outcome | {"value": fmean(losses_of(training, epoch))}
+        column[f"test accuracy, %, epoch {epoch + 1}"] = outcome | {"value": 100 * accuracy}
+    column["seconds an epoch"] = outcome | {"value": sorted(training["epoch_s"])[len(training["epoch_s"]) // 2]}
+    if peaks := [each["peak_bytes"] for each in training["usage"]]:
+        column["peak of the host's memory, MiB"] = outcome | {"value": max(peaks) / 2**20}
+    if (power := usage.watts(training["usage"])) is not None:
+        column["mean power, W"] = outcome | {"value": power}
+    return column if training["losses"] else {"seconds an epoch": outcome | {"value": None}}
 
 
 def _layers(part: Part, records: Sequence[Record]) -> list[Grid]:
@@ -161,24 +161,24 @@ def _layers(part: Part, records: Sequence[Record]) -> list[Grid]:
 
 
 def _layers_of(part: Part, record: Record) -> Grid:
-    case, told = record["case"], {"status": record["status"], "message": record["message"]}
+    case, outcome = record["case"], {"status": record["status"], "message": record["message"]}
     title = f"{part.title}: {case['model']}, batch {case['batch']}, {label_of(record)}"
     if not record["profile"]:
-        return Grid(part.name, title, "layer", ("whole",), {label_of(record): {"whole": told | {"value": None}}})
+        return Grid(part.name, title, "layer", ("whole",), {label_of(record): {"whole": outcome | {"value": None}}})
     layers = sorted(record["profile"]["layers"], key=lambda layer: -layer["median_s"])
-    top, whole = int(part.settings.get("top", TOP)), record["profile"]["whole_s"]
+    top, entire = int(part.settings.get("top", TOP)), record["profile"]["whole_s"]
     rows = {f"{layer['name']} ({layer['operator']})": layer["median_s"] for layer in layers[:top]}
     rest, total = layers[top:], sum(layer["median_s"] for layer in layers)
     rows |= {f"{len(rest)} others": sum(layer["median_s"] for layer in rest)} if rest else {}
-    rows |= {"outside of layers": whole - total, "whole": whole}
-    column = {row: told | {"value": value} for row, value in rows.items()}
-    share = {row: told | {"value": 100 * value / whole, "unit": "%"} for row, value in rows.items()}
+    rows |= {"outside of layers": entire - total, "whole": entire}
+    column = {row: outcome | {"value": value} for row, value in rows.items()}
+    share = {row: outcome | {"value": 100 * value / entire, "unit": "%"} for row, value in rows.items()}
     return Grid(part.name, title, "layer", tuple(rows), {"median": column, "share": share}, notes=part.notes)
 
 
 def _workers(part: Part, records: Sequence[Record]) -> list[Grid | Listing]:
     """Of each network the speed-up, measured and as the model says; the time of the communication; all that is told."""
-    found: list[Grid | Listing] = []
+    grids: list[Grid | Listing] = []
     for model, measured in _by_model(part, records).items():
         own = scaling.rows(measured)
         speed, communication = (
@@ -188,44 +188,48 @@ def _workers(part: Part, records: Sequence[Record]) -> list[Grid | Listing]:
         names = [str(workers) for workers in dict.fromkeys(row["workers"] for row in own)]
         title = scaling.title(own[0]) if own else f"{model}, {ONLY}"
         rows = united(names, *(quote.rows for quote in speed))
-        said = {f"{name}, model": column for name, column in _by_workers(own, "model_speed_up").items()}
-        ours = _by_workers(own, "speed_up") | said
-        told = quoted(speed)
-        found.append(Grid(part.name, f"Speed-up: {title}", "workers", rows, ours, **told, unit="", axis="speed"))
+        predicted = {f"{name}, model": column for name, column in _by_workers(own, "model_speed_up").items()}
+        shown = _by_workers(own, "speed_up") | predicted
+        published = quoted(speed)
+        grids.append(Grid(part.name, f"Speed-up: {title}", "workers", rows, shown, **published, unit="", axis="speed"))
         rows = united([name for name in names if name != "1"], *(quote.rows for quote in communication))
-        ours = _by_workers([row for row in own if row["workers"] > 1], "comm_s")
-        found.append(Grid(part.name, f"Communication: {title}", "workers", rows, ours, **quoted(communication)))
+        shown = _by_workers([row for row in own if row["workers"] > 1], "comm_s")
+        grids.append(Grid(part.name, f"Communication: {title}", "workers", rows, shown, **quoted(communication)))
         if own:
             cells = tuple(tuple(scaling.cells(row)) for row in own)
             notes = (*scaling.says(own), *part.notes)
-            found.append(Listing(part.name, f"{part.title}: {title}", scaling.HEADER, cells, notes, own))
-    return found
+            grids.append(Listing(part.name, f"{part.title}: {title}", scaling.HEADER, cells, notes, own))
+    return grids
 
 
 def _by_workers(rows: Sequence[scaling.Row], name: str) -> dict[str, Column]:
     """A column a runtime, a row a number of workers."""
-    found: dict[str, Column] = {}
+    by_runtime: dict[str, Column] = {}
     for row in rows:
         value = row[name]
-        told = value if isinstance(value, dict) else {"median": value}
-        bounds = {"value": told["median"], "low": told.get("low"), "high": told.get("high")}
-        column = found.setdefault(row["runtime"], {})
+        figures = value if isinstance(value, dict) else {"median": value}
+        bounds = {"value": figures["median"], "low": figures.get("low"), "high": figures.get("high")}
+        column = by_runtime.setdefault(row["runtime"], {})
         column[str(row["workers"])] = bounds | {"status": row["status"], "message": row["message"]}
-    return found
+    return by_runtime
 
 
 def _costs(part: Part, records: Sequence[Record]) -> list[Grid]:
     """A row a cell and what it costs besides time: the peak of its host memory, and the joules of a step."""
-    ours: dict[str, Column] = {}
+    measured: dict[str, Column] = {}
     for record in records:
-        cost, told = record["cost"] or NOTHING, {"status": record["status"], "message": record["message"]}
-        column = ours.setdefault(label_of(record), {})
+        cost, outcome = record["cost"] or NOTHING, {"status": record["status"], "message": record["message"]}
+        column = measured.setdefault(label_of(record), {})
         memory, joules = cost.get("peak_memory_bytes"), cost.get("energy_j")
         passed = record["status"] == "PASS"
-        column[f"{_cell(record)}: memory, MiB"] = told | {"value": memory / 2**20 if memory and passed else None}
-        column[f"{_cell(record)}: energy of a step, J"] = told | {"value": joules if passed else None}
-    rows = [row for row in united(*ours.values()) if any(column.get(row, {}).get("value") for column in ours.values())]
-    return [Grid(part.name, part.title, "", tuple(rows), ours, unit="", notes=part.notes)]
+        column[f"{_cell(record)}: memory, MiB"] = outcome | {"value": memory / 2**20 if memory and passed else None}
+        column[f"{_cell(record)}: energy of a step, J"] = outcome | {"value": joules if passed else None}
+    rows = [
+        row
+        for row in united(*measured.values())
+        if any(column.get(row, {}).get("value") for column in measured.values())
+    ]
+    return [Grid(part.name, part.title, "", tuple(rows), measured, unit="", notes=part.notes)]
 
 
 SHAPES: dict[str, Shape] = {

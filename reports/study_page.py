@@ -43,14 +43,14 @@ def lines(grid: Grid | Listing) -> list[list[str]]:
     if isinstance(grid, Listing):
         return [list(grid.header), *map(list, grid.cells)]
     header = [grid.corner, *grid.ours, *(f"{tool} †" for tool in grid.theirs)]
-    found = [header]
+    made = [header]
     for row in grid.rows:
         named = f"{row}: {PHASES[row]}" if grid.axis == "phases" else row
         own = [text(column.get(row), grid.unit) for column in grid.ours.values()]
         shown = seconds if grid.unit == "s" else number
         quoted = [shown(column[row]) if row in column else "" for column in grid.theirs.values()]
-        found.append([named, *own, *quoted])
-    return found
+        made.append([named, *own, *quoted])
+    return made
 
 
 def remarks(grid: Grid | Listing) -> list[str]:

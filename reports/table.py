@@ -65,9 +65,9 @@ def _hidden(widths: dict[str, int], width: int, view: View) -> set[str]:
     return hidden
 
 
-def _widths(found: Sequence[Row], view: View) -> dict[str, int]:
+def _widths(rows: Sequence[Row], view: View) -> dict[str, int]:
     """Return the width of each column over all groups, in letters, so that the tables stand below one another."""
-    lines = [list(view.header), *(view.cells(row) for row in found)]
+    lines = [list(view.header), *(view.cells(row) for row in rows)]
     return {line[0]: max(map(len, line)) for line in zip(*lines, strict=True)}
 
 

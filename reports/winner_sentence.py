@@ -98,8 +98,8 @@ def _listed(rows: Sequence[Row]) -> str:
 
 def _others(rows: Sequence[Row], before: str) -> str:
     """Return who else was there, and why each has no time."""
-    told = [f"{visible(label(row))} {_why(row)}" for row in rows]
-    return before + ", ".join(told) if told else ""
+    words = [f"{visible(label(row))} {_why(row)}" for row in rows]
+    return before + ", ".join(words) if words else ""
 
 
 def _why(row: Row) -> str:

@@ -37,13 +37,13 @@ def as_in(function: Callable[..., Any], declared: Mapping[str, Any]) -> Callable
         _, *own = inspect.signature(command).parameters.values()
         texts = {**SHARED, **declared, **{each.name: each.annotation for each in own}}
         given = [each for each in inspect.signature(function).parameters.values() if each.name not in NONE_HERE]
-        found = {each.name: each.replace(annotation=texts[each.name]) for each in given}
-        found |= {each.name: each for each in own}
-        parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in found.values()]
+        by_name = {each.name: each.replace(annotation=texts[each.name]) for each in given}
+        by_name |= {each.name: each for each in own}
+        parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in by_name.values()]
 
         @functools.wraps(command)
-        def run(**asked: Any) -> None:
-            command(asked, **{each.name: asked[each.name] for each in own})
+        def run(**arguments: Any) -> None:
+            command(arguments, **{each.name: arguments[each.name] for each in own})
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}

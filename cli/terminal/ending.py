@@ -20,22 +20,22 @@ class Ending:
     does, it goes on to ignore."""
 
     def __init__(self) -> None:
-        self.asked: list[signal.Signals] = []
+        self.received: list[signal.Signals] = []
         self._caught = [number for number in WORDS if signal.getsignal(number) != signal.SIG_IGN]
         for number in self._caught:
             signal.signal(number, self._end)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        self.asked.append(signal.Signals(number))
+        self.received.append(signal.Signals(number))
         raise KeyboardInterrupt
 
     @property
     def word(self) -> str:
-        return WORDS[self.asked[0]] if self.asked else WORDS[signal.SIGINT]
+        return WORDS[self.received[0]] if self.received else WORDS[signal.SIGINT]
 
     @property
     def code(self) -> int:
-        return 128 + self.asked[0] if self.asked else INTERRUPTED
+        return 128 + self.received[0] if self.received else INTERRUPTED
 
     def over(self) -> None:
         """From here on nothing is left to be done: Python's own ways of ending write a traceback."""

@@ -45,7 +45,7 @@ def measured(
     return outcome
 
 
-def requested(request: "Request", asked: Mapping[str, Any], out: Path) -> "Outcome":
+def requested(request: "Request", options: Mapping[str, Any], out: Path) -> "Outcome":
     """Runs what was asked for, as `measured`. A model that cannot be exported ends no other.
 
     Raises:
@@ -53,8 +53,8 @@ def requested(request: "Request", asked: Mapping[str, Any], out: Path) -> "Outco
     """
     if words := choose.too_many_threads(request.cell.get("threads", 1)):
         say(f"xbench: warning: {words}", err=True)
-    cases = request.cases(request.names(asked))
-    return measured(request.experiment, cases, out, asked["timeout"], request.again, request.strict, keep_going=True)
+    cases = request.cases(request.names(options))
+    return measured(request.experiment, cases, out, options["timeout"], request.again, request.strict, keep_going=True)
 
 
 def _counted(number: int, experiment: "Experiment") -> str:

@@ -97,12 +97,12 @@ def _content(
     chosen: Mapping[str, Sequence[str]],
 ) -> Content:
     """Ratios are to the fastest of all, whatever is chosen to be shown."""
-    found = [pair for pair in pairs(records) if all(not words or pair[0][of] in words for of, words in chosen.items())]
-    rest, told = {}, [*problems]
+    shown = [pair for pair in pairs(records) if all(not words or pair[0][of] in words for of, words in chosen.items())]
+    rest, skipped = {}, [*problems]
     for name in FILES:
         rest[name], wrong = readable(name, [each for each in files.get(name, ()) if _is_chosen(each, chosen)])
-        told += wrong
-    return Content(found, rest, [visible(each) for each in told])
+        skipped += wrong
+    return Content(shown, rest, [visible(each) for each in skipped])
 
 
 def _is_chosen(record: Record, chosen: Mapping[str, Sequence[str]]) -> bool:
@@ -111,12 +111,12 @@ def _is_chosen(record: Record, chosen: Mapping[str, Sequence[str]]) -> bool:
 
 def facts(content: Content) -> list[tuple[str, dict[str, Any]]]:
     """Return what is known of each machine, the load of the moment left out."""
-    found: dict[str, dict[str, Any]] = {}
+    machines: dict[str, dict[str, Any]] = {}
     for record in content.records:
-        told = {name: value for name, value in (record.get("machine") or {}).items() if name != "load"}
-        words = {visible(name).replace("_", " "): visible(value) for name, value in told.items() if value is not None}
-        found.setdefault(repr(sorted(words.items())), words)
-    return [(str(number), words) for number, words in enumerate(found.values(), 1)]
+        fields = {name: value for name, value in (record.get("machine") or {}).items() if name != "load"}
+        words = {visible(name).replace("_", " "): visible(value) for name, value in fields.items() if value is not None}
+        machines.setdefault(repr(sorted(words.items())), words)
+    return [(str(number), words) for number, words in enumerate(machines.values(), 1)]
 
 
 @functools.cache

@@ -23,16 +23,16 @@ class Words:
     """Words by number, in the order in which they come."""
 
     def __init__(self, words: Iterable[str] = ()) -> None:
-        self.found: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
         for word in words:
             self(word)
 
     def __call__(self, word: str) -> int:
-        return self.found.setdefault(word, len(self.found))
+        return self.numbers.setdefault(word, len(self.numbers))
 
     @property
     def list(self) -> list[str]:
-        return list(self.found)
+        return list(self.numbers)
 
 
 class Index:
@@ -60,7 +60,7 @@ class Index:
 def values(content: Content, index: Index) -> dict[str, Any]:
     """Return everything that `report.js` reads."""
     runtimes = index.runtimes.list
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "fields": FIELDS,
         "groups": [_group(content, index, each.rows[0], each.first, len(each.rows)) for each in content.groups],
         "cells": [_cell(row, record, index) for row, record in content.pairs],
@@ -69,17 +69,17 @@ def values(content: Content, index: Index) -> dict[str, Any]:
         "threads": _sweeps(content, index, "threads"),
         "proofs": _proofs(content),
     }
-    found |= {name: make(content.files.get(name, ())) for name, make in DRAWN.items()}
+    data |= {name: make(content.files.get(name, ())) for name, make in DRAWN.items()}
     names = ("models", "modes", "devices", "machines", "runtimes")
-    return found | {name: getattr(index, name).list for name in names} | {"specs": specs(runtimes)}
+    return data | {name: getattr(index, name).list for name in names} | {"specs": specs(runtimes)}
 
 
 def _round(value: float | None, scale: float = 1.0) -> float | None:
     """Four digits, as an integer where that is shorter."""
     if value is None:
         return None
-    found = float(f"{value * scale:.4g}")
-    return int(found) if found.is_integer() else found
+    rounded = float(f"{value * scale:.4g}")
+    return int(rounded) if rounded.is_integer() else rounded
 
 
 def _group(content: Content, index: Index, row: Row, first: int, number: int) -> list[Any]:
@@ -91,19 +91,19 @@ def _cell(row: Row, record: Record, index: Index) -> list[Any]:
     runtime = index.runtimes(visible(label(row)))
     if row["median_s"] is None:
         return [runtime]
-    found = distribution(record.get("times"))
-    box = (found.low, found.quarter, found.three_quarters, found.high) if found else (None,) * 4
+    quantiles = distribution(record.get("times"))
+    box = (quantiles.low, quantiles.quarter, quantiles.three_quarters, quantiles.high) if quantiles else (None,) * 4
     times = [_round(value, 1e6) for value in box]
     ratios = [_round(row[name]) for name in ("ratio", "ratio_low", "ratio_high")]
     start, memory, rate = start_up(row), row["peak_memory_bytes"], row["flops"]
     rest = [_round(start, 1e6), _round(memory, 2**-20), _round(rate, 1e-9), _round(row["intensity"])]
-    return [runtime, _round(row["median_s"], 1e6), *ratios, *times, found.samples if found else 0, *rest]
+    return [runtime, _round(row["median_s"], 1e6), *ratios, *times, quantiles.samples if quantiles else 0, *rest]
 
 
 def _roofs(rows: Sequence[Row]) -> list[list[float]]:
     """The peaks in GFLOP/s and GB/s that cells stand under."""
-    found = {(row["peak_flops"], row["bandwidth"]) for row in rows if row["share_of_attainable"] is not None}
-    return [[peak / 1e9, bandwidth / 1e9] for peak, bandwidth in sorted(found)]
+    peaks = {(row["peak_flops"], row["bandwidth"]) for row in rows if row["share_of_attainable"] is not None}
+    return [[peak / 1e9, bandwidth / 1e9] for peak, bandwidth in sorted(peaks)]
 
 
 def _sweeps(content: Content, index: Index, axis: str) -> list[dict[str, Any]]:
@@ -122,18 +122,18 @@ def _sweeps(content: Content, index: Index, axis: str) -> list[dict[str, Any]]:
 
 def _proofs(content: Content) -> dict[str, dict[str, Any]]:
     """What a place of the parity matrix opens to, by the number of its row; of very many places none."""
-    found: dict[str, dict[str, Any]] = {}
+    proofs: dict[str, dict[str, Any]] = {}
     for place in () if content.has_many_places else content.places:
         row, record = content.pairs[place.row]
         parity = place.parity
-        told = {name: parity.get(name) for name in ("worst_tensor", "first_wrong", "tensors")}
-        told |= {"steps": parity.get("steps") or None}
-        told |= {name: _round(parity.get(name)) for name in ("ratio", "rel_l2")}
-        told |= {"seeds": [_round(each) for each in parity["seeds"]], "class": row["class"]}
-        told |= {"status": row["status"], "message": visible(row["message"] or "")}
-        told |= {"command": command(record.get("command"), ""), "cells": place.cells}
-        found[str(place.row)] = {name: value for name, value in told.items() if value not in (None, "", [])}
-    return found
+        fields = {name: parity.get(name) for name in ("worst_tensor", "first_wrong", "tensors")}
+        fields |= {"steps": parity.get("steps") or None}
+        fields |= {name: _round(parity.get(name)) for name in ("ratio", "rel_l2")}
+        fields |= {"seeds": [_round(each) for each in parity["seeds"]], "class": row["class"]}
+        fields |= {"status": row["status"], "message": visible(row["message"] or "")}
+        fields |= {"command": command(record.get("command"), ""), "cells": place.cells}
+        proofs[str(place.row)] = {name: value for name, value in fields.items() if value not in (None, "", [])}
+    return proofs
 
 
 def named(record: Record) -> str:
@@ -142,7 +142,7 @@ def named(record: Record) -> str:
 
 
 def _training(records: Sequence[Record]) -> list[dict[str, Any]]:
-    found = []
+    trainings = []
     for record in records:
         training = record.get("training") or NOTHING
         if not training.get("losses"):
@@ -153,24 +153,22 @@ def _training(records: Sequence[Record]) -> list[dict[str, Any]]:
         accuracy = [[epoch, _round(100 * each)] for epoch, each in enumerate(training["test_accuracy"], 1)]
         passed = "" if record["status"] == "PASS" else f": {record['status']}"
         memory, power = ([[_round(x), _round(y)] for x, y in zip(*each)] for each in over_time(training["usage"]))
-        told: dict[str, Any] = {"title": visible(words), "runtime": named(record), "status": passed}
-        told |= {"loss": curve, "accuracy": accuracy, "memory": memory, "power": power}
-        found.append({**told, "model": visible(case["model"])})
-    return found
+        fields: dict[str, Any] = {"title": visible(words), "runtime": named(record), "status": passed}
+        fields |= {"loss": curve, "accuracy": accuracy, "memory": memory, "power": power}
+        trainings.append({**fields, "model": visible(case["model"])})
+    return trainings
 
 
 def _phases(records: Sequence[Record]) -> list[dict[str, Any]]:
-    found = []
+    bars = []
     for record in records:
         if not (phases := record.get("phases")):
             continue
         case = record["case"]
         parts = [[PHASES[name], _round(by_name(phases)[name]["mean"], 1e3)] for name in STACKED]
         name = f"{case['model']}, batch {case['batch']}: {named(record)}"
-        found.append(
-            {"title": visible(name), "model": visible(case["model"]), "runtime": named(record), "parts": parts}
-        )
-    return found
+        bars.append({"title": visible(name), "model": visible(case["model"]), "runtime": named(record), "parts": parts})
+    return bars
 
 
 def _scaling(records: Sequence[Record]) -> list[dict[str, Any]]:

@@ -19,10 +19,10 @@ def merged(records: Iterable[Record], many: Collection[str]) -> list[tuple[str, 
     """Return commands, each with when and with what was measured, so that every record has one. Those that differ in
     the runtime alone are one, which times the cells in interleaved rounds, unless they had different versions of a
     package; `many` are the packages whose versions must be told."""
-    found: dict[tuple[str, str], list[tuple[list[Record], dict[str, str]]]] = {}
+    by_command: dict[tuple[str, str], list[tuple[list[Record], dict[str, str]]]] = {}
     for record in records:
         versions = {name: word for name, word in (record.get("versions") or {}).items() if visible(name) in many}
-        parts = found.setdefault(_without_runtime(record), [])
+        parts = by_command.setdefault(_without_runtime(record), [])
         for some, known in parts:
             if all(known.get(name, word) == word for name, word in versions.items()):
                 some.append(record)
@@ -31,8 +31,8 @@ def merged(records: Iterable[Record], many: Collection[str]) -> list[tuple[str, 
         else:
             parts.append(([record], versions))
     return [
-        (_with_runtimes(before, after, some), printable.shell_comment(", ".join([*_when(some), *_said(known)])))
-        for (before, after), parts in found.items()
+        (_with_runtimes(before, after, some), printable.shell_comment(", ".join([*_when(some), *_versions(known)])))
+        for (before, after), parts in by_command.items()
         for some, known in parts
     ]
 
@@ -61,7 +61,7 @@ def _when(records: Sequence[Record]) -> list[str]:
     return [f"{times[0]} to {last[11:] if last[:10] == times[0][:10] else last}"]
 
 
-def _said(versions: dict[str, str]) -> list[str]:
+def _versions(versions: dict[str, str]) -> list[str]:
     return [f"{name} {word}" for name, word in versions.items()]
 
 
@@ -82,8 +82,8 @@ def added(record: Record) -> str | None:
 
 def usual(records: Iterable[Record]) -> str:
     """Return what most commands have beyond the words of their cases."""
-    found = Counter(more for more in map(added, records) if more is not None)
-    return found.most_common(1)[0][0] if found else ""
+    counts = Counter(more for more in map(added, records) if more is not None)
+    return counts.most_common(1)[0][0] if counts else ""
 
 
 def form(more: str) -> str:

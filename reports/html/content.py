@@ -12,7 +12,7 @@ from xbench.reports.break_even import ahead_from, sentence, steps, tuning_rows
 from xbench.reports.cost import joules, percent, size
 from xbench.reports.distribution import distribution
 from xbench.reports.formats import HEADER, cells, conditions, has_machines, label, remark
-from xbench.reports.formats import title as whole_title
+from xbench.reports.formats import title as full_title
 from xbench.reports.html import commands
 from xbench.reports.parity_matrix import Matrix, Place, matrix, proof
 from xbench.reports.sweeps import Sweep, sweeps
@@ -72,13 +72,13 @@ class Content:
 
     @cached_property
     def groups(self) -> list[Group]:
-        found: list[Group] = []
+        made: list[Group] = []
         first = 0
         for own in _grouped(self.pairs):
             rows = tuple(row for row, _ in own)
-            found.append(Group(len(found), rows, tuple(record for _, record in own), first, verdict(rows)))
+            made.append(Group(len(made), rows, tuple(record for _, record in own), first, verdict(rows)))
             first += len(own)
-        return found
+        return made
 
     @cached_property
     def is_long(self) -> bool:
@@ -98,17 +98,17 @@ class Content:
         return [group for group in self.groups if group.size > 1] if self.is_long else self.groups
 
     @cached_property
-    def whole_matrix(self) -> Matrix:
+    def full_matrix(self) -> Matrix:
         return matrix(self.pairs)
 
     @cached_property
     def matrix(self) -> Matrix:
         """The parity matrix that is shown."""
-        whole = self.whole_matrix
+        full = self.full_matrix
         if not self.is_wide:
-            return whole
-        keep = [any(place and place.status != "PASS" for place in line) for line in whole.lines]
-        return Matrix(whole.columns, tuple(compress(whole.keys, keep)), tuple(compress(whole.lines, keep)))
+            return full
+        keep = [any(place and place.status != "PASS" for place in line) for line in full.lines]
+        return Matrix(full.columns, tuple(compress(full.keys, keep)), tuple(compress(full.lines, keep)))
 
     @cached_property
     def places(self) -> list[Place]:
@@ -142,10 +142,10 @@ class Content:
     @cached_property
     def networks(self) -> list[tuple[str, list[Group]]]:
         """The groups of each network."""
-        found: dict[str, list[Group]] = {}
+        by_network: dict[str, list[Group]] = {}
         for group in self.groups:
-            found.setdefault(group.rows[0]["model"], []).append(group)
-        return list(found.items())
+            by_network.setdefault(group.rows[0]["model"], []).append(group)
+        return list(by_network.items())
 
     @cached_property
     def cell_tables(self) -> list[tuple[str, list[Group]]]:
@@ -154,7 +154,7 @@ class Content:
 
     def heading(self, row: Row) -> str:
         """The heading of a group in its table, which names the network where the table does not."""
-        title = whole_title(row, self.several)
+        title = full_title(row, self.several)
         return title if self.is_wide else title.removeprefix(f"{visible(row['model'])} ")
 
     @cached_property
@@ -177,8 +177,8 @@ class Content:
 
     def sweep_title(self, sweep: Sweep) -> str:
         """What the cells of a sweep have in common."""
-        row, told = sweep.row, conditions(sweep.row, self.several).split(", ")
-        rest = [word for word in told if sweep.axis != "threads" or not word.endswith(("thread", "threads"))]
+        row, words = sweep.row, conditions(sweep.row, self.several).split(", ")
+        rest = [word for word in words if sweep.axis != "threads" or not word.endswith(("thread", "threads"))]
         batch = [] if sweep.axis == "batch" else [f"batch {row['batch']}"]
         return visible(", ".join([f"{row['model']} {row['mode']}", *batch, *rest]))
 
@@ -192,16 +192,16 @@ class Content:
 
     def tuning_table(self) -> Table | None:
         """What searches for settings cost and brought, and after how many steps they have paid."""
-        found = tuning_rows(self.pairs)
+        tuned = tuning_rows(self.pairs)
         lines = [
             [
                 *(visible(label(row)), *where(row, self.several)),
                 *(seconds(taken), seconds(other["median_s"]), seconds(row["median_s"]), steps(calls)),
             ]
-            for row, taken, other, calls in found
+            for row, taken, other, calls in tuned
         ]
         header = ("runtime", "network", "mode", "batch", "where", "search", "default", "tuned", "paid after steps")
-        return Table("What tuning cost and brought", header, lines, [row for row, *_ in found], 5) if found else None
+        return Table("What tuning cost and brought", header, lines, [row for row, *_ in tuned], 5) if tuned else None
 
     def commands(self, group: Group) -> list[tuple[str, str]]:
         """The commands that measure the cells of a group again, and when and with what they were measured; of very
@@ -229,24 +229,24 @@ class Content:
     @cached_property
     def versions(self) -> dict[str, dict[str, int]]:
         """Of each package its versions, and in how many records each is."""
-        found: dict[str, dict[str, int]] = {}
+        packages: dict[str, dict[str, int]] = {}
         for record in self.records:
             for name, word in (record.get("versions") or {}).items():
-                counts = found.setdefault(visible(name), {})
+                counts = packages.setdefault(visible(name), {})
                 counts[visible(word)] = counts.get(visible(word), 0) + 1
-        return dict(sorted(found.items()))
+        return dict(sorted(packages.items()))
 
 
 def _line(row: Row, record: Record, group: Sequence[Row]) -> list[str]:
     """The cells of a row under `HEADER` and `MORE`; no time and no cost beside anything but a proof."""
     parity = proof(record)
-    told = (parity.get("worst_tensor", ""), number(parity.get("ratio")), remark(row))
+    remarks = (parity.get("worst_tensor", ""), number(parity.get("ratio")), remark(row))
     if not is_ranked(row):
-        return [*cells(row), *[""] * (len(MORE) - len(told)), *told]
+        return [*cells(row), *[""] * (len(MORE) - len(remarks)), *remarks]
     bound = f"{percent(row['share_of_attainable'])} {row['bound_by']}" if row["bound_by"] else ""
     rate = "" if row["flops"] is None else number(row["flops"] / 1e9)
     memory, energy = size(row["peak_memory_bytes"]), joules(row["energy_j"])
-    return [*cells(row), _spread(record), ahead_from(row, group), memory, energy, rate, bound, *told]
+    return [*cells(row), _spread(record), ahead_from(row, group), memory, energy, rate, bound, *remarks]
 
 
 def where(row: Row, several: bool) -> tuple[str, str, str, str]:
@@ -254,19 +254,19 @@ def where(row: Row, several: bool) -> tuple[str, str, str, str]:
     return visible(row["model"]), visible(row["mode"]), str(row["batch"]), conditions(row, several)
 
 
-def _grouped(found: Sequence[tuple[Row, Record]]) -> list[list[tuple[Row, Record]]]:
+def _grouped(cells_and_records: Sequence[tuple[Row, Record]]) -> list[list[tuple[Row, Record]]]:
     groups: dict[tuple[Any, ...], list[tuple[Row, Record]]] = {}
-    for row, record in found:
+    for row, record in cells_and_records:
         groups.setdefault(tuple(row[name] for name in SHARED), []).append((row, record))
     return list(groups.values())
 
 
 def _spread(record: Record) -> str:
     """The quantiles around the median in one unit."""
-    found = distribution(record.get("times"))
-    if not found:
+    quantiles = distribution(record.get("times"))
+    if not quantiles:
         return ""
-    unit = seconds(found.high).split(" ")[1]
+    unit = seconds(quantiles.high).split(" ")[1]
     scale = {"s": 1.0, "ms": 1e3, "µs": 1e6}[unit]
-    around = (found.low, found.quarter, found.three_quarters, found.high)
+    around = (quantiles.low, quantiles.quarter, quantiles.three_quarters, quantiles.high)
     return " ".join(number(value * scale) for value in around) + f" {unit}"

@@ -88,15 +88,15 @@ OWN: Mapping[str, Callable[[Sequence[Record]], list[Table]]] = {
 def readable(name: str, records: Sequence[Record]) -> tuple[list[Record], list[str]]:
     """The last record of each key that can be shown, and a sentence of each that cannot: what a store's reader asks of
     a record is what all files have in common, and what a section shows of it may be missing or of another kind."""
-    found: list[Record] = []
+    shown: list[Record] = []
     problems: list[str] = []
     for record in {each["key"]: each for each in records}.values():
         try:
             tables(name, [record])
             script_json(DRAWN[name]([record]) if name in DRAWN else None)
-            found.append(record)
+            shown.append(record)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             case = record["case"]
             what = f"{case['model']} on {case['runtime']} ({type(error).__name__}: {error})"
             problems.append(f"{FILES[name]}: not what a record of {name} holds: {what}")
-    return found, problems
+    return shown, problems

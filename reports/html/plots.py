@@ -43,8 +43,8 @@ class _Colours:
         self.domain = list(runtimes)
 
     def channel(self, legend: bool = True, **more: Any) -> Spec:
-        told = {"title": None, "orient": "top", "columns": 4, "symbolLimit": 0} if legend else None
-        return {"field": "runtime", "type": "nominal", "scale": {"domain": self.domain}, "legend": told, **more}
+        options = {"title": None, "orient": "top", "columns": 4, "symbolLimit": 0} if legend else None
+        return {"field": "runtime", "type": "nominal", "scale": {"domain": self.domain}, "legend": options, **more}
 
     def both(self, legend: bool = True) -> Spec:
         return {"color": self.channel(legend), "shape": self.channel(legend)}
@@ -58,7 +58,7 @@ def _time(field: str, title: str, **more: Any) -> Spec:
     return _quantity(field, title, axis=TIME_AXIS, **more)
 
 
-def _told(*fields: str) -> list[Spec]:
+def _hover(*fields: str) -> list[Spec]:
     return [{"field": field} for field in fields]
 
 
@@ -81,7 +81,7 @@ def _strip(description: str, layers: Sequence[Spec]) -> Spec:
 def _ratios(by_runtime: _Colours) -> Spec:
     x = _quantity("ratio", "time over that of the fastest", scale=LOG, axis={"format": "~g"})
     ends = {"x": x | {"field": "low"}, "x2": {"field": "high"}, "color": by_runtime.channel()}
-    points = {"x": x, **by_runtime.both(), "tooltip": _told("title", "runtime", "median", "ratio", "interval")}
+    points = {"x": x, **by_runtime.both(), "tooltip": _hover("title", "runtime", "median", "ratio", "interval")}
     layers: list[Spec] = [
         {"mark": {"type": "rule", "strokeWidth": 1.5, "aria": False}, "encoding": ends},
         {"mark": {"type": "point", "filled": True, "size": 60, "opacity": 1}, "encoding": points},
@@ -91,21 +91,21 @@ def _ratios(by_runtime: _Colours) -> Spec:
 
 def _memory(by_runtime: _Colours) -> Spec:
     x = _quantity("memory", "peak host memory, MiB", scale={"zero": True})
-    told = _told("title", "runtime", "memory")
+    tooltip = _hover("title", "runtime", "memory")
     mark = {"type": "point", "filled": True, "size": 60, "opacity": 1}
-    layers = [{"mark": mark, "encoding": {"x": x, **by_runtime.both(), "tooltip": told}}]
+    layers = [{"mark": mark, "encoding": {"x": x, **by_runtime.both(), "tooltip": tooltip}}]
     return _strip("Peak host memory of each runtime while it was timed, group by group", layers)
 
 
 def _spread(by_runtime: _Colours) -> Spec:
     x = _time("q5", "time of a step: 5 to 95 %, 25 to 75 %, median", scale=LOG)
     y = {"field": "runtime", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 140}}
-    told = _told("runtime", "median", "5 to 95 %", "25 to 75 %", "samples")
+    tooltip = _hover("runtime", "median", "5 to 95 %", "25 to 75 %", "samples")
     return {
         "description": "Distribution of the times of a step by runtime",
         "width": "container",
         "height": {"step": 22},
-        "encoding": {"y": y, "color": by_runtime.channel(False), "tooltip": told},
+        "encoding": {"y": y, "color": by_runtime.channel(False), "tooltip": tooltip},
         "layer": [
             {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": {"x": x, "x2": {"field": "q95"}}},
             {"mark": {"type": "bar", "height": 9}, "encoding": {"x": x | {"field": "q25"}, "x2": {"field": "q75"}}},
@@ -118,7 +118,7 @@ def _spread(by_runtime: _Colours) -> Spec:
 
 
 def _lines(
-    by_runtime: _Colours, description: str, x: Spec, y: Spec, told: Sequence[Spec], signs: bool = True, **more: Spec
+    by_runtime: _Colours, description: str, x: Spec, y: Spec, tooltip: Sequence[Spec], signs: bool = True, **more: Spec
 ) -> Spec:
     """Lines by runtime, with `signs` at what was measured; `more` channels of the lines."""
     layers: list[Spec] = [
@@ -130,7 +130,7 @@ def _lines(
         "description": description,
         "width": "container",
         "height": 220,
-        "encoding": {"x": x, "y": y, "tooltip": list(told)},
+        "encoding": {"x": x, "y": y, "tooltip": list(tooltip)},
         "layer": layers,
     }
 
@@ -138,34 +138,34 @@ def _lines(
 def _sweep(by_runtime: _Colours, axis: str) -> Spec:
     x = _quantity("number", axis, scale={"type": "log", "base": 2}, axis={"format": "~d", "tickMinStep": 1})
     y = _time("time", "time per sample", scale=LOG)
-    return _lines(by_runtime, f"Time per sample against {axis}", x, y, _told("runtime", "number", "told"))
+    return _lines(by_runtime, f"Time per sample against {axis}", x, y, _hover("runtime", "number", "told"))
 
 
 def _start(by_runtime: _Colours) -> Spec:
     x = _quantity("calls", "calls", scale=LOG, axis={"format": "~s", "tickCount": 8})
     y = _time("time", "total time", scale=LOG)
     words = "Time until so many calls are done, loading and compiling included"
-    return _lines(by_runtime, words, x, y, _told("runtime", "calls", "told"), signs=False)
+    return _lines(by_runtime, words, x, y, _hover("runtime", "calls", "told"), signs=False)
 
 
 def _training(by_runtime: _Colours, over: str, field: str, title: str, scale: Spec) -> Spec:
     x = _quantity(over, over, scale=LOG if over == "step" else {}, axis={"format": "~d", "tickMinStep": 1})
     y = _quantity(field, title, scale=scale)
-    words, told = f"{title} against {over}", _told("runtime", over, field)
-    return _lines(by_runtime, words, x, y, told, over == "epoch", strokeDash=by_runtime.channel(), strokeWidth=WIDTH)
+    words, tooltip = f"{title} against {over}", _hover("runtime", over, field)
+    return _lines(by_runtime, words, x, y, tooltip, over == "epoch", strokeDash=by_runtime.channel(), strokeWidth=WIDTH)
 
 
 def _scaling(by_runtime: _Colours) -> Spec:
     x = _quantity("workers", "workers", axis={"format": "~d", "tickMinStep": 1})
     y = _quantity("speed", "speed-up, samples a second", scale={"zero": True})
-    return _lines(by_runtime, "Speed-up against workers", x, y, _told("runtime", "workers", "speed"))
+    return _lines(by_runtime, "Speed-up against workers", x, y, _hover("runtime", "workers", "speed"))
 
 
 def _phases() -> Spec:
     y = {"field": "title", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 220}}
     colour = {"field": "phase", "type": "nominal", "sort": None, "legend": {"title": None, "orient": "top"}}
     x = _quantity("ms", "ms of an iteration", stack="zero")
-    encoding = {"y": y, "x": x, "color": colour, "order": {"field": "order"}, "tooltip": _told("title", "phase", "ms")}
+    encoding = {"y": y, "x": x, "color": colour, "order": {"field": "order"}, "tooltip": _hover("title", "phase", "ms")}
     return {
         "description": "Phases of a training iteration, stacked, by runtime",
         "width": "container",
@@ -178,7 +178,7 @@ def _phases() -> Spec:
 def _roofline(by_runtime: _Colours) -> Spec:
     x = _quantity("intensity", "FLOP a byte, at most", scale=LOG, axis={"format": "~g"})
     y = _quantity("rate", "GFLOP/s", scale=LOG, axis={"format": "~g"})
-    told = _told("title", "runtime", "rate", "intensity", "attainable")
+    tooltip = _hover("title", "runtime", "rate", "intensity", "attainable")
     mark = {"type": "point", "filled": True, "size": 55, "opacity": 0.9}
     return {
         "description": "Arithmetic rate of each cell under the roof of its machine",
@@ -190,6 +190,6 @@ def _roofline(by_runtime: _Colours) -> Spec:
                 "mark": {"type": "line", "strokeWidth": 1.2, "aria": False},
                 "encoding": {"x": x, "y": y, "detail": {"field": "roof"}},
             },
-            {"mark": mark, "encoding": {"x": x, "y": y, **by_runtime.both(), "tooltip": told}},
+            {"mark": mark, "encoding": {"x": x, "y": y, **by_runtime.both(), "tooltip": tooltip}},
         ],
     }

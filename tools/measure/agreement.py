@@ -86,19 +86,19 @@ def measured_here(runtime: str, folder: str, references: list[str], seconds: flo
         "xbench": lambda: statistics.median(jobs.block(seconds, 10_000)["samples"]),
         "tool": lambda: TOOLS[runtime](cell.runtime, arrays, seconds),
     }
-    found: dict[str, list[float]] = {side: [] for side in sides}
+    times: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(rounds):
         for side in random.sample(list(sides), len(sides)):
             time.sleep(0.05)
-            found[side].append(sides[side]())
-    return {side: statistics.median(medians) for side, medians in found.items()}
+            times[side].append(sides[side]())
+    return {side: statistics.median(medians) for side, medians in times.items()}
 
 
 def measured(runtime: str, folder: str, references: list[str], seconds: float, rounds: int) -> dict[str, float]:
     """The same in a process of its own."""
     words = json.dumps([runtime, folder, references, seconds, rounds])
-    found: dict[str, float] = json.loads(answer_of(__file__, "--here", words))
-    return found
+    medians: dict[str, float] = json.loads(answer_of(__file__, "--here", words))
+    return medians
 
 
 def main() -> int:
@@ -125,8 +125,8 @@ def main() -> int:
                 for runtime in (options.runtime or TOOLS) if model in (options.model or [model]) else ():
                     words = (runtime, str(artifact.folder), references, options.seconds, options.rounds)
                     turns = [measured(*words) for _ in range(options.turns)]
-                    found = {side: [turn[side] for turn in turns] for side in ("xbench", "tool")}
-                    rows.append(summary(model, runtime, TOOLS[runtime].__name__, found, options.json))
+                    by_side = {side: [turn[side] for turn in turns] for side in ("xbench", "tool")}
+                    rows.append(summary(model, runtime, TOOLS[runtime].__name__, by_side, options.json))
         finally:
             exporter.close()
     if options.json:

@@ -91,9 +91,9 @@ def benchmark_app(artifact: Artifact, arrays: list[np.ndarray], seconds: float) 
         words += ["-ip", "f32"]  # else it feeds images as bytes
     tool = Path(sys.executable).with_name("benchmark_app")
     text = subprocess.run([str(tool), *words], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"Median:\s+([\d.]+) ms", text)
-    assert found, text
-    return float(found[1]) / 1e3
+    match = re.search(r"Median:\s+([\d.]+) ms", text)
+    assert match, text
+    return float(match[1]) / 1e3
 
 
 def openvino_loop(artifact: Artifact, arrays: list[np.ndarray], seconds: float) -> float:
@@ -148,7 +148,7 @@ def tool(runtime: str, artifact: Artifact, reference: Path, seconds: float) -> f
     return float(answer_of(__file__, "--tool", runtime, str(artifact.folder), str(reference), str(seconds)))
 
 
-def ours(case: Case, artifact: Artifact, exporter: Exporter, seconds: float, logs: Path) -> float:
+def by_xbench(case: Case, artifact: Artifact, exporter: Exporter, seconds: float, logs: Path) -> float:
     """The median step of one process of xbench."""
     protocol = session.Protocol(seconds, target=0.0)
     cell = session.warmed(case, base(case, artifact, "agreement"), artifact, exporter, protocol, logs)
@@ -167,28 +167,28 @@ def agreement(
 ) -> dict[str, list[float]]:
     artifact = exporter.artifact(case.model)
     reference = exporter.reference(artifact, "forward", case.batch, 0, case.data)
-    found: dict[str, list[float]] = {"xbench": [], "tool": []}
+    times: dict[str, list[float]] = {"xbench": [], "tool": []}
     for turn in range(turns):
         sides: list[tuple[str, Callable[[], float]]] = [
-            ("xbench", lambda: ours(case, artifact, exporter, seconds, logs)),
+            ("xbench", lambda: by_xbench(case, artifact, exporter, seconds, logs)),
             ("tool", lambda: tool(name, artifact, Path(reference), seconds)),
         ]
         random.Random(turn).shuffle(sides)
         for side, measure in sides:
-            found[side].append(measure())
-    return found
+            times[side].append(measure())
+    return times
 
 
-def summary(model: str, runtime: str, name: str, found: dict[str, list[float]], quiet: bool) -> dict[str, Any]:
+def summary(model: str, runtime: str, name: str, times: dict[str, list[float]], quiet: bool) -> dict[str, Any]:
     """The mean ratio over the turns, and the half of its 95 % interval; printed, to stderr where that is quiet."""
-    logs = np.log(found["xbench"]) - np.log(found["tool"])
+    logs = np.log(times["xbench"]) - np.log(times["tool"])
     half = students_t(len(logs) - 1) * float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
     row = {"ratio": math.exp(float(np.mean(logs))), "half": half}
-    ours, theirs = (1e3 * statistics.median(found[side]) for side in ("xbench", "tool"))
-    told = f"xbench {ours:7.2f} ms, {name:16} {theirs:7.2f} ms"
-    line = f"{model:9} {runtime:12} {told}, ratio {row['ratio']:.4f} +-{half:.4f}"
+    own, other = (1e3 * statistics.median(times[side]) for side in ("xbench", "tool"))
+    medians = f"xbench {own:7.2f} ms, {name:16} {other:7.2f} ms"
+    line = f"{model:9} {runtime:12} {medians}, ratio {row['ratio']:.4f} +-{half:.4f}"
     print(line, file=sys.stderr if quiet else sys.stdout, flush=True)
-    return {"model": model, "runtime": runtime, "by": name, **row, **found}
+    return {"model": model, "runtime": runtime, "by": name, **row, **times}
 
 
 def measured_by_tool(words: list[str]) -> None:
@@ -219,8 +219,8 @@ def main() -> int:
                 for name in (options.runtime or TOOLS) if model in (options.model or [model]) else ():
                     runtime = name.partition("_")[0]
                     case = Case(model, runtime, "forward", batch)
-                    found = agreement(case, name, exporter, options.turns, options.seconds, Path(folder))
-                    rows.append(summary(model, runtime, TOOLS[name].__name__, found, options.json))
+                    times = agreement(case, name, exporter, options.turns, options.seconds, Path(folder))
+                    rows.append(summary(model, runtime, TOOLS[name].__name__, times, options.json))
         finally:
             exporter.close()
     if options.json:

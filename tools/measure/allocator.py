@@ -44,8 +44,8 @@ def stepped(hold: bool) -> tuple[float, int]:
 
 def child(artifact: str, runtime: str, references: list[str]) -> None:
     """One process: opens the cell, steps a little, and prints what both ways cost."""
-    told = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw", "precision": "fp32"}
-    jobs.open_cell(artifact, runtime, references=references, **told)
+    cell = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw", "precision": "fp32"}
+    jobs.open_cell(artifact, runtime, references=references, **cell)
     stepped(hold=False)
     print(json.dumps([stepped(hold=True), stepped(hold=False)]))
 
@@ -61,17 +61,17 @@ def main() -> None:
         artifact, batch = exporter.artifact(options.model), models.find(options.model).batch
         references = [str(exporter.reference(artifact, "forward", batch, seed, "synthetic")) for seed in (0, 1)]
         exporter.close()
-    ours = environment("cpu", 1)
-    settings = {"glibc's own": {n: v for n, v in ours.items() if n not in MEMORY}, "xbench's": ours | MEMORY}
+    base = environment("cpu", 1)
+    settings = {"glibc's own": {n: v for n, v in base.items() if n not in MEMORY}, "xbench's": base | MEMORY}
     print(f"{options.model} forward, batch {batch}, 1 thread: ms (pages faulted in) a step, one column a process")
     for runtime in options.runtimes:
         words = [sys.executable, __file__, "--child", str(artifact.folder), runtime, *references]
         for name, variables in settings.items():
-            found = [
+            results = [
                 json.loads(subprocess.run(words, env=variables, capture_output=True, text=True, check=True).stdout)
                 for _ in range(options.processes)
             ]
-            for way, each in zip(("held", "let go"), zip(*found, strict=True), strict=True):
+            for way, each in zip(("held", "let go"), zip(*results, strict=True), strict=True):
                 line = "".join(f"{seconds * 1e3:8.1f} ({faults:5d})" for seconds, faults in each)
                 print(f"{runtime:12} {name:12} {way:7}{line}", flush=True)
 

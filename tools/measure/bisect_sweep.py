@@ -103,11 +103,11 @@ def main() -> int:
             print(line(number, row), flush=True)
             if options.json:
                 options.json.write_text(json.dumps([rows[n] for n in sorted(rows)], indent=1))
-    found = [row for row in rows.values() if row["found"]]
+    hits = [row for row in rows.values() if row["found"]]
     sizes = sorted(row["nodes_in_subgraph"] for row in rows.values())
     none = sum(row["drawn"] - 1 for row in rows.values())
-    print(f"found {len(found)} of {len(rows)}; {none} draws were no fault; parts of {sizes[0]} to {sizes[-1]} nodes")
-    return int(len(found) < len(rows))
+    print(f"found {len(hits)} of {len(rows)}; {none} draws were no fault; parts of {sizes[0]} to {sizes[-1]} nodes")
+    return int(len(hits) < len(rows))
 
 
 if __name__ == "__main__":

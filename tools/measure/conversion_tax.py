@@ -122,20 +122,20 @@ def distance(a: np.ndarray, b: np.ndarray, least: float = 0.0) -> float:
     return float(np.linalg.norm(np.float64(a) - b) / max(np.linalg.norm(np.float64(b)), least))
 
 
-def disagreement(mode: str, network: Any, mine: Any, runtime: Trainer, theirs: Any) -> dict[str, Any]:
+def disagreement(mode: str, network: Any, mine: Any, runtime: Trainer, answer: Any) -> dict[str, Any]:
     """The worst distance, the tensor it is in, and whether it is within the bound."""
     if mode == "forward":
         logits = np.asarray(mine[0] if isinstance(mine, tuple) else mine)
-        found, bound = {"logits": distance(logits, runtime.get(theirs)[0])}, LOGITS
+        errors, bound = {"logits": distance(logits, runtime.get(answer)[0])}, LOGITS
     else:
-        loss, gradients = runtime.fetch(theirs)
+        loss, gradients = runtime.fetch(answer)
         # Some gradients are zero but for rounding: of the keys' bias, of a bias whose only reader is normalised.
         pairs, bound = network.pairs(mine, gradients), GRADIENTS
         least = 1e-3 * max(float(np.linalg.norm(b)) for _, _, b in pairs)
-        found = {name: distance(a, b, least) for name, a, b in pairs}
-        found["loss"] = abs(float(mine[0]) - loss) / abs(loss) * bound / LOGITS
-    worst = max(found, key=lambda name: found[name])
-    return {"worst": worst, "distance": found[worst], "tensors": len(found), "agrees": found[worst] <= bound}
+        errors = {name: distance(a, b, least) for name, a, b in pairs}
+        errors["loss"] = abs(float(mine[0]) - loss) / abs(loss) * bound / LOGITS
+    worst = max(errors, key=lambda name: errors[name])
+    return {"worst": worst, "distance": errors[worst], "tensors": len(errors), "agrees": errors[worst] <= bound}
 
 
 def block(step: Step, seconds: float, number: int) -> dict[str, Any]:
@@ -152,10 +152,10 @@ def block(step: Step, seconds: float, number: int) -> dict[str, Any]:
     return {"round": number, "samples": samples, "cpu": cpu}
 
 
-def measure(hand: Step, ours: Step, rounds: int, seconds: float) -> dict[str, Any]:
+def measure(hand: Step, generated: Step, rounds: int, seconds: float) -> dict[str, Any]:
     """Blocks of the two in random order. The ratio of CPU times stands beside the ratio: neighbours disturb it less."""
     rng = np.random.default_rng(0)
-    sides: dict[str, tuple[Step, list[dict[str, Any]]]] = {"hand": (hand, []), "converted": (ours, [])}
+    sides: dict[str, tuple[Step, list[dict[str, Any]]]] = {"hand": (hand, []), "converted": (generated, [])}
     for step, _ in sides.values():
         timing.warm([step], 2 * seconds + 1)
     for number in range(rounds):
@@ -164,9 +164,9 @@ def measure(hand: Step, ours: Step, rounds: int, seconds: float) -> dict[str, An
             blocks.append(block(step, seconds, number))
     kept = {name: blocks for name, (_, blocks) in sides.items()}
     ratio = paired_ratio(kept["converted"], kept["hand"], rng)
-    found = {f"{name}_s": float(np.median([s for b in blocks for s in b["samples"]])) for name, blocks in kept.items()}
+    times = {f"{name}_s": float(np.median([s for b in blocks for s in b["samples"]])) for name, blocks in kept.items()}
     cpu = {name: float(np.median([b["cpu"] for b in blocks])) for name, blocks in kept.items()}
-    return {**found, "ratio": ratio.value, "low": ratio.low, "high": ratio.high, "cpu": cpu["converted"] / cpu["hand"]}
+    return {**times, "ratio": ratio.value, "low": ratio.low, "high": ratio.high, "cpu": cpu["converted"] / cpu["hand"]}
 
 
 def cell(word: str, network: str, mode: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -174,22 +174,22 @@ def cell(word: str, network: str, mode: str, folder: Path, options: argparse.Nam
     inputs, labels = models.sample(spec_of(network), options.batch or BATCHES[network], 0)
     given = [*inputs.values()]
     layout, runtime = chosen(word, folder, mode, options, given, labels)  # first: it sets the framework's threads
-    entry, told = FRAMEWORKS[word]
+    entry, extra = FRAMEWORKS[word]
     module, _, name = entry.partition(":")
     program = Artifact.read(folder).program()
     source, first = {**program.params, **program.state}, given[:1] if module == "keras" else []
-    arguments = (network, source, *([first] if first else []), *told)
+    arguments = (network, source, *([first] if first else []), *extra)
     written = getattr(importlib.import_module(f"handwritten.{module}"), name)(*arguments)
     x, y = written.put(given, labels)
 
     def hand() -> Any:
         return written.forward(*x) if mode == "forward" else written.gradients(x, y)
 
-    ours = step_of(runtime, mode, given, labels)
-    found = disagreement(mode, written, hand(), runtime, ours())
-    facts = {"framework": word, "network": network, "mode": mode, "batch": len(labels), "layout": layout, **found}
+    generated = step_of(runtime, mode, given, labels)
+    agreement = disagreement(mode, written, hand(), runtime, generated())
+    facts = {"framework": word, "network": network, "mode": mode, "batch": len(labels), "layout": layout, **agreement}
     facts["parameters"] = [written.parameters(), sum(a.size for a in program.params.values())]
-    return facts | (measure(hand, ours, options.rounds, options.seconds) if found["agrees"] else {})
+    return facts | (measure(hand, generated, options.rounds, options.seconds) if agreement["agrees"] else {})
 
 
 # ***** all cells *****

@@ -132,8 +132,8 @@ def convert_once(path: Path) -> dict[str, float]:
         start = time.process_time()
         build.export_file(parse(str(path)), path, Path(folder))
         total = time.process_time() - start
-    found = {name: stages.seconds[name] for name in STAGES}
-    return {**found, "other": total - sum(found.values()), "total": total}
+    taken = {name: stages.seconds[name] for name in STAGES}
+    return {**taken, "other": total - sum(taken.values()), "total": total}
 
 
 def exponent(sizes: list[int], seconds: list[float]) -> float:
@@ -143,7 +143,7 @@ def exponent(sizes: list[int], seconds: list[float]) -> float:
 
 def growth(sizes: list[int], repeats: int) -> dict[str, Any]:
     """The fastest of several conversions at every size, rounds interleaved, and the exponent of every stage."""
-    found: dict[int, list[dict[str, float]]] = {size: [] for size in sizes}
+    runs: dict[int, list[dict[str, float]]] = {size: [] for size in sizes}
     with tempfile.TemporaryDirectory() as folder:
         paths = {size: Path(folder) / f"{size}.onnx" for size in sizes}
         for size, path in paths.items():
@@ -151,8 +151,8 @@ def growth(sizes: list[int], repeats: int) -> dict[str, Any]:
         convert_once(paths[sizes[0]])  # imports
         for _ in range(repeats):
             for size, path in paths.items():
-                found[size].append(convert_once(path))
-    best = {size: min(rows, key=lambda row: row["total"]) for size, rows in found.items()}
+                runs[size].append(convert_once(path))
+    best = {size: min(rows, key=lambda row: row["total"]) for size, rows in runs.items()}
     names = list(best[sizes[0]])
     return {
         "seconds": {size: best[size] for size in sizes},
@@ -209,12 +209,12 @@ def resnet50() -> dict[str, Any]:
     return {"seconds": seconds, "cpu": cpu, "statuses": statuses, "lines": lines}
 
 
-def show(found: dict[str, Any]) -> None:
-    names = list(found["exponents"])
+def show(figures: dict[str, Any]) -> None:
+    names = list(figures["exponents"])
     print(f"{'nodes':>8}" + "".join(f"{name:>11}" for name in names))
-    for size, row in found["seconds"].items():
+    for size, row in figures["seconds"].items():
         print(f"{size:>8}" + "".join(f"{row[name]:>10.3f}s" for name in names))
-    print("exponent" + "".join(f"{found['exponents'][name]:>11.2f}" for name in names))
+    print("exponent" + "".join(f"{figures['exponents'][name]:>11.2f}" for name in names))
 
 
 def main() -> int:
@@ -225,24 +225,24 @@ def main() -> int:
     parser.add_argument("--module", type=int, nargs="*", default=[], metavar="LAYERS", help="also export a module")
     parser.add_argument("--resnet50", action="store_true", help="this and nothing else")
     options = parser.parse_args()
-    found: dict[str, Any] = {"machine": machine.describe()}
+    figures: dict[str, Any] = {"machine": machine.describe()}
     if options.resnet50:
-        found["resnet50"] = row = resnet50()
+        figures["resnet50"] = row = resnet50()
         for moment, line in row["lines"]:
             print(f"{moment:>7.1f} s  {line}")
         took = f"{row['seconds']:.1f} s, {row['cpu']:.1f} s of the CPUs"
         print(f"resnet50 to {len(row['statuses'])} runtimes with parity: {took}; {machine.cpus()} cores")
         within = row["seconds"] < RESNET_BOUND and set(row["statuses"].values()) == {"PASS"}
     else:
-        found |= growth(options.sizes, options.repeats)
-        show(found)
-        found["module"] = [module_seconds(layers) for layers in options.module]
-        for row in found["module"]:
-            ours = row["total"] - row["torch"]
-            print(f"module of {row['layers']} layers: {row['torch']:.1f} s in torch.onnx.export, {ours:.1f} s in ours")
-        within = found["exponents"]["total"] <= EXPONENT_BOUND
+        figures |= growth(options.sizes, options.repeats)
+        show(figures)
+        figures["module"] = [module_seconds(layers) for layers in options.module]
+        for row in figures["module"]:
+            own = row["total"] - row["torch"]
+            print(f"module of {row['layers']} layers: {row['torch']:.1f} s in torch.onnx.export, {own:.1f} s in ours")
+        within = figures["exponents"]["total"] <= EXPONENT_BOUND
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1))
+        options.json.write_text(json.dumps(figures, indent=1))
     print("within the bounds" if within else "OUTSIDE the bounds", file=sys.stderr)
     return 0 if within else 1
 

@@ -36,9 +36,9 @@ def cell(case: Case, artifact: Artifact, paths: list[Path], log: Path) -> list[d
     """The verdict on every reference, in one process of the runtime."""
     worker = Worker(log, case.device, case.threads)
     try:
-        told = {"artifact": str(artifact.folder), "runtime": case.runtime, "mode": case.mode, "device": case.device}
-        told |= {"threads": case.threads, "layout": case.layout, "references": [str(paths[0])]}
-        worker.call("open_cell", TIMEOUT, **told)
+        request = {"artifact": str(artifact.folder), "runtime": case.runtime, "mode": case.mode, "device": case.device}
+        request |= {"threads": case.threads, "layout": case.layout, "references": [str(paths[0])]}
+        worker.call("open_cell", TIMEOUT, **request)
         return [worker.call("check_more", TIMEOUT, path=str(path)) for path in paths]
     finally:
         worker.stop()
@@ -48,22 +48,22 @@ def judged(
     cases: list[Case], artifact: Artifact, seeds: int, exporter: Exporter, folder: Path
 ) -> dict[str, list[dict[str, Any]] | str]:
     """Runtime -> its verdict on every seed, or why there is none; as many references as there is room for at once."""
-    mode, found = cases[0].mode, {case.runtime: impossible(case, artifact) or [] for case in cases}
+    mode, results = cases[0].mode, {case.runtime: impossible(case, artifact) or [] for case in cases}
     numbers = [*range(seeds)]
     while numbers:
         paths: list[Path] = []
         while numbers and sum(path.stat().st_size for path in paths) < DISK:
             paths.append(exporter.reference(artifact, mode, BATCH, numbers.pop(0), "synthetic", STEPS))
         for case in cases:
-            verdicts = found[case.runtime]
+            verdicts = results[case.runtime]
             try:
                 if not isinstance(verdicts, str):
                     verdicts += cell(case, artifact, paths, folder / "worker.log")
             except WorkerFailure as failure:
-                found[case.runtime] = f"{failure.status}: {failure.message}"
+                results[case.runtime] = f"{failure.status}: {failure.message}"
         for path in paths:
             path.unlink()
-    return found
+    return results
 
 
 def row(case: Case, verdicts: list[dict[str, Any]] | str) -> dict[str, Any]:
@@ -78,12 +78,12 @@ def row(case: Case, verdicts: list[dict[str, Any]] | str) -> dict[str, Any]:
     return place | {"median": ratios[len(ratios) // 2], "worst": ratios[-1]}
 
 
-def line(found: dict[str, Any]) -> str:
-    if "message" in found:
-        return f"{found['model']:15} {found['mode']:8} {found['runtime']:13} {found['message']}"
-    head = f"{found['model']:15} {found['mode']:8} {found['runtime']:13} {found['seeds']:4} seeds"
-    counts = f"{len(found['failed_alone']):2} fail alone, {len(found['false_alarms']):2} false alarms"
-    return f"{head}, {counts}, median {found['median']:.1f}, worst {found['worst']:.1f} x noise"
+def line(result: dict[str, Any]) -> str:
+    if "message" in result:
+        return f"{result['model']:15} {result['mode']:8} {result['runtime']:13} {result['message']}"
+    head = f"{result['model']:15} {result['mode']:8} {result['runtime']:13} {result['seeds']:4} seeds"
+    counts = f"{len(result['failed_alone']):2} fail alone, {len(result['false_alarms']):2} false alarms"
+    return f"{head}, {counts}, median {result['median']:.1f}, worst {result['worst']:.1f} x noise"
 
 
 def main() -> int:
@@ -104,9 +104,9 @@ def main() -> int:
             words = [r for r in targets if (model, mode, r) not in known]
             cases = [Case(model, word, mode, BATCH, threads=machine.cpus()) for word in words]
             artifact = exporter.artifact(model)
-            found = judged(cases, artifact, options.seeds, exporter, Path(folder)) if cases else {}
+            results = judged(cases, artifact, options.seeds, exporter, Path(folder)) if cases else {}
             for case in cases:
-                known[model, mode, case.runtime] = row(case, found[case.runtime])
+                known[model, mode, case.runtime] = row(case, results[case.runtime])
                 print(line(known[model, mode, case.runtime]), flush=True)
             options.json.write_text(json.dumps([*known.values()], indent=1))
         exporter.close()

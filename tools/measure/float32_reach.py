@@ -33,24 +33,24 @@ def measured(artifact: Artifact, batch: int, steps: int) -> None:
         for each in (best, other):
             each.step((given[index][0], labels))
         if not count & (count - 1):
-            found = [floor / change for _, change, floor in _floors(best, [(other, 1.0)], start).values() if change]
-            seen = [share for share in found if share <= BLIND]
+            shares = [floor / change for _, change, floor in _floors(best, [(other, 1.0)], start).values() if change]
+            seen = [share for share in shares if share <= BLIND]
             words = f"median {statistics.median(seen):8.1e}  worst {max(seen):8.1e}" if seen else "none"
-            print(f"  {count:3} steps: {len(seen):4} of {len(found):4} tensors judged, {words}", flush=True)
+            print(f"  {count:3} steps: {len(seen):4} of {len(shares):4} tensors judged, {words}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("network", nargs="+")
     parser.add_argument("--steps", type=int, default=32)
-    told = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         exporter = Exporter(Path(folder))
-        for word in told.network:
+        for word in options.network:
             artifact, batch = exporter.artifact(word), batch_of(word, 1)
             exporter.close()
             print(f"{word}, batch {batch}: the share of a tensor's change that float32 loses")
-            measured(artifact, batch, told.steps)
+            measured(artifact, batch, options.steps)
 
 
 if __name__ == "__main__":

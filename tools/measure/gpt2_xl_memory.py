@@ -37,16 +37,16 @@ def sizes(pid: int) -> dict[str, int] | None:
     except OSError:
         return None
     fields = [line.split() for line in lines if line.startswith(("Vm", "Rss"))]
-    found = {name.rstrip(":"): int(kilobytes) * 1024 for name, kilobytes, *_ in fields}
-    return found if "VmRSS" in found else None
+    by_name = {name.rstrip(":"): int(kilobytes) * 1024 for name, kilobytes, *_ in fields}
+    return by_name if "VmRSS" in by_name else None
 
 
 def children(pid: int) -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
-            found += map(int, tasks.read_text().split())
-    return found
+            pids += map(int, tasks.read_text().split())
+    return pids
 
 
 def family(pid: int) -> dict[int, dict[str, int]]:
@@ -54,7 +54,7 @@ def family(pid: int) -> dict[int, dict[str, int]]:
     pids = [pid]
     for each in pids:
         pids += children(each)
-    return {each: found for each in pids if (found := sizes(each))}
+    return {each: used for each in pids if (used := sizes(each))}
 
 
 def watch(command: list[str], environment: dict[str, str], folder: str) -> dict[str, Any]:
@@ -87,15 +87,15 @@ def measure(factory: str) -> dict[str, Any]:
         return watch(command, {**os.environ, "XBENCH_CACHE": f"{folder}/cache"}, folder)
 
 
-def show(found: dict[str, Any]) -> None:
-    weights = found["weights"]
-    print(f"weights {weights / 1e9:.2f} GB; {found['seconds']:.0f} s")
+def show(report: dict[str, Any]) -> None:
+    weights = report["weights"]
+    print(f"weights {weights / 1e9:.2f} GB; {report['seconds']:.0f} s")
     print(f"{'process':24}{'peak':>10}{'/ weights':>10}{'anonymous':>11}{'file':>10}")
-    for index, row in enumerate(found["processes"]):
-        name = STAGES[index] if len(found["processes"]) == len(STAGES) else f"process {index}"
+    for index, row in enumerate(report["processes"]):
+        name = STAGES[index] if len(report["processes"]) == len(STAGES) else f"process {index}"
         peak, anonymous, file = (row[each] / 1e9 for each in ("peak", "anonymous", "file"))
         print(f"{name:24}{peak:>7.2f} GB{row['peak'] / weights:>10.2f}{anonymous:>8.2f} GB{file:>7.2f} GB")
-    print(f"{'all that live at once':24}{found['sum'] / 1e9:>7.2f} GB{found['sum'] / weights:>10.2f}")
+    print(f"{'all that live at once':24}{report['sum'] / 1e9:>7.2f} GB{report['sum'] / weights:>10.2f}")
 
 
 def main() -> int:
@@ -103,15 +103,15 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--factory", choices=("make", "quarter"), default="make")
     options = parser.parse_args()
-    found = measure(options.factory) | {"machine": machine.describe()}
-    done = [row["runtime"] for row in found["rows"] if row["status"] == "CONVERTED" and row.get("files")]
-    if found["weights"]:
-        show(found)
+    report = measure(options.factory) | {"machine": machine.describe()}
+    done = [row["runtime"] for row in report["rows"] if row["status"] == "CONVERTED" and row.get("files")]
+    if report["weights"]:
+        show(report)
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1))
-    peak = max([found["sum"], *(row["peak"] for row in found["processes"])])
-    within = found["code"] == 0 and done == list(TARGETS) and peak <= min(RATIO_BOUND * found["weights"], BYTES_BOUND)
-    print("within the bounds" if within else f"OUTSIDE the bounds: {found['rows']}", file=sys.stderr)
+        options.json.write_text(json.dumps(report, indent=1))
+    peak = max([report["sum"], *(row["peak"] for row in report["processes"])])
+    within = report["code"] == 0 and done == list(TARGETS) and peak <= min(RATIO_BOUND * report["weights"], BYTES_BOUND)
+    print("within the bounds" if within else f"OUTSIDE the bounds: {report['rows']}", file=sys.stderr)
     return 0 if within else 1
 
 

@@ -31,12 +31,12 @@ def measured(network: str, batch: int, options: argparse.Namespace, exporter: Ex
     cases = [Case(network, runtime, "step", batch, threads=options.threads, layout=layout) for runtime, layout in CELLS]
     protocol = Protocol(budget=options.budget, target=0.01)
     say = lambda line: print(f"  {network}: {line}", file=sys.stderr)  # noqa: E731
-    found = list(run(cases, exporter.artifact(network), exporter, protocol, exporter.logs, say))
-    passed = [record for record in found if record["status"] == "PASS"]
-    rivals = [r for r in passed if r["case"]["runtime"] == "torch"]
-    best = min(rivals, key=lambda record: record["times"]["median_s"], default=None)
+    records = list(run(cases, exporter.artifact(network), exporter, protocol, exporter.logs, say))
+    passed = [record for record in records if record["status"] == "PASS"]
+    references = [r for r in passed if r["case"]["runtime"] == "torch"]
+    best = min(references, key=lambda record: record["times"]["median_s"], default=None)
     rows = []
-    for record in found:
+    for record in records:
         row = {**record["case"], "status": record["status"], "message": record.get("message")}
         if record["status"] == "PASS" and best:
             blocks = record["times"]["blocks"], best["times"]["blocks"]

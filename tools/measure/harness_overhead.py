@@ -111,11 +111,11 @@ def open_cell(runtime: str, exporter: Exporter) -> Cell:
 
 def null_overhead(exporter: Exporter, seconds: float) -> dict[str, float]:
     cell = open_cell(f"null:seconds={NULL_SECONDS}", exporter)
-    ours = timing.sample(cell.steps, seconds, 1_000_000)
+    samples = timing.sample(cell.steps, seconds, 1_000_000)
     return {
         "told_s": NULL_SECONDS,
-        "median_s": statistics.median(ours),
-        "added_s": statistics.median(ours) - NULL_SECONDS,
+        "median_s": statistics.median(samples),
+        "added_s": statistics.median(samples) - NULL_SECONDS,
     }
 
 
@@ -125,18 +125,18 @@ def against_bare(runtime: str, exporter: Exporter, rounds: int, seconds: float) 
     inputs = [cell.runtime.put(jobs.candidate.inputs_of(reference))[0] for reference in cell.references]
     step = BARE[runtime](cell.runtime, inputs)
     bare(step, seconds)
-    ours, theirs = [], []
+    harness, loop = [], []
     for number in range(rounds):
         for turn in (0, 1) if number % 2 else (1, 0):
             if turn:
-                ours.append(statistics.median(timing.sample(cell.steps, seconds, 1_000_000)))
+                harness.append(statistics.median(timing.sample(cell.steps, seconds, 1_000_000)))
             else:
-                theirs.append(statistics.median(bare(step, seconds)))
+                loop.append(statistics.median(bare(step, seconds)))
     return {
         "runtime": runtime,
-        "ours_s": statistics.median(ours),
-        "bare_s": statistics.median(theirs),
-        "added_s": statistics.median(a - b for a, b in zip(ours, theirs, strict=True)),
+        "ours_s": statistics.median(harness),
+        "bare_s": statistics.median(loop),
+        "added_s": statistics.median(a - b for a, b in zip(harness, loop, strict=True)),
     }
 
 

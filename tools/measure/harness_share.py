@@ -43,13 +43,13 @@ def counted(spent: Counter[str]) -> None:
 
 def of_runtimes(records: list[dict[str, Any]]) -> Counter[str]:
     """Seconds of the runtimes' own work, by what it was."""
-    found: Counter[str] = Counter()
+    spent: Counter[str] = Counter()
     for times in (record["times"] for record in records if record["times"]):
         for process in times["processes"]:
-            found.update({name: process[name] or 0.0 for name in PHASES})
-            found["warm-up"] += sum(process["warmup"])
-        found["steps"] += sum(sum(each["samples"]) + sum(each["lead"]) for each in times["blocks"] + times["repeated"])
-    return found
+            spent.update({name: process[name] or 0.0 for name in PHASES})
+            spent["warm-up"] += sum(process["warmup"])
+        spent["steps"] += sum(sum(each["samples"]) + sum(each["lead"]) for each in times["blocks"] + times["repeated"])
+    return spent
 
 
 def report() -> int:
@@ -60,28 +60,28 @@ def report() -> int:
         start = time.monotonic()
         with contextlib.suppress(SystemExit):
             main()
-        whole = time.monotonic() - start
+        total = time.monotonic() - start
         records = [json.loads(line) for line in (Path(out) / "results.jsonl").read_text().splitlines()]
-    theirs = of_runtimes(records)
-    own = whole - sum(theirs.values())
-    print(f"{len(records)} cells in {whole:.0f} s, {own:.0f} s of it xbench's own: {own / whole:.0%}")
-    for name, seconds in theirs.most_common():
+    runtimes = of_runtimes(records)
+    own = total - sum(runtimes.values())
+    print(f"{len(records)} cells in {total:.0f} s, {own:.0f} s of it xbench's own: {own / total:.0%}")
+    for name, seconds in runtimes.most_common():
         print(f"  the runtimes': {name:17} {seconds:7.1f} s")
     of_jobs = {
-        "open_cell": spent["open_cell"] - sum(theirs[name] for name in PHASES if name != "proof_s"),
-        "proofs and audits": sum(spent.pop(name, 0.0) for name in PROOF) - theirs["proof_s"],
-        "warm": spent["warm"] - theirs["warm-up"],
-        "block": spent["block"] - theirs["steps"],
+        "open_cell": spent["open_cell"] - sum(runtimes[name] for name in PHASES if name != "proof_s"),
+        "proofs and audits": sum(spent.pop(name, 0.0) for name in PROOF) - runtimes["proof_s"],
+        "warm": spent["warm"] - runtimes["warm-up"],
+        "block": spent["block"] - runtimes["steps"],
     }
     rest = own
-    found = {**spent, **of_jobs}
-    for name, seconds in sorted(found.items(), key=lambda item: -item[1]):
+    parts = {**spent, **of_jobs}
+    for name, seconds in sorted(parts.items(), key=lambda item: -item[1]):
         print(f"  xbench's own:  {name:17} {seconds:7.1f} s")
         rest -= seconds
     print(f"  xbench's own:  {'between jobs':17} {rest:7.1f} s")
-    judged = sum(found[name] for name in JUDGED if name in found)
-    print(f"of it to judge what was timed: {judged:.0f} s, {judged / whole:.0%}")
-    return int(judged > BOUND * whole or own - judged > BOUND * whole)
+    judged = sum(parts[name] for name in JUDGED if name in parts)
+    print(f"of it to judge what was timed: {judged:.0f} s, {judged / total:.0%}")
+    return int(judged > BOUND * total or own - judged > BOUND * total)
 
 
 if __name__ == "__main__":

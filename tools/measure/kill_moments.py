@@ -107,7 +107,7 @@ class Moment:
             start_new_session=True,
         )
 
-    def said(self) -> str:
+    def output(self) -> str:
         return (self.folder / "stdout").read_text(errors="replace") + (self.folder / "stderr").read_text(
             errors="replace"
         )
@@ -133,7 +133,7 @@ class Moment:
 
 def marked(mark: str, worker: bool = False) -> list[int]:
     """Living processes with a mark in their environment; with `worker` those of them that are workers."""
-    found = []
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             about = (folder / "environ").read_bytes(), (folder / "cmdline").read_bytes()
@@ -142,8 +142,8 @@ def marked(mark: str, worker: bool = False) -> list[int]:
             continue
         is_worker = b"xbench.workers." in about[1] or not worker
         if f"{MARK}={mark}".encode() in about[0] and is_worker and state not in ("Z", "X"):
-            found.append(int(folder.name))
-    return sorted(found)
+            pids.append(int(folder.name))
+    return sorted(pids)
 
 
 def end(moment: Moment, seconds: float, chance: random.Random) -> bool:
@@ -171,14 +171,14 @@ def end(moment: Moment, seconds: float, chance: random.Random) -> bool:
 
 def judge_end(moment: Moment, code: int, met: bool) -> None:
     """Looks at how a command ended, and at what is alive."""
-    said = moment.said()
-    last = said.strip().splitlines()[-1] if said.strip() else ""
-    moment.expect("Traceback" not in said, f"a traceback: {last}")
+    output = moment.output()
+    last = output.strip().splitlines()[-1] if output.strip() else ""
+    moment.expect("Traceback" not in output, f"a traceback: {last}")
     if moment.way not in ENDS:
         moment.expect(code in (0, 1, 2), f"exit code {code}: {last}")
-        named = any(words in said for words in ("SIGKILL", "CRASH"))
+        named = any(words in output for words in ("SIGKILL", "CRASH"))
         moment.expect(code == 0 or named, f"the death of the worker is called otherwise: {last}")
-        moment.expect("out of memory" not in said, f"a killed worker is called out of memory: {last}")
+        moment.expect("out of memory" not in output, f"a killed worker is called out of memory: {last}")
     elif (
         met and code != 0 and not (code == -SIGNALS[moment.way] and DONE.match(last))
     ):  # it may have been at its very end
@@ -203,16 +203,16 @@ def go_on(moment: Moment, before: bytes) -> None:
     failed = any(record["status"] != "PASS" for record in moment.records())
     final = {record["key"] for record in moment.records() if record["status"] == "PASS"}
     for record in (each for each in moment.records() if each["status"] != "PASS"):
-        found = f"{record['status']}: {record['message']}"
-        moment.expect(moment.way not in ENDS and KILLED.match(found), f"recorded is {found}")
+        outcome = f"{record['status']}: {record['message']}"
+        moment.expect(moment.way not in ENDS and KILLED.match(outcome), f"recorded is {outcome}")
     process = moment.process(*(moment.command.again if failed else ()))
     try:
         code = process.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         process.kill()
         code = process.wait()
-    said = moment.said().strip()
-    moment.expect(code == 0, f"run again it ends with {code}: {said.splitlines()[-1] if said else ''}")
+    output = moment.output().strip()
+    moment.expect(code == 0, f"run again it ends with {code}: {output.splitlines()[-1] if output else ''}")
     kept = before[: before.rfind(b"\n") + 1]
     moment.expect(moment.store().startswith(kept), "what was recorded is lost")
     made = {json.loads(line)["key"] for line in moment.store()[len(kept) :].splitlines()}
@@ -254,15 +254,15 @@ def make_templates(folder: Path, names: list[str]) -> dict[str, float]:
     runs = [("converted", Command(("convert", *LENET))), *(("ready", COMMANDS[name]) for name in names)]
     for kind, command in runs:
         moment = Moment(command, "first", folder / kind)
-        run_whole(moment, folder / kind)
+        run_undisturbed(moment, folder / kind)
     seconds = {}
     for name in names:
         moment = prepared(folder / "whole", COMMANDS[name], "undisturbed", folder)
-        seconds[name] = run_whole(moment, moment.folder / "cache")
+        seconds[name] = run_undisturbed(moment, moment.folder / "cache")
     return seconds
 
 
-def run_whole(moment: Moment, cache: Path) -> float:
+def run_undisturbed(moment: Moment, cache: Path) -> float:
     place = moment.folder.parent / "first"
     shutil.rmtree(place, ignore_errors=True)
     (place / "tmp").mkdir(parents=True)
@@ -271,7 +271,7 @@ def run_whole(moment: Moment, cache: Path) -> float:
     first = Moment(moment.command, moment.way, place)
     code = first.process().wait(PATIENCE)
     if code:
-        raise SystemExit(f"{' '.join(moment.command.words)} ends with {code} undisturbed: {first.said()[-500:]}")
+        raise SystemExit(f"{' '.join(moment.command.words)} ends with {code} undisturbed: {first.output()[-500:]}")
     return time.monotonic() - begin
 
 
@@ -293,36 +293,36 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="an empty one, to work in")
     given = parser.parse_args()
     names = given.command or list(COMMANDS)
-    found = (
+    outcomes = (
         [json.loads(line) for line in given.log.read_text().splitlines()] if given.log and given.log.exists() else []
     )
-    known = Counter(row[0] for row in found)
-    whole = make_templates(given.folder, names)
+    known = Counter(row[0] for row in outcomes)
+    durations = make_templates(given.folder, names)
     for name in names:
         for number in range(known[name], given.moments):
             way, chance = WAYS[number % len(WAYS)], random.Random(f"{given.seed} {name} {number}")
-            seconds = chance.uniform(0.02, 1.0) * whole[name]
+            seconds = chance.uniform(0.02, 1.0) * durations[name]
             met, violated = meet(name, way, seconds, given.folder / "moment", given.folder, chance)
-            found.append([name, way, round(seconds, 2), met, violated])
-            print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+            outcomes.append([name, way, round(seconds, 2), met, violated])
+            print(json.dumps(outcomes[-1]), file=sys.stderr, flush=True)
             if given.log:
                 with given.log.open("a") as file:
-                    file.write(json.dumps(found[-1]) + "\n")
+                    file.write(json.dumps(outcomes[-1]) + "\n")
     print(f"{given.moments} moments of each command, seed {given.seed}\n")
-    show([row for row in found if row[0] in names], whole)
-    sys.exit(any(row[-1] for row in found))
+    show([row for row in outcomes if row[0] in names], durations)
+    sys.exit(any(row[-1] for row in outcomes))
 
 
-def show(found: list[list], whole: dict[str, float]) -> None:
+def show(outcomes: list[list], durations: dict[str, float]) -> None:
     """The table: how many moments met each command at work, and after how many something was wrong."""
     print(f"{'command':<10}{'whole':>8}" + "".join(f"{way:>22}" for way in WAYS))
-    for name, seconds in whole.items():
+    for name, seconds in durations.items():
         words = []
         for way in WAYS:
-            rows = [row for row in found if row[:2] == [name, way]]
+            rows = [row for row in outcomes if row[:2] == [name, way]]
             words.append(f"{sum(row[3] for row in rows)} of {len(rows)} met, {sum(bool(row[4]) for row in rows)} wrong")
         print(f"{name:<10}{seconds:>6.1f} s" + "".join(f"{word:>22}" for word in words))
-    print("\n" + ("\n".join(line for row in found for line in row[4]) or "nothing was violated"))
+    print("\n" + ("\n".join(line for row in outcomes for line in row[4]) or "nothing was violated"))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             options = ("--mode", "forward", "--runtime", ",".join(RUNTIMES), "--budget", "0.5", "--out", Path(folder))
             rows = [json.loads(xbench("time", network, "--batch", b, *options, "--json")) for b in batches]
-        peaks = [{row["runtime"]: row["peak_memory_bytes"] for row in found} for found in rows]
+        peaks = [{row["runtime"]: row["peak_memory_bytes"] for row in run} for run in rows]
         grown = [
             (peaks[1][name] - peaks[0][name]) / MIB if all(p.get(name) for p in peaks) else None for name in RUNTIMES
         ]

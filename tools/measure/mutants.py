@@ -72,19 +72,19 @@ def main() -> int:
     known = json.loads(options.json.read_text()) if options.json.exists() else {}
     keys = {name: f"{options.tier}: {name}" for name in options.faults}
     with copied() as copy:
-        for whole in (False,) if options.near else (False, True):
+        for everything in (False,) if options.near else (False, True):
             for name in (name for name, key in keys.items() if key not in known):
                 subprocess.run(["git", "checkout", "--quiet", "."], cwd=copy, check=True)
                 fault = FAULTS[name]
                 plant(copy, fault["file"], fault["line"], fault["fault"])
-                found = caught(copy, options.tier, [] if whole else fault["near"])
-                if found or whole:
-                    known[keys[name]] = found
+                noticed = caught(copy, options.tier, [] if everything else fault["near"])
+                if noticed or everything:
+                    known[keys[name]] = noticed
                     options.json.write_text(json.dumps(known, indent=1))
-                print(f"{name:36} {found or 'NOT CAUGHT' + (' near it' if not whole else '')}", flush=True)
-    found = [known.get(key) is not None for key in keys.values()]
-    print(f"{sum(found)} of {len(found)} faults are caught by the {options.tier} tier")
-    return int(not all(found))
+                print(f"{name:36} {noticed or 'NOT CAUGHT' + (' near it' if not everything else '')}", flush=True)
+    noticed = [known.get(key) is not None for key in keys.values()]
+    print(f"{sum(noticed)} of {len(noticed)} faults are caught by the {options.tier} tier")
+    return int(not all(noticed))
 
 
 if __name__ == "__main__":

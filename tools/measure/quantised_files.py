@@ -222,8 +222,8 @@ def _narrower(right: onnx.ModelProto, place: int, share: float) -> onnx.ModelPro
     node = model.graph.node[place]
     known = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     scale, zero = known[node.input[1]].max(), known[node.input[2]]
-    held = np.iinfo(zero.dtype)
-    ends = [np.float32((end - int(zero.max())) * scale * (1 - share)) for end in (held.min, held.max)]
+    limits = np.iinfo(zero.dtype)
+    ends = [np.float32((end - int(zero.max())) * scale * (1 - share)) for end in (limits.min, limits.max)]
     names = [f"{node.output[0]}_{end}" for end in ("low", "high")]
     model.graph.initializer.extend(numpy_helper.from_array(np.array(e), n) for e, n in zip(ends, names, strict=True))
     model.graph.node.insert(place, helper.make_node("Clip", [node.input[0], *names], [f"{node.output[0]}_clamped"]))
@@ -233,20 +233,20 @@ def _narrower(right: onnx.ModelProto, place: int, share: float) -> onnx.ModelPro
 
 def changed(file: Path, references: Sequence[Reference]) -> dict[str, Any]:
     """How many changes of a file move its outputs, and which of those are not found."""
-    right_file, found = onnx.load(file), {"changes": 0, "moving": 0, "missed": [], "as ties": []}
+    right_file, counts = onnx.load(file), {"changes": 0, "moving": 0, "missed": [], "as ties": []}
     right, ties = answers_of(right_file, references), max(tied(known) for _, known in references)
     for words, model in changes(right_file):
         made = answers_of(model, references)
-        found["changes"] += 1
+        counts["changes"] += 1
         moved = [apart(one, other) for one, other in zip(made, right, strict=True)]
         if min(moved) > MOVED:
-            found["moving"] += 1
+            counts["moving"] += 1
             judged = [
                 verdict.judge({"output/y": y}, known).status for y, (_, known) in zip(made, references, strict=True)
             ]
             kind = "as ties" if min(moved) < ties else "missed"
-            found[kind] += [] if "FAIL" in judged else [f"{words}: {min(moved):.1%}, ties {ties:.1%}"]
-    return found
+            counts[kind] += [] if "FAIL" in judged else [f"{words}: {min(moved):.1%}, ties {ties:.1%}"]
+    return counts
 
 
 def tied(known: dict[str, np.ndarray]) -> float:
@@ -270,8 +270,8 @@ def right(runtime: str, artifact: Artifact, references: Iterator[tuple[int, Refe
 def measured(file: Path, runtimes: Sequence[str], seeds: int, exporter: Exporter) -> dict[str, Any]:
     artifact = exporter.artifact(str(file))
     references = [reference(artifact, seed) for seed in range(seeds)]
-    found = {runtime: right(runtime, artifact, iter(enumerate(references))) for runtime in runtimes}
-    return changed(file, references[:2]) | {"seeds": seeds, "blamed": found}
+    blamed = {runtime: right(runtime, artifact, iter(enumerate(references))) for runtime in runtimes}
+    return changed(file, references[:2]) | {"seeds": seeds, "blamed": blamed}
 
 
 def line(network: str, form: str, row: dict[str, Any]) -> str:

@@ -53,8 +53,8 @@ def rounds_of(cells: list[Any], rounds: int) -> np.ndarray:
             session.block(cell, number, PROTOCOL)
     for cell in cells:
         cell.worker.stop()
-    found = [sorted(cell.blocks + cell.repeated, key=lambda block: block["round"]) for cell in cells]
-    return np.log([[np.median(block["samples"]) for block in blocks] for blocks in found])
+    by_cell = [sorted(cell.blocks + cell.repeated, key=lambda block: block["round"]) for cell in cells]
+    return np.log([[np.median(block["samples"]) for block in blocks] for blocks in by_cell])
 
 
 def between(logs: np.ndarray) -> tuple[float, float]:
@@ -65,12 +65,12 @@ def between(logs: np.ndarray) -> tuple[float, float]:
     return float(np.var(np.median(logs, axis=1), ddof=1)) - noise, noise
 
 
-def assumed(found: list[float], noise: list[float], freedom: int) -> tuple[float, int]:
+def assumed(variances: list[float], noise: list[float], freedom: int) -> tuple[float, int]:
     """The standard deviation and the degrees of freedom that make these variances likeliest: over what is expected,
     with what the rounds explain in it, they are distributed as F."""
     from scipy.stats import f
 
-    some, explained = np.array(found), np.array(noise)
+    some, explained = np.array(variances), np.array(noise)
 
     def likelihood(sigma: float, worth: int) -> float:
         expected = sigma**2 + explained
@@ -119,11 +119,11 @@ def report(rows: dict[str, dict[str, Any]]) -> None:
         shown = [100 * math.sqrt(max(value, 0)) for value in (variance, noise, sessions[-1])]
         print(f"{name:34} {shown[0]:9.2f} {shown[1]:17.2f} {shown[2]:10.2f}")
     first = next(iter(rows.values()))
-    for word, found, noise, count in (
+    for word, variances, noise, count in (
         ("process", processes, explained, len(first["processes"])),
         ("session", sessions, [0.0] * len(sessions), len(first["sessions"])),
     ):
-        sigma, worth = assumed(found, noise, count - 1)
+        sigma, worth = assumed(variances, noise, count - 1)
         print(f"{word}: {100 * sigma:.2f} %, worth {worth} degrees of freedom")
 
 

@@ -18,10 +18,10 @@ COUNT, ROUNDS = 400, 15
 
 def piped() -> list[float]:
     """Seconds from a question to its answer by two pipes."""
-    asked, asking = os.pipe()
+    questions, asking = os.pipe()
     answers, answering = os.pipe()
     if not os.fork():
-        while os.read(asked, 1) == b"?":
+        while os.read(questions, 1) == b"?":
             os.write(answering, b"!")
         os._exit(0)
     times = []
@@ -32,7 +32,7 @@ def piped() -> list[float]:
         times.append(time.perf_counter() - start)
     os.write(asking, b".")
     os.wait()
-    for end in (asked, asking, answers, answering):
+    for end in (questions, asking, answers, answering):
         os.close(end)
     return times
 

@@ -29,7 +29,7 @@ MODES = [word for mode in ("forward", "gradient", "step") for word in ("--mode",
 
 
 @contextlib.contextmanager
-def beside(count: int) -> Iterator[None]:
+def busy_processes(count: int) -> Iterator[None]:
     """So many processes that never sleep."""
     busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
     try:
@@ -46,13 +46,13 @@ def run(options: list[str], out: Path) -> list[dict[str, Any]]:
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     records = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     shutil.rmtree(out)
-    return [{**{n: r["case"][n] for n in ("model", "runtime", "mode")}, **_said(r)} for r in records]
+    return [{**{n: r["case"][n] for n in ("model", "runtime", "mode")}, **_facts(r)} for r in records]
 
 
-def _said(record: dict[str, Any]) -> dict[str, Any]:
+def _facts(record: dict[str, Any]) -> dict[str, Any]:
     times = record["times"] or {}
-    held = {name: each["held"] for name, each in (record["contracts"] or {}).items()}
-    return {"status": record["status"], "message": record["message"], "blocks": len(times.get("blocks", ())), **held}
+    judged = {name: each["held"] for name, each in (record["contracts"] or {}).items()}
+    return {"status": record["status"], "message": record["message"], "blocks": len(times.get("blocks", ())), **judged}
 
 
 def summary(cells: list[dict[str, Any]], busy: int, options: list[str]) -> dict[str, Any]:
@@ -71,8 +71,8 @@ def summary(cells: list[dict[str, Any]], busy: int, options: list[str]) -> dict[
 
 def commit() -> str:
     """The version of the source."""
-    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
 def report(runs: list[dict[str, Any]]) -> int:
@@ -99,7 +99,7 @@ def main() -> int:
     known, given = parser.parse_known_args()
     options = given or ["--budget", "0.3", *MODES]
     folders = [known.file.with_suffix(f".run{number}") for number in range(known.at_once)]
-    with beside(known.busy), ThreadPoolExecutor(known.at_once) as pool:
+    with busy_processes(known.busy), ThreadPoolExecutor(known.at_once) as pool:
         for number in range(0, known.runs, known.at_once):
             for cells in pool.map(functools.partial(run, options), folders[: known.runs - number]):
                 line = summary(cells, known.busy + known.at_once - 1, options)

@@ -50,25 +50,25 @@ def sessions(runtime: str, number: int, exporter: Exporter, logs: Path) -> Itera
     for place in range(number):
         random.Random(place).shuffle(cases)
         records = session.run(cases, artifact, exporter, PROTOCOL, logs, hush)
-        found = {record["case"]["runtime"]: record for record in records}
-        failed = [record for record in found.values() if not record["times"]]
+        by_word = {record["case"]["runtime"]: record for record in records}
+        failed = [record for record in by_word.values() if not record["times"]]
         if failed:
             print(f"{runtime}: {failed[0]['status']}: {failed[0]['message']}", flush=True)
             continue
-        yield {name: found[word] for name, word in words.items()}
+        yield {name: by_word[word] for name, word in words.items()}
 
 
 def hush(_: str) -> None:
     pass
 
 
-def side_by_side(found: list[dict[str, Any]], processes: int) -> dict[str, int]:
+def side_by_side(records: list[dict[str, Any]], processes: int) -> dict[str, int]:
     """How many pairs of equals were told apart, and of slow ones, by the ratios of so many processes a cell."""
     apart = {"equals": 0, "slow": 0, "of": 0}
-    single = [[(place, process)] for place in range(len(found)) for process in range(PROTOCOL.processes)]
-    several = [[(place, process) for place in group for process in (0, 1)] for group in groups(len(found), processes)]
+    single = [[(place, process)] for place in range(len(records)) for process in range(PROTOCOL.processes)]
+    several = [[(place, process) for place in group for process in (0, 1)] for group in groups(len(records), processes)]
     for group in single if processes == 1 else several:
-        blocks = {name: joined([(found[place][name], process) for place, process in group]) for name in NAMES}
+        blocks = {name: joined([(records[place][name], process) for place, process in group]) for name in NAMES}
         equal, slow = (paired_ratio(blocks[name], blocks["a"], np.random.default_rng(0)) for name in ("b", "slow"))
         apart["equals"] += not (equal.low or 0) <= 1 <= (equal.high or math.inf)
         apart["slow"] += (slow.low or 0) > 1
@@ -92,13 +92,13 @@ def groups(number: int, processes: int) -> list[list[int]]:
     return [draw.sample(range(number), size) for _ in range(GROUPS if number >= size else 0)]
 
 
-def one_after_the_other(found: list[dict[str, Any]], runs: int) -> dict[str, int]:
+def one_after_the_other(records: list[dict[str, Any]], runs: int) -> dict[str, int]:
     """The same of `xbench compare`, on stores of so many sessions each, drawn at random, in turns."""
     apart = {"equals": 0, "slow": 0, "of": 0}
-    for group in groups(len(found), 2 * runs * PROTOCOL.processes):
-        old = [alike(found[place]["a"]) for place in group[::2]]
+    for group in groups(len(records), 2 * runs * PROTOCOL.processes):
+        old = [alike(records[place]["a"]) for place in group[::2]]
         for name, key in (("b", "equals"), ("slow", "slow")):
-            (change,) = compare(old, [alike(found[place][name]) for place in group[1::2]])
+            (change,) = compare(old, [alike(records[place][name]) for place in group[1::2]])
             apart[key] += change.verdict != "same" if key == "equals" else change.verdict == "slower"
         apart["of"] += 1
     return apart
@@ -114,14 +114,14 @@ def drifted(exporter: Exporter, logs: Path) -> tuple[float, float]:
     artifact = exporter.artifact(MODEL)
 
     def run(*groups: tuple[float, ...]) -> list[dict[str, Any]]:
-        begin, found = time.time() + 4.0, []
+        begin, records = time.time() + 4.0, []
         rest = f"share=0.2,begin={begin},length=8"
         for group in groups:
-            cases = [Case(MODEL, f"drifting:seconds={told},{rest}", "forward", 2) for told in group]
+            cases = [Case(MODEL, f"drifting:seconds={seconds},{rest}", "forward", 2) for seconds in group]
             while time.time() < begin - 3.0:
                 time.sleep(0.01)
-            found += session.run(cases, artifact, exporter, session.Protocol(4.0, target=0.0), logs, hush)
-        return sorted(found, key=lambda record: record["case"]["runtime"])
+            records += session.run(cases, artifact, exporter, session.Protocol(4.0, target=0.0), logs, hush)
+        return sorted(records, key=lambda record: record["case"]["runtime"])
 
     fast, slow = run((0.002, 0.003))
     ratio = paired_ratio(slow["times"]["blocks"], fast["times"]["blocks"], np.random.default_rng(0)).value
@@ -159,14 +159,14 @@ def main() -> int:
 def report(kept: dict[str, list[dict[str, Any]]], processes: int, ratio: float) -> int:
     bounded = f"ratio, {processes} processes"
     ways = {
-        "ratio, 1 process": lambda found: side_by_side(found, 1),
-        bounded: lambda found: side_by_side(found, processes),
-        f"compare, {processes // 2} + {processes // 2} runs": lambda found: one_after_the_other(found, processes // 2),
+        "ratio, 1 process": lambda runs: side_by_side(runs, 1),
+        bounded: lambda runs: side_by_side(runs, processes),
+        f"compare, {processes // 2} + {processes // 2} runs": lambda runs: one_after_the_other(runs, processes // 2),
     }
     print(f"{'':24} " + "".join(f"{name:>14}" for name in kept) + f"{'all':>14}")
     good = abs(math.log(ratio / 1.5)) < 0.01
     for way, count in ways.items():
-        rows = [count(found) for found in kept.values()]
+        rows = [count(runs) for runs in kept.values()]
         rows.append({key: sum(row[key] for row in rows) for key in rows[0]})
         for key, words in (("equals", "equals apart"), ("slow", "5 % found")):
             shown = "".join(f"{row[key]:>7} of {row['of']:<3}" for row in rows)

@@ -102,9 +102,9 @@ def main() -> int:
     for title, walk in zip(("the command", "its worker"), walks, strict=True):
         print(f"{title}: {len(walk)} modules")
         print(*(f"  {file}" for file in walk), sep="\n")
-    found = [problem for walk in walks for problem in problems(walk)]
-    print(*(found or [f"{sum(map(len, walks))} modules, each once, never upwards"]), sep="\n")
-    return int(bool(found))
+    wrong = [problem for walk in walks for problem in problems(walk)]
+    print(*(wrong or [f"{sum(map(len, walks))} modules, each once, never upwards"]), sep="\n")
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -58,14 +58,14 @@ class Report:
         return printed
 
 
-def kit(report: Report) -> Iterator[str]:
+def promises(report: Report) -> Iterator[str]:
     yield "| runtime | held | not held | not asked |\n|---|---|---|---|"
     for runtime in report.runtimes:
-        found = json.loads(report.run("plugin", "test", runtime, *report.device, "--json"))
-        held = sum(each["held"] is True for each in found)
-        broken = [f"{each['mode']} {each['check']}: {each['says']}" for each in found if each["held"] is False]
-        silent = sorted({f"{each['check']}: {each['says']}" for each in found if each["held"] is None})
-        yield f"| {runtime} | {held} | {_cell(broken)} | {_cell(silent)} |"
+        findings = json.loads(report.run("plugin", "test", runtime, *report.device, "--json"))
+        kept = sum(each["held"] is True for each in findings)
+        broken = [f"{each['mode']} {each['check']}: {each['says']}" for each in findings if each["held"] is False]
+        silent = sorted({f"{each['check']}: {each['says']}" for each in findings if each["held"] is None})
+        yield f"| {runtime} | {kept} | {_cell(broken)} | {_cell(silent)} |"
 
 
 def parity(report: Report) -> Iterator[str]:
@@ -91,7 +91,7 @@ PARTS: dict[str, tuple[str, Callable[[Report], Iterator[str]]]] = {
     "parity": ("Parity", parity),
     "events": ("By the device's own clock (`--plane device`)", events),
     "lower": ("Less than float32", lower),
-    "kit": ("What an adapter promises (`xbench plugin test`)", kit),
+    "kit": ("What an adapter promises (`xbench plugin test`)", promises),
 }
 
 
@@ -115,10 +115,10 @@ def _checked(report: Report, *words: str) -> Iterator[str]:
 
 
 def _row(record: dict[str, Any]) -> str:
-    case, found = record["case"], record["parity"] or {}
-    ratio = "" if found.get("ratio") is None else f"{found['ratio']:.1f}"
-    said = _cell([record["message"] or ""])
-    words = (case["model"], case["runtime"], case["mode"], record["status"], found.get("class") or "", ratio, said)
+    case, proof = record["case"], record["parity"] or {}
+    ratio = "" if proof.get("ratio") is None else f"{proof['ratio']:.1f}"
+    message = _cell([record["message"] or ""])
+    words = (case["model"], case["runtime"], case["mode"], record["status"], proof.get("class") or "", ratio, message)
     return f"| {' | '.join(words)} |"
 
 

@@ -60,9 +60,9 @@ def _array(value: Any) -> Any:
     return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
 
 
-def _compare(found: Sequence[Any], expected: Sequence[Any], relative: float, absolute: float) -> None:
-    assert len(found) == len(expected), f"{len(found)} outputs for {len(expected)}"
-    for each, right in zip(found, expected, strict=True):
+def _compare(results: Sequence[Any], expected: Sequence[Any], relative: float, absolute: float) -> None:
+    assert len(results) == len(expected), f"{len(results)} outputs for {len(expected)}"
+    for each, right in zip(results, expected, strict=True):
         actual, truth = np.asarray(each), _array(right)
         assert actual.shape == truth.shape, f"shape {actual.shape} for {truth.shape}"
         assert actual.dtype == truth.dtype, f"type {actual.dtype} for {truth.dtype}"
@@ -75,8 +75,8 @@ def judge(test: Any, run: Run) -> str:
     """`passed`, or why not, in a line."""
     try:
         for inputs, outputs in test.data_sets:
-            found = run(test.model, [_array(value) for value in inputs])
-            _compare(found, outputs, test.rtol, max(test.atol, ABSOLUTE))
+            results = run(test.model, [_array(value) for value in inputs])
+            _compare(results, outputs, test.rtol, max(test.atol, ABSOLUTE))
     except AssertionError as error:
         return "wrong: " + " ".join(str(error).split())[:150]
     except Exception as error:  # a backend may raise anything; it is counted
@@ -210,8 +210,8 @@ def score(backend: str, names: Sequence[str]) -> dict[str, str]:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith('{"done"'):
-                found = json.loads(line)
-                verdicts[found["test"]] = found["verdict"]
+                row = json.loads(line)
+                verdicts[row["test"]] = row["verdict"]
                 if sys.stderr.isatty():
                     print(f"\r{backend}: {len(verdicts)} of {len(names)}", end="", file=sys.stderr, flush=True)
         if process.wait() and len(verdicts) < len(names):
@@ -228,12 +228,12 @@ def excluded(name: str) -> str | None:
 def table(verdicts: dict[str, dict[str, str]]) -> str:
     """The scores as a Markdown table, the best first."""
     lines = ["| backend | version | passed | wrong | error | crash |", "| --- | --- | --: | --: | --: | --: |"]
-    counts = {b: collections.Counter(v.partition(":")[0] for v in found.values()) for b, found in verdicts.items()}
+    counts = {b: collections.Counter(v.partition(":")[0] for v in count.values()) for b, count in verdicts.items()}
     for backend in sorted(verdicts, key=lambda b: -counts[b]["passed"]):
-        found, total = counts[backend], len(verdicts[backend])
+        count, total = counts[backend], len(verdicts[backend])
         name = f"{backend} (our table)" if backend in TABLES else backend
-        rest = " | ".join(str(found[kind]) for kind in ("wrong", "error", "crash"))
-        share = f"{found['passed']} ({found['passed'] / total:.1%})"
+        rest = " | ".join(str(count[kind]) for kind in ("wrong", "error", "crash"))
+        share = f"{count['passed']} ({count['passed'] / total:.1%})"
         lines.append(f"| {name} | {_version(backend)} | {share} | {rest} |")
     return "\n".join(lines)
 
@@ -286,7 +286,7 @@ def main() -> None:
     verdicts = {backend: score(backend, names) for backend in options.backends or [*TABLES, *OTHERS]}
     print(f"onnx {onnx.__version__}: {len(names)} core node tests\n\n{table(verdicts)}")
     if options.failures:
-        failed = [f"{b}: {t}: {v}" for b, found in verdicts.items() for t, v in found.items() if v != "passed"]
+        failed = [f"{b}: {t}: {v}" for b, tests in verdicts.items() for t, v in tests.items() if v != "passed"]
         print("\n".join(failed))
     if options.json:
         options.json.write_text(json.dumps({"onnx": onnx.__version__, "tests": len(names), "verdicts": verdicts}))

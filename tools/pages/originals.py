@@ -100,16 +100,16 @@ def cell(row: dict[str, Any] | None) -> str:
         return ""
     if row["status"] == "PASS":
         return f"PASS {row['ratio']:.1f}"
-    told = row["message"].removeprefix("operators missing: ")
-    return f"{row['status']}: {told}".replace("|", " ")
+    message = row["message"].removeprefix("operators missing: ")
+    return f"{row['status']}: {message}".replace("|", " ")
 
 
 def table(rows: list[dict[str, Any]], mode: str) -> str:
     """A row a runtime, a column a network."""
     models, runtimes = (list(dict.fromkeys(row[word] for row in rows)) for word in ("model", "runtime"))
-    found = {(row["model"], row["runtime"]): row for row in rows if row["mode"] == mode}
+    by_cell = {(row["model"], row["runtime"]): row for row in rows if row["mode"] == mode}
     lines = [f"| runtime | {' | '.join(models)} |", f"| --- | {' | '.join('---' for _ in models)} |"]
-    lines += [f"| {r} | {' | '.join(cell(found.get((m, r))) for m in models)} |" for r in runtimes]
+    lines += [f"| {r} | {' | '.join(cell(by_cell.get((m, r))) for m in models)} |" for r in runtimes]
     return "\n".join(lines)
 
 
@@ -118,8 +118,8 @@ def versions() -> str:
     words = []
     for name, recipe in RECIPES.items():
         if made := find(name):
-            held = made.versions
-            words.append(f"{recipe.framework} (Python {held['python']}, NumPy {held['numpy']})")
+            installed = made.versions
+            words.append(f"{recipe.framework} (Python {installed['python']}, NumPy {installed['numpy']})")
     return "; ".join(words)
 
 

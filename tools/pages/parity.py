@@ -24,9 +24,9 @@ def cell(row: dict[str, Any] | None) -> str:
 
 def table(rows: list[dict[str, Any]]) -> str:
     models, runtimes = (list(dict.fromkeys(row[word] for row in rows)) for word in ("model", "runtime"))
-    found = {(row["model"], row["runtime"]): row for row in rows}
+    by_cell = {(row["model"], row["runtime"]): row for row in rows}
     lines = [f"| model | {' | '.join(runtimes)} |", f"| --- | {' | '.join('--:' for _ in runtimes)} |"]
-    lines += [f"| {m} | {' | '.join(cell(found.get((m, r))) for r in runtimes)} |" for m in models]
+    lines += [f"| {m} | {' | '.join(cell(by_cell.get((m, r))) for r in runtimes)} |" for m in models]
     return "\n".join(lines)
 
 

@@ -58,9 +58,9 @@ def attention(source: Arrays, name: str, heads: int) -> dict[str, np.ndarray]:
     """The fused projection taken apart, each part with an axis for the heads."""
     weight, bias = source[f"{name}.qkv.weight"], source[f"{name}.qkv.bias"]
     width = weight.shape[1]
-    found = {}
+    arrays = {}
     for part, w, b in zip(("query", "key", "value"), np.split(weight, 3), np.split(bias, 3), strict=True):
-        found[f"{part}.kernel"], found[f"{part}.bias"] = w.T.reshape(width, heads, -1), b.reshape(heads, -1)
-    found["output.kernel"] = source[f"{name}.out.weight"].T.reshape(heads, -1, width)
-    found["output.bias"] = source[f"{name}.out.bias"]
-    return found
+        arrays[f"{part}.kernel"], arrays[f"{part}.bias"] = w.T.reshape(width, heads, -1), b.reshape(heads, -1)
+    arrays["output.kernel"] = source[f"{name}.out.weight"].T.reshape(heads, -1, width)
+    arrays["output.bias"] = source[f"{name}.out.bias"]
+    return arrays

@@ -189,14 +189,14 @@ NETWORKS = {"resnet50": ResNet50, "mobilenet_v2": MobileNetV2, "vit_s16": ViTS16
 
 def arrays(model: nnx.Module, source: Arrays, both: Both) -> dict[str, np.ndarray]:
     """Every array of `source` by its path in the module, in Flax's layout."""
-    found = {}
+    by_path = {}
     for path, node in nnx.iter_graph(model):
         name = ".".join(map(str, path))
         if isinstance(node, nnx.Module) and not isinstance(node, nnx.RNN):
-            found |= {f"{name}.{key}": array for key, array in _arrays(name, node, source, both).items()}
+            by_path |= {f"{name}.{key}": array for key, array in _arrays(name, node, source, both).items()}
         elif name in source:
-            found[name] = source[name]
-    return found
+            by_path[name] = source[name]
+    return by_path
 
 
 def _arrays(name: str, layer: nnx.Module, source: Arrays, both: Both) -> dict[str, np.ndarray]:
@@ -210,8 +210,8 @@ def _arrays(name: str, layer: nnx.Module, source: Arrays, both: Both) -> dict[st
             return {"kernel": weight.T, "bias": bias}
         case nnx.BatchNorm():
             statistics = {"mean": f"{name}.running_mean", "var": f"{name}.running_var"}
-            found = {key: source[value] for key, value in statistics.items() if value in source}
-            return {"scale": weight, "bias": bias, **found}
+            moving = {key: source[value] for key, value in statistics.items() if value in source}
+            return {"scale": weight, "bias": bias, **moving}
         case nnx.LayerNorm():
             return {"scale": weight, "bias": bias}
         case nnx.Embed():
@@ -272,9 +272,9 @@ class Flax(Network):
 
     def pairs(self, result: Any, gradients: Arrays) -> list[tuple[str, np.ndarray, np.ndarray]]:
         mine = dict(nnx.to_flat_state(jax.tree.unflatten(self.tree, result[1])))
-        theirs = arrays(self.model, gradients, either)
+        expected = arrays(self.model, gradients, either)
         named = {".".join(map(str, path)): np.asarray(value[...]) for path, value in mine.items()}
-        return [(name, named[name], theirs[name]) for name in named]
+        return [(name, named[name], expected[name]) for name in named]
 
     def parameters(self) -> int:
         return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(nnx.state(self.model, nnx.Param)))

@@ -179,8 +179,8 @@ def _arrays(layer: layers.Layer, source: Arrays, both: Both) -> dict[str, np.nda
             return {"kernel": weight.T, "bias": bias}
         case layers.BatchNormalization():
             statistics = {"moving_mean": f"{name}.running_mean", "moving_variance": f"{name}.running_var"}
-            found = {key: source[value] for key, value in statistics.items() if value in source}
-            return {"gamma": weight, "beta": bias, **found}
+            moving = {key: source[value] for key, value in statistics.items() if value in source}
+            return {"gamma": weight, "beta": bias, **moving}
         case layers.LayerNormalization():
             return {"gamma": weight, "beta": bias}
         case layers.Embedding():
