@@ -1,4 +1,4 @@
-"""xbench from Python: is it the same network everywhere, and if it is, where does it run best?
+"""xbench from Python: is it the same network on every runtime, and if so, which runs it best?
 
     import xbench
 
@@ -7,19 +7,19 @@
     xbench.time("lenet", runtimes=["onnxruntime", "jax"], modes=["forward"], budget=0.5)
     xbench.read("xbench-results")
 
-Each function does what the command of its name does, with the same words; options that a command takes several times
-are lists here. Each returns `Records`: plain dictionaries in a list, the rows that the command prints with `--json`,
-which show as a table in a notebook. A cell that fails raises nothing, its `status` says so; what the caller can mend
-raises `XBenchError`, with the command's sentence.
+Each function does what the command of the same name does, with the same option names; repeatable options are lists
+here. Each returns `Records`: a list of plain dictionaries, the rows that the command prints with `--json`, shown as a
+table in a notebook. A failed cell raises nothing: its `status` reports it. An error that the caller can fix raises
+`XBenchError`, with the command's message.
 
-Networks are named by words, as on the command line: one of the zoo, a file, `module:factory`. `check` and `time` also
-take a `torch.nn.Module` as it is, with its present weights, and arrays as its inputs. `xbench.testing` has the same for
+Networks are named as on the command line: a name in the zoo, a file, `module:factory`. `check` and `time` also accept
+a `torch.nn.Module`, with its current weights, and arrays as its inputs. `xbench.testing` has the same for
 test suites. Importing this module imports nothing else.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as typing's, whose import takes longer than this file
+TYPE_CHECKING = False  # stands in for typing.TYPE_CHECKING, whose import takes longer than this file
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
@@ -69,12 +69,12 @@ def check(
     """Compare outputs, gradients or trained weights of runtimes with the same network in float64: `xbench check`.
 
     Args:
-        models: A word or a list of words, the whole zoo where there is none; or a `torch.nn.Module`, which is compared
-            with its present weights and left as it is.
-        runtimes: Runtimes, with options after a colon; all installed where there are none.
-        modes: `forward`, `gradient` or `step`; forward, and gradient but on TVM, where there are none.
-        batch: Samples, 2 where it is not given; forward is also compared on one more. A module's is that of its inputs.
-        threads: CPU threads, all where it is not given.
+        models: A name or a list of names (default: the whole zoo); or a `torch.nn.Module`, which is compared with its
+            current weights and not modified.
+        runtimes: Runtimes, with options after a colon; default: all installed.
+        modes: `forward`, `gradient` or `step`; default: forward, and gradient except on TVM.
+        batch: Samples, default 2; forward is also compared on one more. A module uses the batch of its inputs.
+        threads: CPU threads, default: all.
         device: `cpu` or `cuda`.
         layout: `nchw`, `nhwc` or `auto`.
         precision: `fp32`, `tf32`, `bf16`, `fp16` or `int8`, each judged by its own tolerance.
@@ -82,21 +82,21 @@ def check(
         inputs: For a module: arrays or tensors whose values are compared on, the first axis of each the batch; one, a
             sequence in the order of the arguments of `forward`, or a mapping by their names. For `module:factory`: the
             words of `--input`, such as `["x:float32:batch,3,224,224"]`.
-        ranges: Values of inputs, from the first to below the second, such as `["ids=0:30522"]`; where there are none,
-            what reads an input says what it may be.
+        ranges: Values of inputs, from the first to below the second, such as `["ids=0:30522"]`; default: taken from
+            the operators that read the input.
         optimizer: Update rule instead of the model's own, such as `"adamw,lr=0.001"`.
         steps: Training steps of mode `step`.
         timeout: Seconds that one job of a worker may take.
-        explain: Say what a failure looks like, in a row's `explanations`.
-        progress: Called with a line for every cell that is done; `True` prints them on stderr.
+        explain: Add likely causes of a failure to a row's `explanations`.
+        progress: Called with a line for every finished cell; `True` prints the lines on stderr.
 
     Returns:
-        One row a cell, with `model`, `runtime`, `mode`, `status` (PASS, FAIL, UNVERIFIED, UNSUPPORTED, OOM, TIMEOUT,
+        One row per cell, with `model`, `runtime`, `mode`, `status` (PASS, FAIL, UNVERIFIED, UNSUPPORTED, OOM, TIMEOUT,
         CRASH), `class` (the arithmetic that explains the error), `ratio` (the worst error in float32 noise floors) in
         `worst_tensor`, `first_wrong` (the first wrong ONNX tensor), `certificate` (what the runtime holds), `message`.
 
     Raises:
-        XBenchError: a word that means nothing, a runtime that is not installed, a model that cannot be exported.
+        XBenchError: an unknown name, a runtime that is not installed, a model that cannot be exported.
     """
     arguments = locals()
     from xbench import _cells, records
@@ -131,41 +131,40 @@ def time(
     retry: bool = False,
     progress: Callable[[str], object] | bool | None = None,
 ) -> Records:
-    """Prove that it is the same network on every runtime, then time what passed: `xbench time`.
+    """Prove that every runtime runs the same network, then time what passed: `xbench time`.
 
-    Cells that differ in the runtime alone are timed together, in interleaved blocks, which compares them fairly. Every
-    cell is stored as soon as it is final, and not measured again by the next call; a module's are not stored, as nobody
-    could measure them again by their name.
+    Cells that differ only in the runtime are timed together, in interleaved blocks, for a fair comparison. Every cell
+    is stored as soon as it is final, and the next call does not measure it again; cells of a module are not stored,
+    since they could not be measured again by name.
 
     Args:
-        models: As of `check`; the default suite where there are none.
-        runtimes: As of `check`.
-        modes: `forward`, `gradient` or `step`; forward, and step but on TVM, where there are none.
-        batches: Batch sizes, each model's own where there are none. A module's is that of its inputs.
-        threads: CPU threads of every runtime, all where it is not given.
+        models: As for `check`; default: the default suite.
+        runtimes: As for `check`.
+        modes: `forward`, `gradient` or `step`; default: forward, and step except on TVM.
+        batches: Batch sizes, default: each model's own. A module uses the batch of its inputs.
+        threads: CPU threads of every runtime, default: all.
         device: `cpu` or `cuda`.
         layout: `nchw`, `nhwc` or `auto`.
-        precision: As of `check`.
+        precision: As for `check`.
         plane: Where the clock starts and stops: `resident`, `host` or `device`.
         data: `synthetic`, or `digits` for lenet.
         tune: Effort for speed: `off`, `default` or `max`.
-        tune_budget: Seconds that a search may take for each cell where `tune` is `max`.
-        shapes: As of `check`.
-        inputs: As of `check`.
-        ranges: As of `check`.
-        optimizer: As of `check`.
-        budget: Seconds of sampling for each cell, and at most as many of warm-up.
+        tune_budget: Seconds that the search for each cell may take if `tune` is `max`.
+        shapes: As for `check`.
+        inputs: As for `check`.
+        ranges: As for `check`.
+        optimizer: As for `check`.
+        budget: Seconds of sampling for each cell, and at most the same for warm-up.
         target_ci: Stop early when half the width of the 95 % interval is this share of the median.
         processes: Processes of each cell, one after the other.
         timeout: Seconds that one job of a worker may take.
-        out: Folder of the results, `xbench-results` where it is not given.
-        rerun: Time again what is stored already.
-        retry: Time again what is stored as failed.
-        progress: As of `check`.
+        out: Folder of the results, default `xbench-results`.
+        rerun: Time cells again that are already stored.
+        retry: Time cells again that are stored as failed.
+        progress: As for `check`.
 
     Returns:
-        One row a cell, with the columns of docs/results.md, "Rows"; times are in seconds, and None unless `status` is
-        PASS.
+        One row per cell, with the columns of docs/results.md, "Rows"; times in seconds, None unless `status` is PASS.
 
     Raises:
         XBenchError: as `check`; a folder that cannot be written; `out` for a module.
@@ -193,26 +192,26 @@ def convert(
     compile: bool = False,
     progress: Callable[[str], object] | bool | None = None,
 ) -> Records:
-    """Export networks to ONNX and make runtimes accept them: `xbench convert`. What was made is kept in the cache.
+    """Export networks to ONNX and convert them for runtimes: `xbench convert`. The results are kept in the cache.
 
     Args:
-        models: A word or a list of words, the default suite where there are none.
-        runtimes: As of `check`; those of `to` where there are none but those.
-        to: Runtimes in whose own form the model is also written, to be used without xbench.
+        models: A name or a list of names; default: the default suite.
+        runtimes: As for `check`; if only `to` is given, its runtimes.
+        to: Runtimes in whose own format the model is also written, for use without xbench.
         output: Folder for `to`: `<output>/<model>/<runtime>/`.
-        batch: Batch size of forms that fix it (TVM).
+        batch: Batch size of formats that fix it (TVM).
         device: `cpu` or `cuda`.
         layout: `nchw`, `nhwc` or `auto`.
-        shapes: As of `check`.
-        inputs: The words of `--input`, for `module:factory`.
-        ranges: As of `check`.
-        optimizer: As of `check`.
-        oracle: Compute in float64, too, what `time` proves forward and step against.
-        compile: Make the kernels that torch_compile keeps.
-        progress: As of `check`.
+        shapes: As for `check`.
+        inputs: The values of `--input`, for `module:factory`.
+        ranges: As for `check`.
+        optimizer: As for `check`.
+        oracle: Also compute the float64 reference that `time` proves forward and step against.
+        compile: Make the kernels that torch_compile caches.
+        progress: As for `check`.
 
     Returns:
-        One row a model and runtime, with `model`, `runtime`, `status` (CONVERTED, UNSUPPORTED, CRASH, TIMEOUT, OOM),
+        One row per model and runtime: `model`, `runtime`, `status` (CONVERTED, UNSUPPORTED, CRASH, TIMEOUT, OOM),
         `operators` (those that the runtime lacks, and how often they occur), `message`, `seconds`, `folder`, and with
         `to` the `files`.
 
@@ -226,16 +225,16 @@ def convert(
 
 
 def read(out: str | Path = "xbench-results") -> Records:
-    """The results that a folder holds: `xbench show`. Lines that are damaged are left out, with a warning.
+    """Read the results in a folder: `xbench show`. Damaged lines are skipped, with a warning.
 
     Args:
         out: Folder of the results.
 
     Returns:
-        One row a cell, as of `time`.
+        One row per cell, as for `time`.
 
     Raises:
-        XBenchError: there are none, or the file cannot be read.
+        XBenchError: there are no results, or the file cannot be read.
     """
     import warnings
     from pathlib import Path

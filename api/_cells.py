@@ -1,4 +1,4 @@
-"""What the functions of the package do: what is asked for becomes cells, which experiments/ run as for commands."""
+"""The work behind the package's functions: turn arguments into cells, which experiments/ run as for commands."""
 
 import contextlib
 import sys
@@ -31,17 +31,17 @@ Progress = Callable[[str], object] | bool | None
 
 @dataclass
 class Lines:
-    """Tells of every cell that is done."""
+    """Reports every finished cell."""
 
     progress: Progress
     total: int = 0
     done: int = 0
 
     def say(self, words: str) -> None:
-        """What goes on is for a terminal."""
+        """Ignored: current activity is shown only on a terminal."""
 
     def note(self, words: str) -> None:
-        """So are remarks."""
+        """Ignored, like `say`."""
 
     def skip(self, number: int = 1) -> None:
         self.total -= number
@@ -56,8 +56,8 @@ class Lines:
 
 @dataclass
 class Networks:
-    """What is measured: the cells of the networks that were asked for, and the lab; of one that was given as it is also
-    the values of its inputs."""
+    """What is measured: the cells of the requested networks, and the lab; for a module also the values of its
+    inputs."""
 
     request: Request
     cases: Sequence[Case]
@@ -65,7 +65,7 @@ class Networks:
     values: Mapping[str, Any] | None = None
 
     def records(self, folder: Path | None = None) -> list[Record]:
-        """Runs the experiment into a folder; without one, what it gives is kept nowhere."""
+        """Run the experiment into a folder; without one the records are not kept."""
         request = self.request
         store = results.open_store(folder or self.lab.logs, request.experiment.file)
         with turn.held(store.path.parent):
@@ -74,10 +74,10 @@ class Networks:
 
 @contextlib.contextmanager
 def networks(options: Asked, request: Request, timeout: float = EXPORT_TIMEOUT) -> Iterator[Networks]:
-    """The networks that words mean, or one that is given as it is.
+    """The named networks, or the given module.
 
     Raises:
-        XBenchError: a word that means nothing, or inputs that do not fit.
+        XBenchError: an unknown name, or inputs that do not fit.
     """
     if words := choose.too_many_threads(request.cell.get("threads", 1)):
         warnings.warn(words, stacklevel=5)
@@ -107,7 +107,7 @@ def _batch(options: Asked, request: Request, own: int) -> int:
     """The batch of a module's inputs.
 
     Raises:
-        XBenchError: another one was asked for.
+        XBenchError: a different batch was requested.
     """
     sizes = request.batches if options.get("batches") or options.get("batch") else ()
     for size in sizes:
@@ -145,7 +145,7 @@ def convert(options: Asked) -> Rows:
 def compared(
     options: Asked, converted: Path | None, shapes: Sequence[str] | None
 ) -> tuple[Rows, file_parity.Parting | None, str]:
-    """The rows of `assert_same_network`, where a file parts from the module, and what the module is called."""
+    """The rows of `assert_same_network`, where a file diverges from the module, and the module's name."""
     module, modes = options["models"], requests.listed(options, "modes") or ["forward"]
     if not live.is_module(module):
         raise XBenchError(f"the module must be a torch.nn.Module, not {type(module).__name__}")
@@ -168,7 +168,7 @@ def compared(
 
 
 def _file(given: Networks, network: Artifact, converted: Path, shapes: Sequence[str] | None) -> Artifact:
-    """A file as an artifact of its own, which is judged on what the network gives."""
+    """A file as its own artifact, judged against the network's outputs."""
     word = with_options(str(converted), requests.listed({"shapes": shapes}, "shapes") or [], [])
     artifact = given.lab.exporter.exported(word, live.made(network.folder.with_name("file")))
     file_parity.prepare(given.lab.exporter, network, artifact, given.values or {}, given.cases[0].batch)

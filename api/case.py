@@ -1,4 +1,4 @@
-"""What is measured, as plain frozen data, and how plain data is named. Imports the standard library only."""
+"""The cell that is measured, as plain frozen data, and the digest of plain data. Imports only the standard library."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "int8")
 TUNES = ("off", "default", "max")
 TUNE_BUDGET = 120.0  # seconds
 SYNTHETIC = "synthetic"
-GIVEN = "given"  # by whoever holds the network in memory (workers/live.py)
+GIVEN = "given"  # by the caller, who has the network in memory (workers/live.py)
 STEPS = 2  # momentum and bias correction show at the second
 
 
@@ -27,10 +27,10 @@ class Case:
     where the clock starts and stops: `resident` (inputs already on the device, results complete on the device), `host`
     (NumPy arrays in, NumPy arrays out) or `device` (as resident, between two events of the device). `layout` is the
     order of an image's axes that the runtime computes in, or `auto`, the faster one of those it has; arrays go in and
-    out in ONNX's, nchw, always. `threads` is the number of CPU threads every runtime is told to use. `precision` is
-    what it may compute in, float32 or less by its own means. `tune` is the effort it makes for speed: `off`, its
-    makers' `default`, or `max`, the fastest of what its makers have, searched for in `tune_budget` seconds (0 where
-    nothing is searched for). `steps` is how many training steps are compared in mode `step`: what is timed is one.
+    out in ONNX's, nchw, always. `threads` is the number of CPU threads every runtime is set to use. `precision` is
+    what it may compute in, float32 or less by its own means. `tune` is the effort for speed: `off`, the runtime's
+    `default`, or `max`, the fastest setting that the runtime has, searched for in `tune_budget` seconds (0 if there is
+    no search). `steps` is how many training steps are compared in mode `step`: one is timed.
     """
 
     model: str
@@ -49,10 +49,10 @@ class Case:
 
     @property
     def group(self) -> tuple[Any, ...]:
-        """Cells with the same group differ in the runtime alone: these are the ones that may be compared."""
+        """Cells with the same group differ only in the runtime: these may be compared."""
         return tuple(value for name, value in vars(self).items() if name != "runtime")
 
 
 def digest(*parts: Any) -> str:
-    """Sixteen hexadecimal digits that name plain data by its content."""
+    """Sixteen hexadecimal digits that identify plain data by its content."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""What a user can cause and mend. Imports nothing."""
+"""The error that a user can cause and fix. Imports nothing."""
 
 
 class XBenchError(Exception):
-    """Something the user can cause and mend: shown as one line on stderr, never as a traceback."""
+    """An error the user can cause and fix: shown as one line on stderr, never as a traceback."""
 
     exit_code = 2

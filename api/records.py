@@ -8,17 +8,17 @@ from xbench.converters.printable import html, visible
 Row = Mapping[str, Any]
 Cells = Callable[[Row], Sequence[object]]
 COLOURS = {"PASS": "#1a7f37", "CONVERTED": "#1a7f37", "UNSUPPORTED": "#0969da"}
-OTHER = "#cf222e"  # readable on white, as the others are; the word says the same
+OTHER = "#cf222e"  # readable on white, like the others; the text carries the same meaning
 
 
 class Records(list[dict[str, Any]]):
-    """Plain dictionaries, one a cell, in a list: index it, loop over it, hand it to `pandas.DataFrame` or `json.dump`.
+    """A list of plain dictionaries, one per cell: index it, loop over it, pass it to `pandas.DataFrame` or `json.dump`.
 
-    What is printed, and what a notebook shows, is a table of the columns that people read; the dictionaries hold all.
+    Printed or in a notebook it is a table of the columns that people read; the dictionaries have all fields.
 
     Attributes:
-        title: What the rows are, which is the caption of the table.
-        header: The words above the columns.
+        title: The caption of the table.
+        header: The column headings.
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Any]], title: str, header: Sequence[str], cells: Cells) -> None:
@@ -26,11 +26,11 @@ class Records(list[dict[str, Any]]):
         self.title, self.header, self._cells = title, tuple(header), cells
 
     def table(self) -> list[list[str]]:
-        """The cells that are shown, a list a row, under `header`; columns that are empty in all rows are in it."""
+        """The shown cells, a list per row, under `header`; includes columns that are empty in all rows."""
         return [["" if cell is None else str(cell) for cell in self._cells(row)] for row in self]
 
     def __str__(self) -> str:
-        """The table as text, columns apart by two spaces; those that are empty in all rows are left out."""
+        """The table as text, columns separated by two spaces; columns that are empty in all rows are omitted."""
         rows = [self.header, *self.table()]
         kept = [index for index in range(len(self.header)) if any(row[index] for row in rows[1:])]
         rows = [[visible(row[index]) for index in kept] for row in rows] if kept else []
@@ -39,7 +39,7 @@ class Records(list[dict[str, Any]]):
         return "\n".join([self.title, *lines]) if lines else f"{self.title}: none"
 
     def _repr_html_(self) -> str:
-        """The table for a notebook: everything escaped, with a caption and headings of columns and rows."""
+        """The table for a notebook: everything escaped, with a caption and column and row headings."""
         table = self.table()
         kept = [index for index in range(len(self.header)) if any(row[index] for row in table)]
         head = "".join(f'<th scope="col" style="text-align: left">{html(self.header[index])}</th>' for index in kept)
@@ -81,7 +81,7 @@ def _checked(row: Row) -> Sequence[object]:
 
 
 def timed(rows: Iterable[Mapping[str, Any]]) -> Records:
-    """The rows of `time` and `read`; a time stands beside PASS alone."""
+    """The rows of `time` and `read`; only PASS has a time."""
     from xbench.reports.formats import HEADER
 
     return Records(rows, "times, of what was proved equal", (*TIMED, *HEADER, "message"), _timed)

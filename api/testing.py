@@ -1,4 +1,4 @@
-"""For test suites: that a network is the same one on every runtime, or that a file is the network it was made of.
+"""For test suites: assert that a network is the same on every runtime, or that a file is the network it came from.
 
 from xbench.testing import assert_same_network
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["assert_same_network"]
 
-ALLOWED = 64  # noise floors: parity.verdict.LIMITS["fp32"], told without importing it
+ALLOWED = 64  # noise floors: parity.verdict.LIMITS["fp32"], repeated to avoid the import
 
 
 def assert_same_network(
@@ -40,35 +40,34 @@ def assert_same_network(
     timeout: float = 900,
     allow_unsupported: bool = False,
 ) -> Records:
-    """Assert that runtimes compute what a module computes in float64, within what float32 may lose.
+    """Assert that runtimes compute what a module computes in float64, within float32's rounding error.
 
-    The module is handed to other processes with its present weights and left as it is, in its mode and on its device;
-    it is compared in evaluation, in the modes `gradient` and `step` in training with dropout switched off. Nothing is
-    kept in the cache.
+    The module is passed to other processes with its current weights; it keeps its state, mode and device. It is
+    compared in evaluation, for modes `gradient` and `step` in training with dropout off. Nothing is cached.
 
     Args:
-        module: A `torch.nn.Module` in float32, whose `forward` takes tensors and gives a tensor or a tuple of them.
+        module: A `torch.nn.Module` in float32, whose `forward` takes tensors and returns a tensor or a tuple of them.
         inputs: Arrays or tensors whose values are compared on, the first axis of each the batch; one, a sequence in
             the order of the arguments of `forward`, or a mapping by their names. The module must take any batch.
-        runtimes: Runtimes, with options after a colon; all installed that have the operators, where there are none.
-        modes: `forward`, `gradient` (loss and gradients of all parameters) or `step` (weights behind two updates). The
-            last two need a module that gives logits: its loss is their mean cross entropy with drawn labels.
-        converted: An ONNX file that you made of this module: the runtimes run that file, and not our own export, and
-            are compared with the module. Forward alone; inputs are matched by name, or else by order.
+        runtimes: Runtimes, with options after a colon; default: all installed ones that have the operators.
+        modes: `forward`, `gradient` (loss and gradients of all parameters) or `step` (weights after two updates). The
+            last two need a module that returns logits: the loss is their mean cross entropy with drawn labels.
+        converted: An ONNX file that you made from this module: the runtimes run it instead of xbench's own export, and
+            are compared with the module. Forward only; inputs are matched by name, or else by order.
         shapes: Sizes of the file's dynamic axes other than the batch, such as `["sequence=128"]`.
         optimizer: Update rule of mode `step`, such as `"adamw,lr=0.001"`.
-        threads: CPU threads, all where it is not given.
+        threads: CPU threads, default: all.
         device: `cpu` or `cuda`.
         timeout: Seconds that one job of a worker may take.
-        allow_unsupported: Let a runtime pass that was named and lacks an operator.
+        allow_unsupported: Let a named runtime pass that lacks an operator.
 
     Returns:
-        The rows of all cells, as of `xbench.check`.
+        The rows of all cells, as for `xbench.check`.
 
     Raises:
-        AssertionError: A runtime computes something else, fails, or lacks an operator; or none could be asked. It names
-            each such runtime, the first wrong ONNX tensor, and how many noise floors the error is.
-        XBenchError: The module cannot be exported or pickled, or the inputs do not fit it; a word means nothing.
+        AssertionError: A runtime computes something else, fails, or lacks an operator; or none could be run. It names
+            each such runtime, the first wrong ONNX tensor, and the error in noise floors.
+        XBenchError: The module cannot be exported or pickled, or the inputs do not fit it; a name is unknown.
     """
     __tracebackhide__ = True
     from xbench import _cells, records
@@ -89,7 +88,7 @@ def assert_same_network(
 def _message(
     name: str, rows: Sequence[Any], wrong: Sequence[Any], parting: Parting | None, converted: Path | None
 ) -> str:
-    """What pytest shows: a line on the whole, one for each wrong cell, and how to go on."""
+    """What pytest shows: a summary line, one line for each wrong cell, and the next step."""
     cells = "1 comparison" if len(rows) == 1 else f"{len(rows)} comparisons"
     if not rows:
         return f"{name}: nothing was compared: no installed runtime has these modes"
@@ -123,7 +122,7 @@ def _parted(parting: Parting) -> str:
 
 
 def _hint(wrong: Sequence[Any], parting: Parting | None, converted: Path | None) -> str | None:
-    """The command that goes on from here."""
+    """The command for the next step."""
     from xbench.converters.printable import shell
 
     failed = [row for row in wrong if row["status"] in ("FAIL", "CRASH")]

@@ -1,9 +1,9 @@
-"""The command line: one file a command, `_app.py` their table, `terminal/` what they print with. `main` turns every
-error a user can cause into one line and an exit code.
+"""The command line: one file per command, `_app.py` registers them, `terminal/` prints. `main` turns every error a
+user can cause into one line and an exit code.
 
-Exit codes: 0 all well; 1 a cell failed (FAIL, UNVERIFIED, OOM, TIMEOUT, CRASH) or two runtimes differ; 2 a wrong
-command or wrong input, or nothing can be written to stdout; 130 interrupted, 143 ended by SIGTERM, 129 by the end of
-its terminal, 141 by that of whoever read its output.
+Exit codes: 0 success; 1 a cell failed (FAIL, UNVERIFIED, OOM, TIMEOUT, CRASH) or two runtimes differ; 2 a wrong
+command or wrong input, or stdout cannot be written; 130 interrupted, 143 ended by SIGTERM, 129 its terminal was
+closed, 141 the reader of its output ended.
 """
 
 import sys
@@ -19,13 +19,13 @@ OWN = ("LeftOut", "Damaged")  # of runtimes/_plugins.py and converters/seals.py,
 
 
 def _complain(words: object) -> None:
-    from xbench.converters.printable import visible  # no command needs it that has nothing to complain of
+    from xbench.converters.printable import visible  # needed only if there is something to complain about
 
     print(f"xbench: {visible(words)}", file=sys.stderr)
 
 
 def _warned(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    """What a user can mend, or must know, is a line of its own."""
+    """Print a warning that a user can fix, or must know, as one line."""
     if category.__name__ in OWN:
         _complain(f"warning: {message}")
     else:
@@ -33,7 +33,7 @@ def _warned(message: Warning | str, category: type[Warning], *where: Any, **more
 
 
 def main() -> None:
-    """The console script. Commands are imported when they can be interrupted in one line."""
+    """The console script. Commands are imported only once an interrupt prints one line."""
     ending = Ending()
     warnings.showwarning = _warned
     try:
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """`app`, for whoever runs commands in a process of their own."""
+    """`app`, for callers that run commands in their own process."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from xbench.cli._app import app

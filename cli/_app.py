@@ -1,4 +1,4 @@
-"""The table of the commands, one file each."""
+"""The table of commands, one file each."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""`xbench bisect`: where do two runtimes part? The first tensor, and the smallest part of the network that shows it."""
+"""`xbench bisect`: where do two runtimes diverge? The first tensor, and the smallest subgraph that shows it."""
 
 import json
 from pathlib import Path
@@ -62,10 +62,10 @@ def bisect(
 
 
 def _cases(names: list[str], words: list[str], mode: str, **settings: Any) -> list[Any]:
-    """A cell a runtime.
+    """One cell per runtime.
 
     Raises:
-        XBenchError: a word that means nothing, or more than one thing.
+        XBenchError: an invalid or ambiguous word.
     """
     from xbench.case import AUTO, Case
     from xbench.runtimes import row_of
@@ -77,7 +77,7 @@ def _cases(names: list[str], words: list[str], mode: str, **settings: Any) -> li
         raise XBenchError("--layout auto: runtimes are compared in one layout, nchw or nhwc")
     layout = settings.pop("layout")
     known = [layout in row_of(word).layouts for word in words]
-    layouts = [layout if is_known or not any(known) else "nchw" for is_known in known]  # to those that can be told
+    layouts = [layout if is_known or not any(known) else "nchw" for is_known in known]  # for those that have the layout
     return [Case(names[0], word, modes[0], layout=each, **settings) for word, each in zip(words, layouts, strict=True)]
 
 
@@ -95,7 +95,7 @@ def _report(cases: list[Any], seed: int, timeout: float, out: Path | None) -> di
 
 
 def _print(report: dict[str, Any]) -> None:
-    """What was found, a line a fact."""
+    """Print the report, one line per fact."""
     facts = {}
     for letter in ("a", "b"):
         if report[letter]:
@@ -112,7 +112,7 @@ def _print(report: dict[str, Any]) -> None:
 
 
 def _state(report: dict[str, Any], letter: str) -> str:
-    """How a runtime did, in words."""
+    """A runtime's result, in words."""
     if failure := report["failures"].get(letter):
         return f"fails: {failure}"
     off = report["error_in_floors"].get(letter)

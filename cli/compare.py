@@ -1,4 +1,4 @@
-"""`xbench compare`: two stores, cell by cell, for a person or for a pipeline."""
+"""`xbench compare`: compare two stores, cell by cell, for a person or a pipeline."""
 
 from pathlib import Path
 from typing import Annotated
@@ -60,7 +60,7 @@ def _share(word: str | None) -> float | None:
     """3% or 0.03 as 0.03.
 
     Raises:
-        XBenchError: it is neither, or negative, or not finite.
+        XBenchError: it is no number, negative, or not finite.
     """
     if word is None:
         return None

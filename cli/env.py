@@ -1,4 +1,4 @@
-"""`xbench env create|list|remove`: environments of their own for frameworks that install beside nothing of today."""
+"""`xbench env create|list|remove`: separate environments for frameworks that conflict with current packages."""
 
 import json
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`xbench list models|runtimes`: what there is, without importing any framework."""
+"""`xbench list models|runtimes`: available networks and runtimes, without importing any framework."""
 
 import json
 from typing import Annotated, Any
@@ -79,7 +79,7 @@ def _show_lineage(as_json: bool) -> None:
 
 
 def _here(row: dict[str, Any]) -> str | None:
-    """The runtimes that stand for a tool; how the tool itself is run, where it is one of them."""
+    """The runtimes that stand for a tool; if the tool itself is one of them, how it is run."""
     from xbench.runtimes import RUNTIMES
 
     if not row["original"]:

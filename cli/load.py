@@ -1,4 +1,4 @@
-"""`xbench load`: how a network does under load, as it would be deployed; only where it is proved to be the network."""
+"""`xbench load`: performance of a network under load, as deployed; only after it is proved to be the same network."""
 
 import difflib
 import json
@@ -81,10 +81,10 @@ def load(
 
 
 def _scenarios(words: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """The scenarios by name, in the order asked for; all where none is given.
+    """The scenarios by name, in the requested order; all if none is given.
 
     Raises:
-        XBenchError: a word that is none.
+        XBenchError: an unknown scenario.
     """
     for word in choose.split(words):
         if word not in known:
@@ -97,7 +97,7 @@ def _scenarios(words: Sequence[str] | None, known: Sequence[str]) -> list[str]:
 def _sensible(plan: Any, batch: int) -> None:
     """
     Raises:
-        XBenchError: a number that no run can have.
+        XBenchError: a number that is invalid for a run.
     """
     if not plan.seconds < math.inf:
         raise XBenchError(f"--seconds must be a finite number, not {plan.seconds:g}")

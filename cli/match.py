@@ -1,4 +1,4 @@
-"""`xbench match`: is a network that somebody wrote the one whose name it bears?"""
+"""`xbench match`: is a user's network the same as the zoo's network of that name?"""
 
 import json
 from pathlib import Path

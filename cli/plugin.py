@@ -1,4 +1,4 @@
-"""`xbench plugin`: adapters of other distributions, and whether they may be trusted."""
+"""`xbench plugin`: adapters of other packages, and whether they can be trusted."""
 
 import json
 from dataclasses import asdict

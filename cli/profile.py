@@ -1,4 +1,4 @@
-"""`xbench profile`: what each layer of a network takes."""
+"""`xbench profile`: the time of each layer of a network."""
 
 import json
 from typing import Annotated, Any

@@ -109,10 +109,10 @@ def _fields(
     layout: str | None,
     runtimes: list[str] | None,
 ) -> dict[str, Any]:
-    """The fields of a question that no record settles.
+    """The fields of a question that records cannot supply.
 
     Raises:
-        XBenchError: a word that means nothing, or an amount that nothing can have.
+        XBenchError: an unknown word, or an impossible amount.
     """
     from xbench.recommend.limits import MB, MEMORY, Limit, latency_limit
     from xbench.recommend.question import choose_scenario
@@ -134,7 +134,7 @@ def _fields(
 def _sensible(given: dict[str, Any], more: dict[str, Any]) -> None:
     """
     Raises:
-        XBenchError: a word that is none of the known ones, or options that exclude one another.
+        XBenchError: an unknown word, or options that exclude one another.
     """
     from xbench.case import DEVICES, PLANES
 
@@ -158,7 +158,7 @@ def _sensible(given: dict[str, Any], more: dict[str, Any]) -> None:
 
 
 def _answered(model: str, given: dict[str, Any], more: dict[str, Any], out: Path, budget: float | None) -> "Answer":
-    """The answer of the store, after measuring for so many seconds a cell where that is asked for."""
+    """The answer from the store, after measuring each cell for `budget` seconds if that is given."""
     from xbench.experiments.load import Load
     from xbench.recommend.missing import measurable
     from xbench.recommend.question import settled
@@ -182,7 +182,7 @@ def _answered(model: str, given: dict[str, Any], more: dict[str, Any], out: Path
 
 
 def _read(path: Path, silent: bool = False) -> "list[Record]":
-    """The records of a file; what cannot be read is told on stderr, or where it is `silent` left out."""
+    """The records of a file; unreadable lines are reported on stderr, unless `silent`."""
     from xbench.recommend.limits import wrong_load
 
     try:
@@ -211,7 +211,7 @@ def _read(path: Path, silent: bool = False) -> "list[Record]":
 def _known(question: "Question", records: "list[Record]") -> None:
     """
     Raises:
-        XBenchError: a runtime that is neither in the table nor in the store.
+        XBenchError: a runtime is neither in the table nor in the store.
     """
     import difflib
 
@@ -226,7 +226,7 @@ def _known(question: "Question", records: "list[Record]") -> None:
 
 
 def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:
-    """Measures what an answer lacks, or of the second pass what was sampled too little; says whether there was any."""
+    """Measure what an answer lacks, or in the second pass what has too few samples; return whether there was any."""
     from xbench.cli.terminal.run import measured
     from xbench.recommend.missing import Plan, cases, experiment, seconds
 
@@ -239,7 +239,7 @@ def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:
 
 
 def _deployed(answer: "Answer", folder: Path) -> tuple[list[str] | None, XBenchError | None]:
-    """Writes the first cell; what is to be known of the folder, or why there is none."""
+    """Write the first cell; return notes on the folder, or the error why there is none."""
     from xbench.recommend.deployment import deploy
     from xbench.workers.prepare import Exporter
 

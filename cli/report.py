@@ -35,7 +35,7 @@ def report(
     from xbench.reports.html.other_experiments import FILES
 
     def is_to_be(folder: Path, name: str) -> bool:
-        """Whether a file that is missing has to be there: results, where there is nothing else."""
+        """Whether a missing file is required: results, if there is nothing else."""
         return not name and not any((folder / other).exists() for other in FILES.values())
 
     given = folders or [out]
@@ -59,7 +59,7 @@ def report(
 
 
 def _read(paths: list[Path]) -> tuple[list[Record], list[str]]:
-    """The records of files in the order of time, where there are several, and what could not be read of them."""
+    """The records of files, by time if there are several files, and the problems in reading them."""
     records, problems = [], []
     for path in paths:
         some, skipped = salvage(path)
@@ -69,7 +69,7 @@ def _read(paths: list[Path]) -> tuple[list[Record], list[str]]:
 
 
 def _name_unknown(name: str, words: list[str], records: list[Record]) -> None:
-    """A line on stderr for each word that no record has."""
+    """Print a line on stderr for each word that no record has."""
     known = sorted({by_name(record["case"])[name] for record in records})
     for word in words:
         if word not in known:

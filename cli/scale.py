@@ -1,4 +1,4 @@
-"""`xbench scale`: the training step by several workers, each framework's own engine, proved equal and then timed."""
+"""`xbench scale`: the training step on several workers, by each framework's engine, proved equal and then timed."""
 
 import json
 from pathlib import Path
@@ -70,7 +70,7 @@ def scale(
 def _numbers(words: str) -> tuple[int, ...]:
     """
     Raises:
-        XBenchError: not whole numbers of at least 1.
+        XBenchError: not integers of at least 1.
     """
     parts = [part.strip() for part in words.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() and 0 < int(part) <= 64 for part in parts):

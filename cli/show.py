@@ -56,7 +56,7 @@ def show(
     records, problems = salvage(out / FILE)
     for problem in problems:
         say(f"xbench: skipped {problem}", err=True)
-    with uncollected():  # a search for garbage would go through all of the store
+    with uncollected():  # garbage collection would traverse the entire store
         shown = rows(records)
     shown = _on(shown, machine)
     for name, words in (("model", model), ("runtime", runtime), ("mode", mode)):
@@ -115,7 +115,7 @@ def _draw(rows: "list[Row]", path: Path) -> None:
 
 
 def _only(rows: "list[Row]", name: str, words: Sequence[str] | None) -> "list[Row]":
-    """Return the rows whose column holds one of the words; a word that no row holds is named on stderr."""
+    """Return the rows whose column has one of the words; a word that no row has is named on stderr."""
     if not words:
         return rows
     known = sorted({row[name] for row in rows})
@@ -126,7 +126,7 @@ def _only(rows: "list[Row]", name: str, words: Sequence[str] | None) -> "list[Ro
 
 
 def _on(rows: "list[Row]", words: Sequence[str] | None) -> "list[Row]":
-    """Return the rows of the machines whose name holds one of the words; a word that none holds is named on stderr."""
+    """Return the rows of machines whose name contains one of the words; a word without a match is named on stderr."""
     names = sorted({row["machine"] for row in rows})
     chosen = {name for name in names for word in words or [""] if word.lower() in name.lower()}
     for word in words or ():
@@ -136,7 +136,7 @@ def _on(rows: "list[Row]", words: Sequence[str] | None) -> "list[Row]":
 
 
 def _print(rows: "list[Row]", out: Path, view: "View") -> None:
-    """Print the tables to the terminal, in full width where the output is a file or a pipe."""
+    """Print the tables to the terminal, at full width if the output is a file or a pipe."""
     from xbench.cli.terminal.console import console
     from xbench.reports.table import show_table
 

@@ -1,4 +1,4 @@
-"""`xbench study`: one of the five comparisons again, on this machine, with the runtimes of today."""
+"""`xbench study`: repeat one of the five comparisons on this machine, with current runtimes."""
 
 import difflib
 import json
@@ -96,7 +96,7 @@ def _setting(
     """How the study is run.
 
     Raises:
-        XBenchError: a word that means nothing.
+        XBenchError: an invalid word.
     """
     from xbench.experiments.settings import Protocol
     from xbench.experiments.study import Setting
@@ -109,7 +109,7 @@ def _setting(
 
 
 def _command(name: str, scale: str, options: dict[str, Any]) -> str:
-    """The command that makes the study's page, with the options that were told."""
+    """The command that makes the study's page, with the given options."""
     each = {option: value if isinstance(value, list) else [value] for option, value in options.items()}
     pairs = [word for option, values in each.items() for value in values for word in (f"--{option}", str(value))]
     from xbench.converters.printable import shell
@@ -120,7 +120,7 @@ def _command(name: str, scale: str, options: dict[str, Any]) -> str:
 def _known(option: str, word: str, words: Sequence[str]) -> None:
     """
     Raises:
-        XBenchError: it is none of them.
+        XBenchError: the word is not one of `words`.
     """
     from xbench.errors import XBenchError
 
@@ -131,7 +131,7 @@ def _known(option: str, word: str, words: Sequence[str]) -> None:
 
 
 def _chosen(name: str, parts: list[str] | None) -> Any:
-    """The study, with those of its tables that are asked for."""
+    """The study, with the requested tables."""
     from xbench import studies
 
     _known("study", name, STUDIES)
@@ -220,7 +220,7 @@ def _stored(tasks: Sequence[Any], folder: Path) -> list[Record]:
 
 
 def _report(name: str, shown: Sequence[str], setting: Any, folder: Path, as_json: bool, command: str) -> None:
-    """The tables that were asked for on stdout; all that are recorded of the study in `study.md`, with pictures."""
+    """Print the requested tables on stdout; write all recorded tables of the study to `study.md`, with pictures."""
     from xbench import studies
     from xbench.cli.terminal.console import console
     from xbench.experiments import study as running

@@ -75,7 +75,7 @@ def train(
 
 
 def _report(records: list[Record], out: Path, data: str, as_json: bool) -> None:
-    """The table or the records on stdout; the curves beside the store."""
+    """Print the table or the records on stdout; draw the curves next to the store."""
     from xbench.converters.source import parse
     from xbench.experiments.train import Train
     from xbench.reports.curves import draw
@@ -113,7 +113,7 @@ def _print(records: list[Record]) -> None:
 
 
 def _proved(record: Record) -> str:
-    """Before which step the first wrong one comes, or the last that could be judged."""
+    """The number of right steps before the first wrong one, or before the end of those that could be judged."""
     training = record["training"]
     if not record["parity"]:
         return ""
@@ -122,8 +122,8 @@ def _proved(record: Record) -> str:
 
 
 def _columns(found: Training) -> list[str]:
-    """Mean loss of the last epoch that ended, its test accuracy, the median of the epochs' seconds; the peak of the
-    memory, the mean power where something counts energy."""
+    """Mean loss of the last finished epoch, its test accuracy, the median seconds of an epoch; the peak of the memory,
+    the mean power if energy is counted."""
     from xbench.host import usage
     from xbench.reports.cost import size
     from xbench.reports.curves import losses_of

@@ -1,1 +1,1 @@
-"""Which runtime to deploy: what is asked of a store, who is the best and how surely, and the folder that runs it."""
+"""Which runtime to deploy: the question to a store, the best cell and how sure that is, and the folder that runs it."""

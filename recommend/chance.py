@@ -1,9 +1,9 @@
-"""Which of several cells is the best, and how likely that is. Pure functions on records that have times; NumPy only.
+"""Which of several cells is best, and with what probability. Pure functions on records that have times; NumPy only.
 
-Everything is a cost in seconds, the least is the best. What is not known of a cell's logarithm is drawn as `ratio.py`
-knows it: Student's t of what processes and sessions differ by. Cells of one session share what their session was; only
-what they differ by, round by round, tells them apart. The share of draws in which a cell is the first is the
-probability that it is, for somebody who knew nothing of them before (a flat prior on the logarithm).
+Everything is a cost in seconds; the lowest is best. The uncertainty of a cell's logarithm is drawn as in `ratio.py`:
+Student's t with the spread of processes and sessions. Cells of one session share its effect; only their differences,
+round by round, distinguish them. The share of draws in which a cell is first is the probability that it is the best,
+with no prior knowledge (a flat prior on the logarithm).
 """
 
 import math
@@ -32,14 +32,14 @@ from xbench.store.record import Opening, Record, known
 Array = npt.NDArray[np.float64]
 
 DRAWS = 20_000
-APART = math.sqrt(SESSION**2 - PROCESS**2)  # of sessions, beside what the processes in them differ by
-START = 0.2  # standard deviation of the logarithm of a start; assumed, not measured: a disk's cache is cold or warm
+APART = math.sqrt(SESSION**2 - PROCESS**2)  # spread of sessions, without that of the processes in them
+START = 0.2  # standard deviation of the logarithm of a start; assumed, not measured: the disk cache is cold or warm
 SURE = 0.95
 
 
 def levelled(records: Sequence[Record]) -> list[float]:
-    """The median of each cell in seconds; of those whose rounds ran side by side that of the fastest, times the ratio
-    to it round by round, so that a drift between their blocks does not rank them."""
+    """The median of each cell in seconds. For cells whose rounds ran side by side: the median of the fastest times the
+    ratio to it round by round, so that drift between blocks does not affect the ranking."""
     medians = [known(record["times"])["median_s"] for record in records]
     for members in _sessions(records):
         anchor = min(members, key=lambda place: medians[place])
@@ -50,7 +50,7 @@ def levelled(records: Sequence[Record]) -> list[float]:
 
 
 def ratio(a: Record, b: Record) -> Ratio:
-    """The time of a over that of b: round by round where they ran side by side, else each as one observation."""
+    """The time of a over that of b: round by round if they ran side by side, else each as one observation."""
     if not (_has_samples(a) and _has_samples(b)):
         return Ratio(known(a["times"])["median_s"] / known(b["times"])["median_s"], None, None, False)
     left, right = (known(record["times"])["blocks"] for record in (a, b))
@@ -62,13 +62,12 @@ def ratio(a: Record, b: Record) -> Ratio:
 
 
 def ratio_of(a: Observation, b: Observation) -> Ratio:
-    """The ratio of what two runs at different times gave: logarithms, each with its own variance."""
+    """The ratio of two runs at different times: logarithms, each with its own variance."""
     return as_ratio(moderated([[a], [b]], SESSION), False)
 
 
 def drawn_steps(records: Sequence[Record], centres: Sequence[float]) -> Array:
-    """Draws of what the time of a step may be in truth, around what it is taken for, in seconds, of shape (cells,
-    draws)."""
+    """Draws of the true time of a step, around its estimate, in seconds, of shape (cells, draws)."""
     rng = np.random.default_rng(0)
     logs = np.log(np.array(centres))[:, None] + np.zeros((len(records), DRAWS))
     alone = set(range(len(records)))
@@ -88,7 +87,7 @@ def drawn_steps(records: Sequence[Record], centres: Sequence[float]) -> Array:
 
 
 def drawn_starts(records: Sequence[Record]) -> Array:
-    """Draws of what a start may take in truth, in seconds, of shape (cells, draws)."""
+    """Draws of the true time of a start, in seconds, of shape (cells, draws)."""
     rng, starts = np.random.default_rng(1), []
     for record in records:
         seen = [math.log(max(start(each), 1e-9)) for each in known(record["times"]).get("processes") or () if each]
@@ -98,13 +97,13 @@ def drawn_starts(records: Sequence[Record]) -> Array:
 
 
 def drawn_alone(observed: Sequence[Observation]) -> Array:
-    """Draws of costs that were measured one after the other, in seconds, of shape (cells, draws)."""
+    """Draws of costs measured one after the other, in seconds, of shape (cells, draws)."""
     rng = np.random.default_rng(0)
     return np.array([np.exp(each[0] + _error([each], SESSION, rng)) for each in observed]).reshape(len(observed), DRAWS)
 
 
 def chances(draws: Array) -> list[float]:
-    """Of each cell the share of draws in which it costs least."""
+    """For each cell, the share of draws in which it costs least."""
     return [float(share) for share in np.bincount(draws.argmin(axis=0), minlength=len(draws)) / draws.shape[1]]
 
 
@@ -115,40 +114,40 @@ def drawn_ratio(value: float, draws: Array, first: Array) -> Ratio:
 
 
 def start(times: Opening) -> float:
-    """Seconds from nothing to the end of the first call, in a process that finds no kernels of its own on disk."""
+    """Seconds from process start to the end of the first call, with no compiled kernels on disk."""
     first = times["first_s"] if times.get("anew_s") is None else times["anew_s"]
     return (times.get("load_s") or 0.0) + (times.get("compile_s") or 0.0) + (first or 0.0)
 
 
 def percentile_of(samples: Sequence[float], percent: float) -> tuple[float, float | None]:
-    """A percentile of samples, and what it is at most with 95 % certainty; None where they are too few to say so.
+    """A percentile of samples, and its upper bound with 95 % certainty; None if there are too few samples for one.
 
-    By order statistics: no more samples than those of a binomial distribution lie below the percentile (David and
-    Nagaraja, Order Statistics, 2003, 7.1). It takes samples that do not depend on each other; neighbours do, a little.
+    By order statistics: the number of samples below the percentile has a binomial distribution (David and Nagaraja,
+    Order Statistics, 2003, 7.1). This assumes independent samples; neighbouring ones depend on each other a little.
     """
     ordered, share, count = np.sort(np.asarray(samples, dtype=np.float64)), percent / 100, len(samples)
     value = float(ordered[min(int(count * share), count - 1)])
     steps = np.arange(count, dtype=np.float64)
     rises = np.log((count - steps) / (steps + 1)) + math.log(share / (1 - share))
     below = np.cumsum(np.exp(np.concatenate([[0.0], np.cumsum(rises)]) + count * math.log1p(-share)))
-    place = int(np.searchsorted(below, SURE - 1e-9))  # so many at most lie below it
+    place = int(np.searchsorted(below, SURE - 1e-9))  # at most this number of samples are below it
     return value, float(ordered[place]) if place < count else None
 
 
 def samples_needed(percent: float) -> int:
-    """How many samples say what a percentile is at most: their largest is above it with 95 % certainty."""
+    """How many samples an upper bound of a percentile needs: the largest is above it with 95 % certainty."""
     return math.ceil(math.log(1 - SURE) / math.log(percent / 100))
 
 
 def percentile_observed(samples: Sequence[float], percent: float) -> Observation:
-    """The logarithm of a percentile, and its variance as its upper end tells it."""
+    """The logarithm of a percentile, and its variance from its upper bound."""
     value, most = percentile_of(samples, percent)
     width = math.log(most / value) / 1.645 if most and value > 0 else 0.0
     return math.log(max(value, 1e-12)), width**2
 
 
 def rate_observed(rate: float, searched: bool) -> Observation:
-    """The logarithm of the seconds a rate leaves for each; one that was searched for is known to a share of it."""
+    """The logarithm of the seconds per item at a rate; a searched rate is known only to a share of it."""
     return -math.log(rate), (math.log1p(WIDTH) ** 2 / 12 if searched else 0.0)
 
 
@@ -162,12 +161,12 @@ def _has_samples(record: Record) -> bool:
 
 
 def _session(record: Record) -> tuple[Any, ...] | None:
-    """What cells whose rounds ran side by side have in common."""
+    """The key shared by cells whose rounds ran side by side."""
     return None if record.get("session") is None else (record["session"], *Case(**record["case"]).group)
 
 
 def _sessions(records: Sequence[Record]) -> Iterable[list[int]]:
-    """The places of cells whose rounds may have run side by side, two or more of a session."""
+    """The indices of cells whose rounds may have run side by side, two or more of a session."""
     sessions: dict[tuple[Any, ...], list[int]] = {}
     for place, record in enumerate(records):
         session = _session(record)

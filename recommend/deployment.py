@@ -1,7 +1,7 @@
-"""A cell as a folder that runs without xbench: the model in the runtime's own form, a script of 20 lines, what it needs
-at the versions that were measured, and what proves it.
+"""A cell as a folder that runs without xbench: the model in the runtime's own format, a script of 20 lines, its
+requirements at the measured versions, and the data that proves it.
 
-The script is run here before anything is handed over: what does not compute what float64 computes is not deployed.
+The script is run here first: if its outputs differ from float64's, nothing is deployed.
 """
 
 import os
@@ -37,7 +37,7 @@ PATIENCE = 900  # seconds that the script may take here
 def check_folder(folder: Path) -> None:
     """
     Raises:
-        XBenchError: nothing can be written there, or something lies there.
+        XBenchError: the folder cannot be written, or is not empty.
     """
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -48,12 +48,12 @@ def check_folder(folder: Path) -> None:
 
 
 def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path, logs: Path) -> list[str]:
-    """Write the folder of a cell that passed; return what is to be known of it: what its script said here, and what
-    differs here from where it was measured.
+    """Write the folder of a cell that passed; return notes on it: the script's output here, and what differs between
+    this machine and the measured one.
 
     Raises:
-        XBenchError: there is no script of it or no form, the model is not the one that was measured, the script does
-            not compute it, or the folder cannot be written.
+        XBenchError: there is no script for it or no format, the model is not the one that was measured, the script
+            computes something else, or the folder cannot be written.
     """
     check_folder(folder)
     case = as_opened(Case(**record["case"]), artifact, {"layout": None, "tuning": None} | record)
@@ -85,7 +85,7 @@ def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path,
 
 
 def _saved(case: Case, artifact: Artifact, exporter: Exporter, how: Form, place: Path, logs: Path) -> Path:
-    """The folder of the model in the runtime's form, with its certificate, less what the script does not need."""
+    """The folder of the model in the runtime's format, with its certificate, without files the script does not need."""
     saved = save(artifact, case, exporter, place, logs)
     if not saved.get("files"):
         raise XBenchError(f"{case.runtime} is not deployed: {saved.get('message')}")
@@ -97,7 +97,7 @@ def _saved(case: Case, artifact: Artifact, exporter: Exporter, how: Form, place:
 
 
 def _versions(record: Record, how: Form) -> tuple[dict[str, str], list[str]]:
-    """The versions to be installed, by package: those that were measured; and in words what is another here."""
+    """The versions to install, by package: the measured ones; and a note for each that differs here."""
     measured, here = record.get("versions") or {}, machine.versions(tuple(n for each in how.packages for n in each))
     required: dict[str, str] = {}
     notes = []
@@ -112,8 +112,8 @@ def _versions(record: Record, how: Form) -> tuple[dict[str, str], list[str]]:
 
 
 def _expected(case: Case, artifact: Artifact, exporter: Exporter, path: Path) -> list[float]:
-    """Write inputs and what float64 computes of them; return the relative error, by the L2 norm, that float32 may have
-    in each output: 64 noise floors, as in the proof."""
+    """Write inputs and their float64 outputs; return the relative error (L2 norm) that float32 may have in each
+    output: 64 noise floors, as in the proof."""
     reference = read(exporter.reference(artifact, "forward", case.batch, 0, "synthetic"))
     arrays = {name: array for name, array in reference.items() if name.startswith("input/")}
     allowed = []
@@ -127,10 +127,10 @@ def _expected(case: Case, artifact: Artifact, exporter: Exporter, path: Path) ->
 
 
 def _tried(path: Path, runtime: str) -> str:
-    """What the script prints here, by this Python but without anything of xbench's.
+    """The script's output here, run by this Python but without xbench.
 
     Raises:
-        XBenchError: it ends with another code than 0.
+        XBenchError: its exit code is not 0.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | MEMORY
     command = [sys.executable, "-I", path.name]
@@ -150,7 +150,7 @@ def _tried(path: Path, runtime: str) -> str:
 
 
 def _readme(record: Record, case: Case, answer: str) -> str:
-    """What the folder is, what was measured, how it was proved, how to run it."""
+    """The README: what the folder is, what was measured, how it was proved, how to run it."""
     parity, times = known(record["parity"]), known(record["times"])
     facts: list[tuple[str, Any]] = [("model", case.model), ("runtime", case.runtime), ("batch", case.batch)]
     facts += [("threads", case.threads), ("layout", case.layout), ("machine", machine.label(record.get("machine")))]

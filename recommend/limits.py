@@ -1,8 +1,8 @@
-"""What a cell may take at most, whether a record shows that it does not take more, and what would admit one that does.
+"""Limits on a cell: what it may take at most, whether a record proves that, and how to relax a limit it misses.
 Pure functions on records.
 
-A limit is met where it is certain: a percentile counts with the upper end of its 95 % interval, and what is not known
-meets no limit.
+A limit is met only if that is certain: a percentile counts with the upper end of its 95 % interval, and an unknown
+quantity meets no limit.
 """
 
 import math
@@ -23,7 +23,7 @@ SAME = ("model", "runtime", "mode", "batch", "device", "threads", "precision", "
 
 @dataclass(frozen=True)
 class Limit:
-    """What a cell may take at most: `name` is `p99`, in seconds, or `memory`, in bytes."""
+    """An upper limit for a cell: `name` is `p99`, in seconds, or `memory`, in bytes."""
 
     name: str
     most: float
@@ -33,13 +33,13 @@ class Limit:
         return None if self.name == MEMORY else float(self.name[1:])
 
     def allows(self, value: float | None) -> bool:
-        """Whether a value is known and no more than it; a rounding of what was typed in milliseconds is no more."""
+        """Whether a value is known and within the limit; allows for rounding of the typed milliseconds."""
         return value is not None and value <= self.most * (1 + 1e-9)
 
 
 @dataclass(frozen=True)
 class Relaxation:
-    """Limits, by name, that are wide enough for a cell, and which it is."""
+    """Limits, by name, that are wide enough for a cell, and the cell's label."""
 
     limits: dict[str, float]
     label: str
@@ -49,7 +49,7 @@ def latency_limit(word: str) -> Limit:
     """`p99=5`, or `5` for the median: milliseconds.
 
     Raises:
-        XBenchError: it is neither.
+        XBenchError: the word is neither.
     """
     name, equals, number = word.rpartition("=")
     name = name.strip() if equals else "p50"
@@ -63,16 +63,16 @@ def latency_limit(word: str) -> Limit:
 
 
 def samples_of(record: Record) -> list[float]:
-    """The seconds of every step, or of every query of a load."""
+    """The seconds of each step, or of each query of a load."""
     if "load" in record:
         return list(record["load"].get("latencies") or ())
     return [value for block in known(record["times"]).get("blocks") or () for value in block["samples"]]
 
 
 def at_most(record: Record, limit: Limit, timed: Iterable[Record] = ()) -> float | None:
-    """What a limited quantity is at most, None where that is not known: the upper end of a percentile's 95 % interval,
-    the peak of memory, of a server the bound that its rate was searched for. `timed` are the records of `xbench time`,
-    which know the memory of what was loaded."""
+    """The upper bound of a limited quantity, None if unknown: the upper end of a percentile's 95 % interval, the peak
+    memory, for a server the bound that its rate was searched for. `timed` are the records of `xbench time`, which have
+    the memory of loaded cells."""
     if limit.percent is None:
         return _memory(record, timed)
     if is_server(record):
@@ -83,7 +83,7 @@ def at_most(record: Record, limit: Limit, timed: Iterable[Record] = ()) -> float
 
 
 def over(record: Record, limit: Limit, known: float | None) -> str:
-    """Why a cell does not meet a limit, given what it takes at most; nothing where it does."""
+    """Why a cell does not meet a limit, given its upper bound `known`; empty if it does."""
     if limit.allows(known):
         return ""
     if limit.percent is None:
@@ -106,7 +106,7 @@ def over(record: Record, limit: Limit, known: float | None) -> str:
 
 
 def worth_repeating(record: Record, limit: Limit, known: float | None) -> bool:
-    """Whether measuring again would say if a cell meets a limit that it is not known to meet."""
+    """Whether measuring again would decide if a cell meets a limit that it is not known to meet."""
     if is_server(record):
         return limit.percent is not None and not limit.allows(known)
     if limit.percent is None:
@@ -116,7 +116,7 @@ def worth_repeating(record: Record, limit: Limit, known: float | None) -> bool:
 
 
 def wrong_load(record: Record) -> str | None:
-    """What keeps the load of a record from being one, or None; the rest of a record is checked where it is read."""
+    """What makes the load of a record invalid, or None; the rest of a record is checked on reading."""
     load = record.get("load")
     if not isinstance(load, dict) or not isinstance(load.get("scenario"), str):
         return "no load with a scenario"
@@ -140,9 +140,9 @@ def is_server(record: Record) -> bool:
 def relaxations(
     excluded: Iterable[tuple[str, Mapping[str, float | None]]], limits: Sequence[Limit]
 ) -> list[Relaxation]:
-    """The least that must be given way for a cell to fit: of each limit alone, where that is enough for one; else of
-    several at once, none of which is wider than another in every respect. Given are the cells that nothing but limits
-    excludes, by their label, with what each takes at most; one of which that is not known cannot be advised."""
+    """The smallest relaxations that admit a cell: of each limit alone, if that is enough for one; else of several at
+    once, none of which is wider than another in every limit. `excluded` are the cells that only limits exclude: label
+    and upper bounds; a cell with an unknown bound is skipped."""
     wanted = []
     for label_, most in excluded:
         values = {limit.name: most.get(limit.name) for limit in limits}
@@ -165,7 +165,7 @@ def _no_wider(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
 
 
 def _memory(record: Record, timed: Iterable[Record]) -> float | None:
-    """The peak of a cell; of one that was loaded that of the same cell when it was timed."""
+    """The peak memory of a cell; for a loaded cell that of the same cell when it was timed."""
 
     def same(other: Record) -> bool:
         alike = all(other["case"].get(name) == record["case"].get(name) for name in SAME)

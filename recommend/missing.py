@@ -1,4 +1,4 @@
-"""What of an answer could be measured here and is not: the cases of it, and the measuring."""
+"""Cells that an answer lacks and that could be measured here: their cases, and the experiment that measures them."""
 
 from dataclasses import dataclass
 
@@ -14,23 +14,23 @@ from xbench.recommend.question import Question
 from xbench.recommend.recommendation import Answer, Wanted
 from xbench.runtimes import parse, table
 
-AGAIN = 1.3  # of the time that so many samples took
+AGAIN = 1.3  # times the time that this number of samples took
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long a cell is sampled, in seconds; how long a job of a worker may take."""
+    """How long a cell is sampled, and how long a job of a worker may take, in seconds."""
 
     budget: float = 2.0
     timeout: float = 600.0
 
 
 def measurable(question: Question) -> list[Wanted]:
-    """What could be measured here for a question: runtimes that are installed, or those that it names, in each of its
-    precisions that they have.
+    """What could be measured here for a question: the installed runtimes, or those it names, in each of its precisions
+    that they support.
 
     Raises:
-        XBenchError: it names one that is none, or the settings mean nothing.
+        XBenchError: it names an unknown runtime, or the settings are invalid.
     """
     rows, installed = table(), choose.installed_versions()
     usual = [name for name, row in rows.items() if not (row.hidden or row.named) and installed[name]]
@@ -48,8 +48,8 @@ def measurable(question: Question) -> list[Wanted]:
 
 
 def cases(answer: Answer, again: bool) -> list[Case]:
-    """What is to be measured: first what has no record, then (`again`) what a longer look would tell. Cells that may be
-    compared stand together."""
+    """The cases to measure: first those without a record, then (`again`) those that need more samples. Comparable cells
+    are adjacent."""
     question = answer.question
     plain = {n: getattr(question, n) for n in ("model", "mode", "batch", "device", "threads", "plane", "data")}
     new = [Case(runtime=w, precision=p, layout=question.layout or "nchw", **plain) for w, p in answer.missing]
@@ -70,15 +70,15 @@ def experiment(question: Question, plan: Plan) -> Experiment:
     if question.scenario:
         return _load(question, plan)
     few = any(limit.percent is not None for limit in question.limits)
-    # Where a percentile is asked for, sampling does not stop when the median is known.
+    # If a percentile is limited, sampling does not stop when the median is known.
     return Time(Protocol(plan.budget, 0.0 if few else 0.02, plan.timeout))
 
 
 def _load(question: Question, plan: Plan) -> load.Load:
-    """The load that is asked for.
+    """The requested load.
 
     Raises:
-        XBenchError: LoadGen is not installed, or a precision is asked for.
+        XBenchError: LoadGen is not installed, or a precision below fp32 is requested.
     """
     load.need_loadgen()
     if {*question.precisions} - {"fp32"}:

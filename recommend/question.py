@@ -1,7 +1,7 @@
-"""What is asked of a store: the cells that are meant, and the limits that they must meet. Pure functions on records.
+"""The question to a store: which cells are meant, and the limits that they must meet. Pure functions on records.
 
-What nobody said is what the store has, where it has one only, or what is usual, where that is among it; else it is
-asked for.
+A field that is not given takes the store's only value, or the usual one if the store has it; else the user must give
+it.
 """
 
 import difflib
@@ -22,9 +22,9 @@ USUAL: dict[str, Any] = {"mode": "forward", "device": "cpu", "data": "synthetic"
 
 @dataclass(frozen=True)
 class Question:
-    """The cells of one case, whatever runtime, layout and effort, and what is asked of them. `calls` is how often one
-    process will be called, `precisions` those that are good enough, `stream` the samples of a multi-stream query.
-    `runtimes` are those that are meant, all where there are none."""
+    """The cells of one case, of any runtime, layout and effort, and the requirements on them. `calls` is how often one
+    process will be called, `precisions` are the acceptable ones, `stream` the samples of a multi-stream query.
+    `runtimes` are those to consider, all if empty."""
 
     model: str
     batch: int
@@ -43,7 +43,7 @@ class Question:
     limits: tuple[Limit, ...] = ()
 
     def holds(self, record: Record) -> bool:
-        """Whether a record is of the case that is meant, on the machine that is meant."""
+        """Whether a record is of this case, on this machine."""
         case = record["case"]
         named = not self.runtimes or {case["runtime"], parse(case["runtime"])[0]} & {*self.runtimes}
         alike = all(getattr(self, name) == read(record) for name, read in fields(self.scenario))
@@ -51,18 +51,18 @@ class Question:
 
     @property
     def percent(self) -> float:
-        """The percentile by which the streams of a load are ranked: the first that is limited, else the median."""
+        """The percentile by which the streams of a load are ranked: the first limited one, else the median."""
         return next((limit.percent for limit in self.limits if limit.percent is not None), 50.0)
 
 
 def settled(
     records: Sequence[Record], model: str, said: Mapping[str, Any], more: Mapping[str, Any], may_measure: bool = False
 ) -> Question:
-    """The question, what was not said taken from the records; `more` are the rest of its fields. Where it may be
-    measured the records need not hold it.
+    """The question; fields missing in `said` are taken from the records, `more` are its other fields. If it may be
+    measured, the records need not have it.
 
     Raises:
-        XBenchError: they do not hold what was asked for, or more than one thing that it may be; the message names them.
+        XBenchError: the records have no such cell, or several candidates; the message names them.
     """
     scenario = more.get("scenario")
     left = [record for record in records if record["case"]["model"] == model]
@@ -86,7 +86,7 @@ def settled(
 
 
 def fields(scenario: str | None) -> list[tuple[str, Callable[[Record], Any]]]:
-    """What cells that may be compared have in common, in the order in which it is settled, and how a record says it."""
+    """The fields shared by comparable cells, in the order in which they are resolved, each with its reader."""
 
     def of_case(name: str) -> tuple[str, Callable[[Record], Any]]:
         return name, lambda record: record["case"].get(name, USUAL.get(name, 1))
@@ -101,7 +101,7 @@ def fields(scenario: str | None) -> list[tuple[str, Callable[[Record], Any]]]:
 
 
 def never(model: str, records: Sequence[Record]) -> str:
-    """What is to be said of a model of which there is no record."""
+    """The message for a model without any record."""
     known = list(dict.fromkeys(record["case"]["model"] for record in records))
     near = difflib.get_close_matches(model, known, n=1)
     there = f"did you mean {near[0]}?" if near else f"there is {', '.join(known[:8]) or 'nothing'}"
@@ -111,7 +111,7 @@ def never(model: str, records: Sequence[Record]) -> str:
 def choose_scenario(word: str | None) -> str | None:
     """
     Raises:
-        XBenchError: it is none.
+        XBenchError: it is no scenario.
     """
     if word is None or word in SCENARIOS:
         return word
@@ -121,7 +121,7 @@ def choose_scenario(word: str | None) -> str | None:
 
 
 def _one(name: str, word: Any, known: Sequence[Any], usual: Any, what: str, may_measure: bool) -> Any:
-    """What a word of the case means; None where nothing says it."""
+    """The value of one field of the case; None if nothing determines it."""
     option = {"stream": "samples-per-query"}.get(name, name)
     listed = ("; " if name == "machine" else ", ").join(map(str, known))
     if word is not None:
@@ -136,10 +136,10 @@ def _one(name: str, word: Any, known: Sequence[Any], usual: Any, what: str, may_
 
 
 def _machine(word: str | None, known: Sequence[str], here: str | None) -> str | None:
-    """The machine whose name holds the word: one of the store's, or the one `here`, where it may be measured.
+    """The machine whose name contains the word: one of the store's, or `here` if it may be measured.
 
     Raises:
-        XBenchError: none does, or several do.
+        XBenchError: none matches, or several do.
     """
     if word is None:
         return None
@@ -155,7 +155,7 @@ def _machine(word: str | None, known: Sequence[str], here: str | None) -> str | 
 
 
 def _so_far(resolved: Mapping[str, Any]) -> str:
-    """What is settled already, in words."""
+    """The fields resolved so far, in words."""
     words = [f" {resolved['mode']}"] if "mode" in resolved else []
     words += [f" on {resolved['device']}"] if "device" in resolved else []
     words += [f", {resolved['threads']} thread{'s' * (resolved['threads'] > 1)}"] if resolved.get("threads") else []

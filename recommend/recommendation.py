@@ -1,8 +1,8 @@
-"""Which cell of a store to deploy: who may be ranked, who costs least, why the others may not, what would admit them.
-Pure functions on records; what a question is, `question.py` says, what a limit is, `limits.py`, and how sure an answer
-is, `chance.py`.
+"""Which cell of a store to deploy: which may be ranked, which costs least, why others may not, what would admit them.
+Pure functions on records. Questions are in `question.py`, limits in `limits.py`, the certainty of an answer in
+`chance.py`.
 
-The last record of a cell counts. Only what is proved equal and was timed is ranked.
+The last record of a cell counts. Only cells that are proved equal and timed are ranked.
 """
 
 import math
@@ -29,15 +29,14 @@ from xbench.runtimes import find_row, parse
 from xbench.stats.ratio import Observation, Ratio
 from xbench.store.record import NOTHING, Record, by_name, known
 
-Wanted = tuple[str, str]  # the word of a runtime, and a precision
+Wanted = tuple[str, str]  # a runtime with its options, and a precision
 STALE = "it was measured on another version of the model"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that was asked for. `why` says what excludes it, and is empty for one that is ranked; `known` is what each
-    limited quantity is at most, where that is known; `limited` says that nothing but limits excludes it, `few` that
-    measuring it again would tell."""
+    """A requested cell. `why` is what excludes it, empty for a ranked cell; `known` is the upper bound of each limited
+    quantity, if known; `limited` means that only limits exclude it, `few` that measuring it again would decide."""
 
     record: Record
     label: str
@@ -49,10 +48,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Place:
-    """A cell that is ranked. `cost` is the seconds that are to be few: of a call, round by round against the fastest of
-    its session, of all calls, of a percentile, of a sample offline, of a query of a server; `step` is the median of a
-    call as its record has it, or the cost under load. `ratio` is the cost over that of the first;
-    `chance`, that it is the least."""
+    """A ranked cell. `cost` is the seconds to minimise: of a call, round by round against the fastest of its session,
+    of all calls, of a percentile, of a sample offline, of a query of a server; `step` is the median of a call in its
+    record, or the cost under load. `ratio` is the cost over that of the first; `chance` is the probability that it is
+    the lowest."""
 
     cell: Cell
     cost: float
@@ -62,15 +61,15 @@ class Place:
 
     @property
     def tied(self) -> bool:
-        """Whether it cannot be told apart from the first."""
+        """Whether it cannot be distinguished from the first."""
         low, high = self.ratio.low, self.ratio.high
         return low is None or high is None or low <= 1 <= high
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The cells that may be chosen, the best first, and the others; `relaxations` where there are none of the first.
-    `even` is after how many calls the second costs as little as the first, `missing` what could be measured and has no
+    """The cells that may be chosen, the best first, and the others; `relaxations` if none may be chosen. `even` is the
+    number of calls after which the second costs as little as the first, `missing` what could be measured and has no
     record."""
 
     question: Question
@@ -83,7 +82,7 @@ class Answer:
 
     @property
     def tied(self) -> list[Place]:
-        """The first and those that cannot be told apart from it; nothing where it stands alone."""
+        """The first and those that cannot be distinguished from it; empty if there are none."""
         places = self.ranked[:1] + [place for place in self.ranked[1:] if place.tied]
         return places if len(places) > 1 else []
 
@@ -92,7 +91,7 @@ def recommend(
     records: Sequence[Record], question: Question, installed: Iterable[Wanted] = (), timed: Sequence[Record] = ()
 ) -> Answer:
     """Answer a question from the records of a store, oldest first. `installed` is what could be measured;
-    `timed` are the records of `xbench time`, which know the memory of cells that were loaded."""
+    `timed` are the records of `xbench time`, which have the memory of loaded cells."""
     judged = cells(records, question, timed)
     ranked = rank([cell for cell in judged if not cell.why], question)
     excluded = [cell for cell in judged if cell.why]
@@ -105,7 +104,7 @@ def recommend(
 
 
 def _missing(judged: Iterable[Cell], installed: Iterable[Wanted]) -> list[Wanted]:
-    """What of all that could be measured has no record; a runtime of which no options are said is met by any."""
+    """What could be measured and has no record; a runtime without options is matched by any options."""
     cases = [cell.record["case"] for cell in judged if cell.why != STALE]
     words = {(case["runtime"], case.get("precision", "fp32")) for case in cases}
     words |= {(parse(word)[0], precision) for word, precision in words}
@@ -113,7 +112,7 @@ def _missing(judged: Iterable[Cell], installed: Iterable[Wanted]) -> list[Wanted
 
 
 def cells(records: Iterable[Record], question: Question, timed: Sequence[Record] = ()) -> list[Cell]:
-    """Every cell of the case that is asked for, each with what excludes it."""
+    """Every cell of the requested case, each with what excludes it."""
     own = [record for record in records if question.holds(record)]
     if not own:
         return []
@@ -122,8 +121,8 @@ def cells(records: Iterable[Record], question: Question, timed: Sequence[Record]
 
 
 def _newest(records: Iterable[Record], question: Question) -> list[Record]:
-    """The last record of each cell. Of a server that was measured within several bounds it is the last with the widest
-    that the limit allows, else with the least wide."""
+    """The last record of each cell. For a server measured with several bounds: the last with the widest bound that the
+    limit allows, else with the narrowest."""
     newest = dict[Case, Record]()
     for record in records:
         case = Case(**record["case"])
@@ -133,7 +132,7 @@ def _newest(records: Iterable[Record], question: Question) -> list[Record]:
 
 
 def _suits(record: Record, question: Question) -> tuple[bool, bool, float]:
-    """How well what a record of a server was asked suits the question; of all others every record suits alike."""
+    """How well the load of a server's record suits the question; all other records suit equally."""
     limits = [limit for limit in question.limits if limit.percent is not None]
     if question.scenario != SERVER or not limits:
         return True, True, 0.0
@@ -144,7 +143,7 @@ def _suits(record: Record, question: Question) -> tuple[bool, bool, float]:
 
 
 def _judged(record: Record, question: Question, content: Any, timed: Sequence[Record]) -> Cell:
-    """A cell with what excludes it: the first reason there is, of limits all."""
+    """A cell with what excludes it: the first reason, or all limits that it misses."""
     cell = Cell(record, label(record), _unfit(record, question, content))
     if cell.why:
         return cell
@@ -155,7 +154,7 @@ def _judged(record: Record, question: Question, content: Any, timed: Sequence[Re
 
 
 def _unfit(record: Record, question: Question, content: Any) -> str:
-    """Why a cell is not ranked, whatever the limits are."""
+    """Why a cell is not ranked, regardless of limits."""
     case, times = Case(**record["case"]), record.get("times") or NOTHING
     layout = (record.get("layout") or {}).get("chosen") or case.layout
     if record.get("artifact") != content:
@@ -181,7 +180,7 @@ def _unfit(record: Record, question: Question, content: Any) -> str:
 
 
 def _observed(record: Record, question: Question) -> Observation | None:
-    """The logarithm of what a load costs, with its variance; None where the record does not say."""
+    """The logarithm of the cost of a load, with its variance; None if the record lacks it."""
     load: Mapping[str, Any] = record.get("load") or NOTHING
     if question.scenario in ("offline", SERVER):
         rate = load.get("queries_per_s" if is_server(record) else "samples_per_s")
@@ -191,7 +190,7 @@ def _observed(record: Record, question: Question) -> Observation | None:
 
 
 def rank(judged: Sequence[Cell], question: Question) -> list[Place]:
-    """The cells by their cost, the least first."""
+    """The cells by cost, the lowest first."""
     if not judged:
         return []
     records = [cell.record for cell in judged]
@@ -224,7 +223,7 @@ def rank(judged: Sequence[Cell], question: Question) -> list[Place]:
 
 
 def break_even(first: Place, second: Place) -> float | None:
-    """After how many calls two cost the same; None where one of them costs less at any number."""
+    """The number of calls after which two cost the same; None if one costs less at any number."""
     starts = [chance.start(known(place.cell.record["times"])) for place in (first, second)]
     gained = first.step - second.step
     if gained == 0 or (starts[1] - starts[0]) / gained <= 0:
@@ -233,7 +232,7 @@ def break_even(first: Place, second: Place) -> float | None:
 
 
 def label(record: Record) -> str:
-    """The runtime's word, and what else of the cell is not usual."""
+    """The runtime with its options, and the cell's unusual settings."""
     case = Case(**record["case"])
     layout, option = ((by_name(record).get(name) or {}).get("chosen") for name in ("layout", "tuning"))
     words = [case.precision] if case.precision != "fp32" else []
@@ -249,7 +248,7 @@ def label(record: Record) -> str:
 
 
 def _notes(ranked: Sequence[Place], records: Iterable[Record], question: Question) -> list[str]:
-    """What is to be known beside the numbers."""
+    """Notes on the numbers."""
     notes, here = [], machine_of(facts(question.device))
     others = {machine_of(each.get("machine")) for each in records if each["case"]["model"] == question.model}
     others -= {question.machine}
@@ -270,6 +269,6 @@ def _notes(ranked: Sequence[Place], records: Iterable[Record], question: Questio
 
 
 def _is_kept(record: Record) -> bool:
-    """Whether the start of a cell may have been short because of what lay on disk."""
+    """Whether the start of a cell may have been short because of kernels already on disk."""
     row = find_row(record["case"]["runtime"])
     return bool(row and row.keeps and known(record["times"]).get("anew_s") is None)

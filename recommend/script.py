@@ -1,5 +1,5 @@
-"""The text of `run.py` in a deployment folder: the runtime loads and runs its own form (`runtimes/scripts/`) with the
-settings it was measured with."""
+"""The text of `run.py` in a deployment folder: the runtime loads and runs its own format (`runtimes/scripts/`) with
+the settings it was measured with."""
 
 from collections.abc import Mapping, Sequence
 from string import Template
@@ -31,10 +31,10 @@ sys.exit(not all(error <= most for error, most in zip(off, ALLOWED, strict=True)
 
 
 def form(case: Case) -> Form:
-    """How a cell is run; its word says every setting that it was opened with.
+    """How a cell is run; `case.runtime` has every setting that it was opened with.
 
     Raises:
-        XBenchError: there is no script for it.
+        XBenchError: it has no script.
     """
     if (case.mode, case.device, case.precision) != ("forward", "cpu", "fp32"):
         words = f"mode {case.mode} on {case.device} in {case.precision}"
@@ -49,8 +49,8 @@ def form(case: Case) -> Form:
 def script(
     case: Case, how: Form, title: str, name: str, names: Mapping[str, list[str]], allowed: Sequence[float]
 ) -> str:
-    """The text of `run.py`. `name` is that of the model's files, `names` those of its `inputs` and `outputs`, `allowed`
-    the relative error that each output may have."""
+    """The text of `run.py`. `name` is the name of the model's files, `names` those of its `inputs` and `outputs`,
+    `allowed` the relative error that each output may have."""
     threads = {"OMP_NUM_THREADS": str(case.threads)}
     lists = {word: python(list(each)) for word, each in names.items()}
     fields = {"threads": python(case.threads), "name": file_name(name), **lists}

@@ -1,4 +1,4 @@
-"""Reports: what the store holds, as rows; how a row is printed. Reads records and knows no framework.
+"""Reports: the records of a store as rows, and how a row is printed. Imports no framework.
 
 A row is one cell in machine-readable form (docs/results.md, "Rows"). `formats` writes rows as JSON, CSV and Markdown,
 `table` for the terminal, `cost` the tables of the whole cost and of the roofline,
@@ -19,7 +19,7 @@ from xbench.stats.roofline import attainable
 from xbench.store.record import NOTHING, Record, by_name, known
 
 Row = dict[str, Any]
-Cell = tuple[str, Case]  # the machine in words, and what was measured on it
+Cell = tuple[str, Case]  # the machine in words, and the case measured on it
 
 COLUMNS = (
     *("model", "runtime", "mode", "batch", "device", "threads", "machine", "status", "class", "autodiff"),
@@ -52,15 +52,15 @@ SHARED = ["machine", *(f.name for f in dataclasses.fields(Case) if f.name in COL
 
 
 def rows(records: Iterable[Record]) -> list[Row]:
-    """Return one row a cell, made of the last record of its case, group by group, the fastest of a group first."""
+    """Return one row per cell, from the last record of its case, group by group, the fastest of a group first."""
     return [row for row, _ in pairs(records)]
 
 
 def pairs(records: Iterable[Record]) -> list[tuple[Row, Record]]:
-    """Return the rows, each with the record that it is made of.
+    """Return the rows, each with its record.
 
-    Cells of two machines are never of one group. Groups stand in the order in which the store met their models. Only a
-    PASS with times is ranked; every other row follows unranked, with no time and no ratio, whatever its record holds.
+    Cells of two machines are never in one group. Groups are in the order in which their models first occur in the store.
+    Only a PASS with times is ranked; all other rows follow unranked, without time and ratio, whatever their record has.
     """
     cells = {(label(record.get("machine")), Case(**record["case"])): record for record in records}
     groups: dict[tuple[Any, ...], list[Cell]] = {}
@@ -70,12 +70,12 @@ def pairs(records: Iterable[Record]) -> list[tuple[Row, Record]]:
 
 
 def is_ranked(row: Row) -> bool:
-    """Say whether the row has a place in its group."""
+    """Return whether the row is ranked in its group."""
     return row["ratio"] is not None
 
 
 def grouped(found: Iterable[Row]) -> list[list[Row]]:
-    """Return the rows that may be compared with one another, group by group."""
+    """Return the rows in groups of comparable ones."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
         groups.setdefault(tuple(row[name] for name in SHARED), []).append(row)
@@ -83,7 +83,7 @@ def grouped(found: Iterable[Row]) -> list[list[Row]]:
 
 
 def _order(cells: Iterable[Cell]) -> Any:
-    """Return the sorting key of cells: machines and models as the store met them, then modes, then the rest."""
+    """Return the sort key of cells: machines and models by first occurrence, then modes, then the rest."""
     machines: dict[str, int] = {}
     models: dict[str, int] = {}
     for machine, case in cells:
@@ -107,7 +107,7 @@ def _ranked(cells: list[tuple[Cell, Record]]) -> list[tuple[Row, Record]]:
     if passed:
         fastest = min(passed, key=lambda record: known(record["times"])["median_s"])
         ratios = {id(record): _ratio(record, fastest) for record in passed}
-        # Round by round another one can be ahead of the one with the lowest median: then that one is the fastest.
+        # Round by round another cell can be ahead of the one with the lowest median: then it is the fastest.
         ahead = min(passed, key=lambda record: float(ratios[id(record)]["ratio"]))
         if ratios[id(ahead)]["ratio"] < 1:
             ratios = {id(record): _ratio(record, ahead) for record in passed}
@@ -116,7 +116,7 @@ def _ranked(cells: list[tuple[Cell, Record]]) -> list[tuple[Row, Record]]:
 
 
 def _is_timed(record: Record) -> bool:
-    """Say whether the record may be ranked: its parity passed and it has a time."""
+    """Return whether the record may be ranked: its parity passed and it has a time."""
     return record["status"] == "PASS" and bool((record.get("times") or NOTHING).get("median_s"))
 
 
@@ -150,8 +150,8 @@ def _row(cell: Cell, record: Record, ratio: Row) -> Row:
 
 
 def _cost(counted: Mapping[str, Any], median: float) -> Row:
-    """Return the columns of the whole cost of a step that takes `median` seconds: what was counted, and from it the
-    place under the roofline; none but positive numbers count, as there is neither free energy nor work without any."""
+    """Return the cost columns of a step that takes `median` seconds: the counts, and from them the place under the
+    roofline; only positive numbers are valid, as no step is free of energy or work."""
     row: Row = {name: counted.get(name) if _is_positive(counted.get(name)) else None for name in COUNTS}
     row["peak_memory_of"] = counted.get("peak_memory_of") if row["peak_memory_bytes"] else None
     flop, moved, peak, bandwidth = (row[name] for name in ("flop", "bytes", "peak_flops", "bandwidth"))

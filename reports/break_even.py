@@ -1,7 +1,7 @@
-"""After how many calls a runtime that starts slowly has caught up with one that starts at once.
+"""Break-even: after how many calls a runtime that starts slowly overtakes one that starts fast.
 
-What a cell takes until call n is done is a line: what it takes to start, which is loading, compiling and its first call
-as they are where nothing lies on disk, and a median step for each of the calls behind it. Two lines cross once.
+The time until call n is done is a line: the start-up (loading, compiling and the first call, with nothing on disk),
+plus a median step for each later call. Two lines cross once.
 """
 
 import math
@@ -16,7 +16,7 @@ NEVER = math.inf
 
 
 def start_up(row: Row) -> float | None:
-    """Return the seconds until the first call is done, nothing being on disk yet; None where that was not measured."""
+    """Return the seconds until the first call is done, with nothing on disk; None if that was not measured."""
     first = row["anew_s"] if row["anew_s"] is not None else row["first_s"]
     if not is_ranked(row) or first is None or row["load_s"] is None:
         return None
@@ -24,13 +24,13 @@ def start_up(row: Row) -> float | None:
 
 
 def total(row: Row, calls: float) -> float:
-    """Return the seconds until so many calls are done, of a row whose start-up is known."""
+    """Return the seconds until `calls` calls are done, for a row whose start-up is known."""
     return (start_up(row) or 0.0) + (calls - 1) * float(row["median_s"])
 
 
 def break_even(row: Row, other: Row) -> float | None:
-    """Return the number of the first call that `row` has done before `other`: 1 where it is ahead from the start,
-    infinity where it never is, None where either's start-up is not known."""
+    """Return the number of the first call that `row` finishes before `other`: 1 if it is ahead from the start, infinity
+    if it never is, None if either's start-up is unknown."""
     start, other_start = start_up(row), start_up(other)
     if start is None or other_start is None:
         return None
@@ -41,14 +41,14 @@ def break_even(row: Row, other: Row) -> float | None:
 
 
 def tuned(tuning: float, default: float, searched: float) -> float | None:
-    """Return after how many steps a search of `tuning` seconds has paid, which brought a step from `default` to
-    `found` seconds; infinity where it brought nothing."""
+    """Return after how many steps a search of `tuning` seconds pays off, which changed a step from `default` to
+    `searched` seconds; infinity if it gained nothing."""
     return math.ceil(tuning / (default - searched)) if default > searched else NEVER
 
 
 def leaders(rows: Sequence[Row]) -> list[tuple[Row, int]]:
-    """Return who has done the most calls, as time goes by, each with the first call from which it is ahead: the lower
-    envelope of the lines, in the order of calls."""
+    """Return the leading rows over time, each with the first call from which it is ahead: the lower envelope of the
+    lines, in the order of calls."""
     open_ = [row for row in rows if start_up(row) is not None]
     if not open_:
         return []
@@ -75,7 +75,7 @@ def sentence(rows: Sequence[Row]) -> str:
 
 
 def ahead_from(row: Row, rows: Sequence[Row]) -> str:
-    """Return, for a table, from which call on the row is ahead of the one of its group that starts soonest."""
+    """Return, for a table, from which call on the row is ahead of its group's fastest start."""
     open_ = [each for each in rows if start_up(each) is not None]
     if not open_ or start_up(row) is None:
         return ""
@@ -87,8 +87,8 @@ def ahead_from(row: Row, rows: Sequence[Row]) -> str:
 
 
 def tuning_rows(found: Sequence[tuple[Row, Mapping[str, object]]]) -> list[tuple[Row, float, Row, float]]:
-    """Return the rows whose settings were searched for, each with the seconds of the search, the row of the same cell
-    as its makers set it, and the number of steps after which the search has paid."""
+    """Return the tuned rows, each with the seconds of the search, the row of the same cell with default settings, and
+    the number of steps after which the search pays off."""
     default = {_untuned(row): row for row, _ in found if row["tune"] == "default" and row["median_s"]}
     made = []
     for row, record in found:

@@ -1,4 +1,4 @@
-"""What `xbench compare` found: as JSON, Markdown, or a table for the terminal."""
+"""The result of `xbench compare` as JSON, Markdown, or a table for the terminal."""
 
 import csv
 import dataclasses
@@ -38,7 +38,7 @@ def to_csv(changes: Sequence[Change]) -> str:
 
 
 def table(changes: Sequence[Change]) -> Table:
-    """The changes, and below them why cells no longer pass and what versions changed."""
+    """The changes, and below them why cells no longer pass and which versions changed."""
     several = has_machines(changes)
     styles = [COLOURS.get(change.verdict, "yellow") for change in changes]
     broken = [change for change in changes if change.verdict in ("lost", "failing")]
@@ -60,7 +60,7 @@ def show(changes: Sequence[Change], console: Console) -> None:
 
 
 def name(change: Change, several: bool = False) -> str:
-    """Return the words that tell a cell from others; the machine where there are `several`."""
+    """Return the words that distinguish a cell from others; the machine if there are `several`."""
     case = change.case
     words = [f"{case.model} {case.mode} batch {case.batch}", case.runtime]
     words += [f"{case.device}, {case.threads} thread{'s' * (case.threads > 1)}", *([change.machine] if several else [])]
@@ -68,7 +68,7 @@ def name(change: Change, several: bool = False) -> str:
 
 
 def has_machines(changes: Sequence[Change]) -> bool:
-    """Say whether the changes are of several machines."""
+    """Return whether the changes are of several machines."""
     return len({change.machine for change in changes}) > 1
 
 

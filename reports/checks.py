@@ -1,4 +1,4 @@
-"""What `xbench check` found, as tables: one a model, what is to be said of its cells below it."""
+"""The result of `xbench check` as tables: one per model, with notes on its cells below it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ HEADER = ("runtime", "mode", "status", "class", "x noise", "parameters", "worst 
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """A table a model. A message that several cells share is shown once."""
+    """One table per model. A message that several cells share is shown once."""
     made = []
     for model in dict.fromkeys(row["model"] for row in rows):
         own = [row for row in rows if row["model"] == model]
@@ -50,7 +50,7 @@ def _named(own: Sequence[Row], all_: int) -> str:
 
 
 def _explained(row: Row) -> list[str]:
-    """What a failed cell looks like, a line each; the first is the likeliest."""
+    """The likely causes of a failed cell, one per line, the likeliest first."""
     if "explanations" not in row:
         return []
     head, explanations = f"{row['runtime']} {row['mode']}", row["explanations"]

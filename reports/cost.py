@@ -1,4 +1,4 @@
-"""The tables of the whole cost of cells, and of where they stand under this machine's roofline."""
+"""The tables of the full cost of cells, and of their place under this machine's roofline."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ PROCESS_PEAK = "(process): the peak of the whole process, its proof included, as
 
 
 def size(value: float | None) -> str:
-    """Return bytes with three digits and their unit, or nothing."""
+    """Return bytes with three digits and their unit, or an empty string."""
     if value is None:
         return ""
     for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
@@ -22,7 +22,7 @@ def size(value: float | None) -> str:
 
 
 def joules(value: float | None) -> str:
-    """Return the energy of a step with three digits and its unit; `n/a` where it was not counted, never 0."""
+    """Return the energy of a step with three digits and its unit; `n/a` if it was not counted, never 0."""
     if value is None:
         return "n/a"
     return (
@@ -39,7 +39,7 @@ def percent(share: float | None) -> str:
 
 
 def _memory(row: Row) -> str:
-    """Return the peak of the host, and of the device where it has memory of its own."""
+    """Return the peak of the host, and of the device if it has its own memory."""
     host, device = size(row["peak_memory_bytes"]), row["device_memory_bytes"]
     if host and row["peak_memory_of"] != "steps":
         host += " (process)"
@@ -69,7 +69,7 @@ def _giga(value: float | None) -> str:
 
 
 def _roofs(rows: Sequence[Row]) -> str:
-    """Return the peaks that a group was compared with: several, where they were probed again in between."""
+    """Return the peaks that a group was compared with: several, if they were probed again in between."""
     known = sorted({(row["peak_flops"], row["bandwidth"]) for row in rows if row["peak_flops"] and row["bandwidth"]})
     return " or ".join(f"peak {_giga(peak)} GFLOP/s, copy {_giga(bandwidth)} GB/s" for peak, bandwidth in known)
 

@@ -1,5 +1,5 @@
-"""The curves of a training, one runtime over the other, as a PNG: losses by step, accuracies by epoch, memory and power
-(where something counts energy) by second."""
+"""Training curves of all runtimes in one PNG: losses by step, accuracies by epoch, memory and power (if energy is
+counted) by second."""
 
 import itertools
 import math
@@ -13,16 +13,16 @@ from xbench.converters.printable import picture
 from xbench.store.experiments import Training
 from xbench.store.record import Record
 
-# Okabe and Ito's colours, told apart by the colour-blind; the curves lie on one another, so that each is thinner than
-# the one below and has dashes of its own.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; the curves overlap, so each is thinner than the
+# one below and has its own dashes.
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#0072B2", "#555555")
 DASHES = ((0, ()), (0, (6, 2)), (0, (4, 4)), (0, (2, 2)), (0, (1, 3)), (0, (8, 3, 1, 3)), (0, (1, 4)))
 WIDTHS = (6.0, 5.0, 4.2, 3.4, 2.7, 2.1, 1.6)
-POINTS = 250  # of a curve; the first 20 steps stay single up to two hundred thousand
+POINTS = 250  # of a curve; the first 20 steps stay single for up to two hundred thousand
 
 
 def draw(records: Sequence[Record], path: Path) -> None:
-    """Writes the picture of the trainings of one network on one data set.
+    """Write the picture of the trainings of one network on one data set.
 
     Raises:
         ImportError: matplotlib is missing.
@@ -51,7 +51,7 @@ def draw(records: Sequence[Record], path: Path) -> None:
     case = (trained or records)[0]["case"]
     figure.suptitle(picture(f"{case['model']} on {case['data'].partition(':')[0]}, batch {case['batch']}"))
     losses = np.array([loss for record in trained for loss in record["training"]["losses"]], float)
-    shown = (np.isfinite(losses) & (losses > 0)).any()  # a log axis of nothing is an error
+    shown = (np.isfinite(losses) & (losses > 0)).any()  # an empty log axis is an error
     left.set(xlabel="step", ylabel="loss", xscale="log", yscale="log" if shown else "linear")
     right.set(xlabel="epoch", ylabel="test accuracy, %")
     right.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -64,8 +64,8 @@ def draw(records: Sequence[Record], path: Path) -> None:
 
 
 def over_time(pieces: Sequence[dict[str, Any]]) -> tuple[Any, Any]:
-    """Two curves over the seconds of a training: the peaks of host memory in MiB, and watts, without what is not known;
-    each is a pair of lists, and a piece stands where it began."""
+    """Two curves over the seconds of a training: the peaks of host memory in MiB, and watts, without unknown values;
+    each is a pair of lists, and a piece is placed at its start."""
     starts = [0.0, *itertools.accumulate(each["seconds"] for each in pieces)]
     memory = [(start, each["peak_bytes"] / 2**20) for start, each in zip(starts, pieces)]
     counted = [(start, each) for start, each in zip(starts, pieces) if each["joules"] is not None and each["seconds"]]
@@ -74,20 +74,20 @@ def over_time(pieces: Sequence[dict[str, Any]]) -> tuple[Any, Any]:
 
 
 def _label(record: Record) -> str:
-    """The runtime, and how its proof went where it did not pass."""
+    """The runtime, and the outcome of its proof if it did not pass."""
     runtime, status = record["case"]["runtime"], record["status"]
     return str(runtime) if status == "PASS" else f"{runtime}: {status}"
 
 
 def losses_of(training: Training, epoch: int) -> list[float]:
-    """The loss of each step of an epoch, counted from 0; NaN where it was not finite."""
+    """The loss of each step of an epoch (counted from 0); NaN if it was not finite."""
     steps = training["train_samples"] // training["batch"]
     losses = training["losses"][epoch * steps : (epoch + 1) * steps]
     return [math.nan if each is None else each for each in losses]
 
 
 def thinned(losses: Sequence[float | None]) -> tuple[Any, Any]:
-    """Steps and losses: the first ones single, behind them means of ever more neighbours, as wide on a log axis."""
+    """Steps and losses: the first ones single, then means of ever more neighbours, equally wide on a log axis."""
     starts = np.unique(np.geomspace(1, len(losses), POINTS).astype(int)) - 1
     ends = np.append(starts[1:], len(losses))
     return (starts + 1 + ends) / 2, np.add.reduceat(np.array(losses, float), starts) / (ends - starts)

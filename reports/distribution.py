@@ -1,4 +1,4 @@
-"""How the times of a cell are distributed, in as few numbers as a box needs: not every sample has to travel."""
+"""The distribution of a cell's times, reduced to the numbers of a box plot, so that the samples need not be sent."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -20,8 +20,8 @@ class Distribution(NamedTuple):
 
 
 def distribution(times: Mapping[str, Any] | None) -> Distribution | None:
-    """Return the distribution of a record's `times`, in which every block counts alike, as it does for the median
-    (`stats/statistics.py`); None where it holds no samples."""
+    """Return the distribution of a record's `times`, every block with equal weight, as for the median
+    (`stats/statistics.py`); None if there are no samples."""
     blocks = [np.asarray(block["samples"], np.float64) for block in (times or {}).get("blocks") or ()]
     blocks = [samples for samples in blocks if len(samples)]
     if not blocks:
@@ -30,7 +30,7 @@ def distribution(times: Mapping[str, Any] | None) -> Distribution | None:
     weights = np.concatenate([np.full(len(samples), 1 / len(samples)) for samples in blocks])
     order = np.argsort(pooled)
     pooled, weights = pooled[order], weights[order]
-    # A sample stands in the middle of the share that it has, as in numpy.quantile's method "hazen".
+    # A sample is placed at the middle of its share, as in numpy.quantile's method "hazen".
     places = (np.cumsum(weights) - weights / 2) / weights.sum()
     low, quarter, median, three_quarters, high = map(float, np.interp(LEVELS, places, pooled))
     return Distribution(low, quarter, median, three_quarters, high, len(pooled))

@@ -1,6 +1,6 @@
 """Rows as text: JSON, CSV and Markdown, and the cells that Markdown and the terminal share.
 
-Which columns a table has is a `View`: `TIMES`, or one of `cost`.
+A `View` defines the columns of a table: `TIMES`, or one of `cost`.
 """
 
 import csv
@@ -19,8 +19,8 @@ TIE = "~ the interval of the ratio holds 1: not told apart from the fastest"
 
 
 class View(NamedTuple):
-    """A kind of table: its header, of which the first two columns are words; the cells of a row under it; the columns
-    to do without first where the terminal is narrow; a line about a group, under its title; notes below all tables."""
+    """A kind of table: its header, whose first two columns are words; the cells of a row under it; the columns to drop
+    first if the terminal is narrow; a line about a group, under its title; notes below all tables."""
 
     header: tuple[str, ...]
     cells: Callable[[Row], list[str]]
@@ -35,8 +35,8 @@ def to_json(found: Sequence[Row]) -> str:
 
 
 def to_csv(found: Sequence[Row]) -> str:
-    """Return the rows as CSV with a header; null is the empty field, truth is `true` or `false`; text that a
-    spreadsheet would compute has an apostrophe before it."""
+    """Return the rows as CSV with a header; null is the empty field, booleans are `true` or `false`; text that a
+    spreadsheet would evaluate gets a leading apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -46,7 +46,7 @@ def to_csv(found: Sequence[Row]) -> str:
 
 
 def to_markdown(found: Sequence[Row], view: View | None = None) -> str:
-    """Return one Markdown table a group; of the times, where no other view is asked for."""
+    """Return one Markdown table per group; of the times, unless another view is given."""
     view = view or TIMES
     several = has_machines(found)
     parts = [_markdown_table(rows, view, several) for rows in grouped(found)]
@@ -54,13 +54,13 @@ def to_markdown(found: Sequence[Row], view: View | None = None) -> str:
 
 
 def title(row: Row, several: bool = False) -> str:
-    """Return the heading of the row's group: what every cell of it has in common, plain defaults left out; the machine
-    where there are `several`."""
+    """Return the heading of the row's group: the fields all its cells share, without plain defaults; the machine if
+    there are `several`."""
     return visible(f"{row['model']} {row['mode']}, batch {row['batch']}, {conditions(row, several)}")
 
 
 def conditions(row: Row, several: bool = False) -> str:
-    """Return what a heading says behind the model, the mode and the batch."""
+    """Return the part of a heading after the model, the mode and the batch."""
     parts = [row["device"], "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"]
     plain = Case(model="", runtime="")
     parts += [row[name] for name in ("precision", "layout", "plane", "data") if row[name] != getattr(plain, name)]
@@ -81,24 +81,24 @@ def cells(row: Row) -> list[str]:
 
 
 def first_call(row: Row) -> str:
-    """Return the time of the first call, and what it takes where what it compiles does not lie on disk yet."""
+    """Return the time of the first call, and its time without compiled kernels on disk."""
     kept = row["anew_s"] not in (None, row["first_s"])
     return f"{seconds(row['first_s'])} ({seconds(row['anew_s'])} anew)" if kept else seconds(row["first_s"])
 
 
 def with_name(row: Row, shown: list[str]) -> list[str]:
-    """Return the row's name and status, and what is shown beside them where it is ranked."""
+    """Return the row's name and status, followed by `shown` if it is ranked."""
     status = " ".join(word for word in (row["status"], row["class"], row["autodiff"]) if word)
     return [visible(label(row)), visible(status), *(shown if is_ranked(row) else [""] * len(shown))]
 
 
 def label(row: Row) -> str:
-    """Return the runtime's name, with the note that belongs to it: `tvm (untuned)`."""
+    """Return the runtime's name with its note: `tvm (untuned)`."""
     return f"{row['runtime']} ({row['note']})" if row["note"] else str(row["runtime"])
 
 
 def remark(row: Row) -> str:
-    """Return the message of the row as one printable line, or nothing."""
+    """Return the message of the row as one printable line, or an empty string."""
     return visible(row["message"] or "")
 
 
@@ -111,19 +111,19 @@ def interval(row: Row) -> str:
 
 
 def is_tie(row: Row) -> bool:
-    """Say whether the row cannot be told apart from the fastest of its group."""
+    """Return whether the row cannot be distinguished from the fastest of its group."""
     if row["ratio"] is None or row["ratio_low"] is None or row["ratio_high"] is None:
         return False
     return bool(row["ratio_low"] <= 1 <= row["ratio_high"] and row["ratio_low"] < row["ratio_high"])
 
 
 def has_ties(rows: Sequence[Row]) -> bool:
-    """Say whether the sign `~` needs its explanation."""
+    """Return whether the sign `~` needs its explanation."""
     return any(is_tie(row) for row in rows)
 
 
 def has_machines(rows: Sequence[Row]) -> bool:
-    """Say whether the rows are of several machines, so that a group must say of which it is."""
+    """Return whether the rows are of several machines, so that a group must name its own."""
     return len({row["machine"] for row in rows}) > 1
 
 
@@ -137,7 +137,7 @@ TIMES = View(
 
 
 def _markdown_table(rows: list[Row], view: View, several: bool) -> str:
-    """Return the heading and the table of one group, with the messages as the last column where there are any."""
+    """Return the heading and the table of one group, with messages, if any, as the last column."""
     remarks = [remark(row) for row in rows]
     header = [*view.header, "message"] if any(remarks) else [*view.header]
     body = [[*view.cells(row), text][: len(header)] for row, text in zip(rows, remarks, strict=True)]

@@ -1,9 +1,9 @@
-"""Results as a summary of a job of GitHub Actions, and as its annotations.
+"""Results as the summary and the annotations of a GitHub Actions job.
 
-The first line of a page is its verdict. What failed stands open; where there is much else it is folded away. Names come
-from files that somebody brought: whatever Markdown or HTML they hold is shown as it is written. Sources: GitHub's
-documentation, "Workflow commands for GitHub Actions" (escaping of commands, 1 MiB a summary, 10 annotations of a kind a
-step) and "Organizing information with collapsed sections".
+The first line of a page is its verdict. Failures are shown open; long parts without any are folded. Names come from
+users' files: Markdown or HTML in them is shown literally. Sources: GitHub's documentation, "Workflow commands for
+GitHub Actions" (escaping of commands, 1 MiB per summary, 10 annotations of a kind per step) and "Organizing information
+with collapsed sections".
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Lines = list[list[str]]
 
 
 def annotations(failures: Sequence[tuple[str, str]]) -> list[str]:
-    """Return a command for each failure, a heading and a message; the last says how many are left out."""
+    """Return a command for each failure (heading, message); the last gives the number of omitted ones."""
     if len(failures) <= ANNOTATIONS:
         return [annotation(*each) for each in failures]
     left = len(failures) - ANNOTATIONS + 1
@@ -137,7 +137,7 @@ def sign(status: str) -> str:
 
 
 def _table(header: Sequence[str], body: Lines, words: int, last: int | None = None) -> str:
-    """The table; the first columns are words, and all from `last` on."""
+    """The table; the first columns, and all from `last` on, are words."""
     ends = len(header) if last is None else last
     numbers = [words <= place < ends and header[place] != "message" for place in range(len(header))]
     align = ["--:" if each else "---" for each in numbers]
@@ -151,7 +151,7 @@ def _folded(heading: str, table: str, unfolded: bool) -> str:
 
 
 def _page(verdict: str, parts: Sequence[str]) -> str:
-    """The page, cut between its parts where it would be larger than GitHub shows."""
+    """The page, cut between parts if it is larger than GitHub shows."""
     page, left = f"### {markdown(verdict)}\n", 0
     for part in parts:
         if left or len((page + part).encode()) > LIMIT:

@@ -1,4 +1,4 @@
-"""A table of a study as plain data: ours and theirs, and what is said of a cell of the store in it."""
+"""A table of a study as plain data: our columns and the published ones, and the value of a stored cell."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,9 +13,9 @@ Column = dict[str, Value]  # by row
 
 @dataclass(frozen=True)
 class Grid:
-    """One table. `rows` name what `corner` says; `ours` holds a column of values for each runtime, `theirs` the
-    published ones by tool. Values are in `unit`: s, or nothing. `quotes` say where the published ones are from. `axis`
-    is what a picture of it is drawn by, if there is one (`plots`)."""
+    """One table. `corner` is the heading of `rows`; `ours` has a column of values for each runtime, `theirs` the
+    published ones by tool. Values are in `unit`: s, or none. `quotes` are the sources of the published ones. `axis`
+    selects how it is drawn, if there is a picture (`plots`)."""
 
     part: str
     title: str
@@ -35,7 +35,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table whose cells are text, line by line; `found` is what they say, as JSON holds it."""
+    """A table whose cells are text, line by line; `found` is their content for JSON."""
 
     part: str
     title: str
@@ -51,7 +51,7 @@ class Listing:
 
 
 def value_of(record: Record, scale: float = 1.0) -> Value:
-    """The time of a cell; none beside anything but a proof."""
+    """The time of a cell; None unless its proof passed."""
     times = record["times"] if record["status"] == "PASS" else None
     outcome = {"status": record["status"], "message": record["message"]}
     if not times:
@@ -62,7 +62,7 @@ def value_of(record: Record, scale: float = 1.0) -> Value:
 
 
 def columns(records: Iterable[Record], row: Callable[[Record], str], scale: float = 1.0) -> dict[str, Column]:
-    """A column a runtime; `row` names a record's row, `scale` is what its time is multiplied with."""
+    """One column per runtime; `row` names a record's row, `scale` is a factor on its time."""
     by_runtime: dict[str, Column] = {}
     for record in records:
         by_runtime.setdefault(label_of(record), {})[row(record)] = value_of(record, scale)
@@ -70,17 +70,17 @@ def columns(records: Iterable[Record], row: Callable[[Record], str], scale: floa
 
 
 def label_of(record: Record) -> str:
-    """A runtime's name; what its makers' default is called, where it has a name."""
+    """A runtime's name, with the name of its default, if that has one."""
     return f"{record['case']['runtime']} ({record['note']})" if record["note"] else str(record["case"]["runtime"])
 
 
 def united(*parts: Iterable[str]) -> tuple[str, ...]:
-    """All names, each once, in the order in which they come."""
+    """All names, each once, in order of occurrence."""
     return tuple(dict.fromkeys(name for part in parts for name in part))
 
 
 def quoted(quotes: Iterable[Quote]) -> dict[str, Any]:
-    """The published columns, and the lines that say where they are from."""
+    """The published columns, and the lines with their sources."""
     published: dict[str, dict[str, float]] = {}
     for quote in quotes:
         for row, tools in quote.rows.items():

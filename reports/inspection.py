@@ -1,4 +1,4 @@
-"""What `xbench inspect` found, for a person: facts, operators, runtimes, layers, remarks."""
+"""The result of `xbench inspect` as text: facts, operators, runtimes, layers, remarks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,14 +11,14 @@ from xbench.converters.printable import visible
 from xbench.stats.quantities import number as digits
 
 Facts = dict[str, Any]
-LAYERS = 20  # shown, unless another number is asked for
+LAYERS = 20  # shown by default
 COLUMNS = 4  # of operators
 UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 BYTES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def show(facts: Facts, console: Console, count: int | None = LAYERS) -> None:
-    """Print everything; `count` is how many layers are shown, the heaviest, all of them where it is None."""
+    """Print everything; `count` is the number of layers shown, the heaviest ones; all if it is None."""
     for word, text in about(facts):
         console.print(Text(f"{word:<11}", style="dim") + Text(visible(text)), soft_wrap=True)
     console.print()
@@ -45,7 +45,7 @@ def show(facts: Facts, console: Console, count: int | None = LAYERS) -> None:
 
 
 def about(facts: Facts) -> list[tuple[str, str]]:
-    """Return the facts of the model as a whole, a word and a line each."""
+    """Return the facts of the entire model, a word and a line each."""
     made = f", by {facts['made_by']}" if facts["made_by"] else ""
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
     producer = facts["producer"] or "no producer named"
@@ -73,8 +73,8 @@ def about(facts: Facts) -> list[tuple[str, str]]:
 
 
 def heaviest(layers: Sequence[Facts], count: int | None) -> tuple[list[Facts], int]:
-    """Return so many layers that do the most, and where those are alike hold the most, in their own order, and how many
-    are left out. What is not known is taken for much."""
+    """Return the `count` layers with the most work, ties broken by the most memory, in their own order, and the number
+    left out. Unknown counts as large."""
     if count is None or len(layers) <= count:
         return list(layers), 0
     weight = [_weight(layer) for layer in layers]
@@ -87,12 +87,12 @@ def _weight(layer: Facts) -> tuple[float, ...]:
 
 
 def amount(number: int | None) -> str:
-    """Return a count: in full where it is short, else with three digits and a letter, or nothing."""
+    """Return a count: in full if it is short, else with three digits and a letter, or an empty string."""
     return "" if number is None else _scaled(number, UNITS, f"{number:,}", "")
 
 
 def size(number: int | None) -> str:
-    """Return bytes in binary units, or nothing."""
+    """Return bytes in binary units, or an empty string."""
     return "" if number is None else _scaled(number, BYTES, f"{number} bytes", " ")
 
 
@@ -108,7 +108,7 @@ def _value(value: Facts) -> str:
 
 
 def _drawn(value: Facts) -> str:
-    """What is drawn for an input, where something has said it."""
+    """The range that an input is drawn from, if known."""
     words = value.get("drawn") or ""
     return f", drawn from {words}" if ", " in words else ""
 

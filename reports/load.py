@@ -1,5 +1,5 @@
-"""Records of loads as rows (docs/results.md, "Loads"), and the rows as tables: the best first, what failed last and
-without numbers."""
+"""Records of loads as rows (docs/results.md, "Loads"), and the rows as tables: the best first, failures last, without
+numbers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,13 +18,13 @@ Row = dict[str, Any]
 SETTINGS = ("scenario", "samples_per_query", "percentile", "bound_s")
 MEASURED = ("queries", "latency_s", "queries_per_s", "samples_per_s", "step_s", "cpus")
 CASE = ("model", "runtime", "batch", "device", "threads", "precision", "plane")
-LOWER = ("single-stream", "multi-stream")  # is better where a latency is looked at
+LOWER = ("single-stream", "multi-stream")  # is better: these are ranked by latency
 BOUNDS = "the bounds of these servers differ, each by its own single stream: --latency-ms gives all of them one"
 
 
 def rows(records: Iterable[Record]) -> list[Row]:
-    """One row a record, scenario by scenario, the best first: streams by their median latency, offline by samples a
-    second, servers by the highest rate. A record that is no PASS has no number, whatever it holds."""
+    """One row per record, scenario by scenario, the best first: streams by their median latency, offline by samples per
+    second, servers by the highest rate. Unless it is PASS, a record has no number."""
     unsorted = [_row(record) for record in records]
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in unsorted:
@@ -33,7 +33,7 @@ def rows(records: Iterable[Record]) -> list[Row]:
 
 
 def tables(results: Iterable[Row]) -> list[Table]:
-    """A table a scenario, the messages below it."""
+    """One table per scenario, with the messages below it."""
     made = []
     for group in grouped(results):
         body = [cells(row, group) for row in group]
@@ -45,7 +45,7 @@ def tables(results: Iterable[Row]) -> list[Table]:
 
 
 def show(found: Iterable[Row], console: Console) -> None:
-    """Prints the tables."""
+    """Print the tables."""
     printed(tables(found), console)
 
 
@@ -55,7 +55,7 @@ def to_markdown(found: Iterable[Row]) -> str:
 
 
 def title(row: Row) -> str:
-    """What all rows of a table have in common."""
+    """The fields shared by all rows of a table."""
     threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
     parts = [f"{row['model']} {row['scenario']}", f"batch {row['batch']}", row["device"], threads]
     parts += [f"{row['samples_per_query']} samples a query"] if row["scenario"] == "multi-stream" else []
@@ -73,7 +73,7 @@ def header(group: Sequence[Row]) -> list[str]:
 
 
 def cells(row: Row, group: Sequence[Row]) -> list[str]:
-    """The row's cells under `header`; one that has no numbers shows none."""
+    """The row's cells under `header`."""
     texts = {f"p{percent}": seconds((row["latency_s"] or {}).get(percent)) for percent in _percents(group)}
     status = " ".join(word for word in (row["status"], row["class"]) if word)
     texts |= {"runtime": visible(label(row)), "status": visible(status), "bound": seconds(row["bound_s"])}
@@ -106,7 +106,7 @@ def grouped(results: Iterable[Row]) -> list[list[Row]]:
 
 
 def _place(row: Row) -> tuple[bool, bool, float]:
-    """The sorting key of a row within its table."""
+    """The sort key of a row within its table."""
     if row["scenario"] in LOWER:
         value = (row["latency_s"] or {}).get("50")
     else:

@@ -1,4 +1,4 @@
-"""The parity matrix: networks by runtimes, in each place the worst of what was proved there."""
+"""The parity matrix: networks by runtimes, in each place the worst result there."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from xbench.reports.formats import label
 from xbench.stats.quantities import number
 from xbench.store.record import NOTHING, Record
 
-# The worse, the later: what stands for a place of several cells, which differ in batch, threads and the like.
+# The worse, the later: the worst represents a place of several cells, which differ in batch, threads and the like.
 ORDER = ("UNSUPPORTED", "PASS", "UNVERIFIED", "TIMEOUT", "OOM", "CRASH", "FAIL")
 WORDS = {"UNSUPPORTED": "n/a", "UNVERIFIED": "unverified", "TIMEOUT": "timeout", "OOM": "memory", "CRASH": "crash"}
 STEPS = (1.0, 4.0, 16.0)  # noise floors, between the shades of what passed
@@ -18,8 +18,8 @@ KEY = ("model", "mode", "device", "precision", "machine")
 
 
 class Place(NamedTuple):
-    """One place of the matrix: the row number of the worst cell among the rows, its parity, and of how many cells it is
-    the worst."""
+    """One place of the matrix: the row number of the worst cell, its parity, and the number of cells that it
+    represents."""
 
     row: int
     parity: Mapping[str, Any]
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What stands in the place: the error in noise floors, or the status; never a colour alone."""
+        """The text of the place: the error in noise floors, or the status; never only a colour."""
         ratio = self.parity.get("ratio")
         if self.status == "PASS":
             return number(ratio) if ratio is not None else "pass"
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
     @property
     def shade(self) -> str:
-        """A word for its colour: p0 to p3 for what passed, the status for the rest."""
+        """The name of its colour: p0 to p3 if it passed, else the status."""
         if self.status != "PASS":
             return {"FAIL": "bad", "UNSUPPORTED": "none", "UNVERIFIED": "open"}.get(self.status, "lost")
         ratio = self.parity.get("ratio") or 0.0
@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """`lines` hold a place a column, None where nothing was tried; `keys` say what the lines are: model, mode, device,
+    """`lines` have one place per column, None if nothing was tried; `keys` identify the lines: model, mode, device,
     precision, machine."""
 
     columns: tuple[str, ...]
@@ -55,7 +55,7 @@ class Matrix(NamedTuple):
 
 
 def proof(record: Record) -> dict[str, Any]:
-    """Return what a record says of its proof, as far as it is what docs/results.md promises; the rest is left out."""
+    """Return a record's proof, only fields as documented in docs/results.md; the rest is left out."""
     parity = record.get("parity") or NOTHING
     fields: dict[str, Any] = {
         name: visible(parity[name]) for name in ("worst_tensor", "first_wrong") if isinstance(parity.get(name), str)
@@ -70,7 +70,7 @@ def is_number(value: Any) -> bool:
 
 
 def matrix(cells: Sequence[tuple[Row, Record]]) -> Matrix:
-    """Return the parity matrix of rows and the records that they were made of."""
+    """Return the parity matrix of rows and their records."""
     columns = tuple(dict.fromkeys(visible(label(row)) for row, _ in cells))
     places: dict[tuple[str, ...], dict[str, list[tuple[int, Row, Record]]]] = {}
     for number_, (row, record) in enumerate(cells):

@@ -1,4 +1,4 @@
-"""Rows as a Parquet file, each column in the type that docs/results.md says; null is null."""
+"""Rows as a Parquet file, each column with the type given in docs/results.md; null is null."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ WORDS = {
 
 
 def write(found: Sequence[Row], path: Path) -> None:
-    """Write the rows; the file says which version of xbench wrote it.
+    """Write the rows; the file's metadata has the version of xbench.
 
     Raises:
         ImportError: pyarrow is not installed.

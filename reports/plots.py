@@ -1,4 +1,4 @@
-"""Pictures of a study's tables, as PNG and SVG: time by threads, time of a sample by batch, phases stacked."""
+"""Pictures of a study's tables, as PNG and SVG: time by threads, time per sample by batch, stacked phases."""
 
 import itertools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ KINDS = ("png", "svg")
 
 
 def draw(grid: Grid, stem: Path) -> list[Path]:
-    """Writes the picture of a table; returns its files, none of a table that has none, or a single row.
+    """Write the picture of a table; return its files, none if the table has no picture or a single row.
 
     Raises:
         ImportError: matplotlib is missing.
@@ -40,7 +40,7 @@ def draw(grid: Grid, stem: Path) -> list[Path]:
 
 
 def _by_number(grid: Grid, axes: Any, each: Callable[[int, float], float]) -> None:
-    """A line a runtime over the numbers that its rows are named by, with the intervals."""
+    """One line per runtime over the numbers that name its rows, with intervals."""
     for (name, column), colour, mark in zip(grid.ours.items(), itertools.cycle(COLOURS), itertools.cycle(MARKS)):
         points = sorted((int(row), value) for row, value in column.items() if value["value"] is not None)
         if not points:
@@ -70,7 +70,7 @@ def _batches(grid: Grid, axes: Any) -> None:
 
 
 def _phases(grid: Grid, axes: Any) -> None:
-    """A bar a runtime, its phases one upon the other; what was measured of the whole is a line across it."""
+    """One bar per runtime, its phases stacked; a line across it is the measured total."""
     names = [name for name, column in grid.ours.items() if column["t_iter"]["value"] is not None]
     floor = [0.0] * len(names)
     for phase, colour in zip(("t_io", "t_h2d", "t_f", "t_b", "t_u"), COLOURS):
@@ -83,7 +83,7 @@ def _phases(grid: Grid, axes: Any) -> None:
 
 
 def _training(grid: Grid, axes: Any) -> None:
-    """The accuracy behind every epoch, over the seconds of the training."""
+    """The accuracy after every epoch, over the seconds of the training."""
     for (name, column), colour, mark in zip(grid.ours.items(), itertools.cycle(COLOURS), itertools.cycle(MARKS)):
         reached = [value["value"] for row, value in column.items() if row.startswith("test accuracy")]
         seconds = column["seconds an epoch"]["value"]
@@ -94,7 +94,7 @@ def _training(grid: Grid, axes: Any) -> None:
 
 
 def _speed(grid: Grid, axes: Any) -> None:
-    """Measured with a line, what the model says with dashes, the ideal with dots."""
+    """Measured values as a line, the model's as dashes, the ideal as dots."""
     measured = [name for name in grid.ours if not name.endswith(", model")]
     counts = sorted({int(row) for column in grid.ours.values() for row in column})
     axes.plot(counts, counts, "k:", linewidth=1, label="ideal")

@@ -71,7 +71,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def title(question: Question) -> str:
-    """What was asked."""
+    """The question in words."""
     threads = "1 thread" if question.threads == 1 else f"{question.threads} threads"
     what = question.scenario or question.mode
     parts = [f"{question.model} {what}", f"batch {question.batch}", question.device, threads, question.machine]
@@ -82,7 +82,7 @@ def title(question: Question) -> str:
 
 
 def verdict(answer: Answer) -> list[str]:
-    """The answer in sentences: what to take and how sure that is, or what stands in the way."""
+    """The answer in sentences: what to take and how sure that is, or why nothing can be chosen."""
     if not answer.ranked:
         return _nothing(answer)
     first, tied = answer.ranked[0], answer.tied
@@ -105,7 +105,7 @@ def verdict(answer: Answer) -> list[str]:
 
 
 def even(answer: Answer) -> list[str]:
-    """Where the second costs as little as the first."""
+    """After how many calls the second costs as little as the first."""
     if not answer.question.calls or len(answer.ranked) < 2:
         return []
     first, second = (place.cell.label for place in answer.ranked[:2])
@@ -137,7 +137,7 @@ def _relaxed(relaxation: Relaxation, limits: dict[str, Limit]) -> str:
 
 
 def rounded_up(value: float) -> float:
-    """A number of four digits that is no less."""
+    """The value rounded up to four digits."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
     return math.ceil(value / unit - 1e-9) * unit
 
@@ -169,7 +169,7 @@ def cells(place: Place, question: Question) -> list[str]:
 
 
 def below(answer: Answer) -> list[str]:
-    """What stands below the table: the others and why, what has no record, what is to be known."""
+    """The lines below the table: excluded cells and why, what has no record, notes."""
     lines = [f"not chosen: {visible(cell.label)}: {visible(cell.why)}" for cell in answer.excluded]
     if answer.missing:
         names = (word if precision == "fp32" else f"{word} ({precision})" for word, precision in answer.missing)
@@ -191,12 +191,12 @@ def to_markdown(answer: Answer) -> str:
 
 
 def show(answer: Answer, console: Console) -> None:
-    """Prints the answer."""
+    """Print the answer."""
     printed([table(answer)], console)
 
 
 def _cost(place: Place, question: Question) -> str:
-    """What a cell costs, in words."""
+    """The cost of a cell, in words."""
     if question.scenario in FASTER:
         return f"{number(1 / place.cost)} {'samples' if question.scenario == 'offline' else 'queries'} a second"
     if question.scenario:
@@ -214,7 +214,7 @@ def _interval(place: Place) -> str:
 
 
 def _percent(share: float) -> str:
-    """A probability in per cent, never more certain than its draws tell."""
+    """A probability in per cent, never more certain than its draws allow."""
     return "> 99 %" if share > 0.995 else "< 1 %" if share < 0.005 else f"{share * 100:.0f} %"
 
 

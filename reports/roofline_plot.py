@@ -1,4 +1,4 @@
-"""The roofline as a picture: cells as points under the roof of the machine that they ran on."""
+"""The roofline as a picture: cells as points under the roof of their machine."""
 
 import itertools
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ MARKERS = "osD^v<>PX*"
 
 
 def points(found: Sequence[Row]) -> list[Row]:
-    """Return the rows that have a place in the picture: timed, with known arithmetic and a machine that was probed."""
+    """Return the rows that can be drawn: timed, with known arithmetic and a probed machine."""
     return [row for row in found if row["share_of_attainable"] is not None]
 
 
 def draw(found: Sequence[Row], path: Path) -> None:
-    """Writes the picture of `points`, of which there must be one at least; colours are runtimes, signs what they run.
+    """Write the picture of `points`, at least one of which is needed; colours are runtimes, signs what they run.
 
     Raises:
         ImportError: matplotlib is missing.
@@ -47,7 +47,7 @@ def draw(found: Sequence[Row], path: Path) -> None:
 
 
 def _roofs(axes: Any, rows: Sequence[Row]) -> None:
-    """A line for each pair of peaks, from half the lowest intensity of all to twice the highest, or to its ridge."""
+    """One line per pair of peaks, from half the lowest intensity of all to twice the highest, or to its ridge."""
     lowest, highest = (pick(row["intensity"] for row in rows) for pick in (min, max))
     for peak, bandwidth in sorted({(row["peak_flops"], row["bandwidth"]) for row in rows}):
         ridge = peak / bandwidth

@@ -1,5 +1,5 @@
-"""Records of several workers as rows (docs/results.md, "Scaling"), and the rows as tables: a table a network and kind
-of scaling, runtime by runtime, by the number of workers. A row that is no PASS has no number."""
+"""Records of several workers as rows (docs/results.md, "Scaling"), and the rows as tables: one per network and kind of
+scaling, runtime by runtime, by number of workers. Unless it is PASS, a row has no number."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -27,14 +27,14 @@ HIDDEN = {True: "yes", False: "no", None: "?"}
 
 
 def rows(records: Iterable[Record]) -> list[Row]:
-    """One row a record, in the order of runtimes as they come, each by its workers."""
+    """One row per record, runtimes in order of occurrence, each by its workers."""
     unsorted = [_row(record) for record in records]
     order = list(dict.fromkeys((_group(row), row["runtime"]) for row in unsorted))
     return sorted(unsorted, key=lambda row: (order.index((_group(row), row["runtime"])), row["workers"]))
 
 
 def tables(results: Iterable[Row]) -> list[Table]:
-    """A table a network and kind of scaling, the messages below it."""
+    """One table per network and kind of scaling, with the messages below it."""
     made = []
     for group in grouped(results):
         styles = [COLOURS.get(row["status"], OTHER) for row in group]
@@ -44,7 +44,7 @@ def tables(results: Iterable[Row]) -> list[Table]:
 
 
 def show(found: Iterable[Row], console: Console) -> None:
-    """Prints the tables."""
+    """Print the tables."""
     printed(tables(found), console)
 
 
@@ -54,14 +54,14 @@ def to_markdown(found: Iterable[Row]) -> str:
 
 
 def title(row: Row) -> str:
-    """What all rows of a table have in common."""
+    """The fields shared by all rows of a table."""
     threads = "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"
     batch = f"batch {row['batch']} {'a worker' if row['kind'] == 'weak' else 'in all'}"
     return visible(f"{row['model']} {row['kind']} scaling, {batch}, {row['device']}, {threads} a worker")
 
 
 def says(group: Sequence[Row]) -> list[str]:
-    """The messages of a table's rows, and the engines in their makers' words."""
+    """The messages of a table's rows, and the engines by their own names."""
     messages = [f"{label(row)}, {row['workers']}: {row['message']}" for row in group if row["message"]]
     engines = dict.fromkeys(f"{row['runtime']}: {row['engine']}" for row in group if row["engine"])
     return [visible(words) for words in (*engines, *messages)]
@@ -95,7 +95,7 @@ def _middle(interval: dict[str, float | None] | None) -> float | None:
 
 
 def _signed(value: float | None) -> str:
-    """Seconds that may be below zero, as a difference is."""
+    """Seconds that may be negative, such as a difference."""
     return f"-{seconds(-value)}" if value is not None and value < 0 else seconds(value)
 
 

@@ -1,4 +1,4 @@
-"""Speed-ups against the number of workers, measured and as the model says, as a PNG and an SVG."""
+"""Speed-ups against the number of workers, measured and predicted by the model, as a PNG and an SVG."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from xbench.reports.scaling import Row, title
 
 
 def draw(found: Sequence[Row], stem: Path) -> list[Path]:
-    """Writes the picture of the rows of one network and kind of scaling; returns the files.
+    """Write the picture of the rows of one network and kind of scaling; return the files.
 
     Raises:
         ImportError: matplotlib is missing.

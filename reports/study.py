@@ -1,4 +1,4 @@
-"""The tables of a study in its own shape: a `Grid` each, today's runtimes as columns, published figures beside them."""
+"""The tables of a study in its own shape, each a `Grid`: current runtimes as columns, published figures next to them."""
 
 from collections.abc import Callable, Sequence
 from statistics import fmean
@@ -29,12 +29,12 @@ Shape = Callable[[Part, Sequence[Record]], Sequence[Grid | Listing]]
 
 
 def grids_of(part: Part, records: Sequence[Record]) -> Sequence[Grid | Listing]:
-    """The tables of a part, of the records of its cells."""
+    """The tables of a part, from the records of its cells."""
     return SHAPES[part.kind](part, records) if records else []
 
 
 def _times(part: Part, records: Sequence[Record]) -> list[Grid]:
-    """A row a network, mode and batch; sums of others below."""
+    """One row per network, mode and batch; sums of others below."""
     measured = columns(records, _cell)
     for name, parts in part.sums.items():
         for column in measured.values():
@@ -49,7 +49,7 @@ def _cell(record: Record) -> str:
 
 
 def _sum(values: Sequence[Value | None]) -> Value:
-    """The sum of cells that all have a time, with the sum of how far their intervals reach."""
+    """The sum of cells that all have a time, with the sum of the widths of their intervals."""
     bad = [each for each in values if not each or each["value"] is None]
     if bad:
         return {"status": (bad[0] or {}).get("status", ""), "value": None, "message": None}
@@ -62,7 +62,7 @@ def _sum(values: Sequence[Value | None]) -> Value:
 
 
 def _tools(part: Part, records: Sequence[Record]) -> list[Grid]:
-    """A row a runtime or published tool, a column a machine: what so many samples would take at the rate of a step."""
+    """One row per runtime or published tool, one column per machine: the time of `part.samples` at the rate of a step."""
     case = records[0]["case"]
     scale = part.samples[case["model"]] / case["batch"]
     here = f"{HERE}, batch {case['batch']}"
@@ -77,7 +77,7 @@ def _tools(part: Part, records: Sequence[Record]) -> list[Grid]:
 
 
 def _swept(part: Part, records: Sequence[Record]) -> list[Grid]:
-    """A table a network and mode, a row a number of threads, or a batch size; and those that are only published."""
+    """One table per network and mode, one row per number of threads or batch size; also those that are only published."""
     name = {"threads": "threads", "batches": "batch"}[part.kind]
     other = {"threads": "batch", "batches": "threads"}[part.kind]
     tables: dict[tuple[str, str], list[Record]] = {}
@@ -98,7 +98,7 @@ def _swept(part: Part, records: Sequence[Record]) -> list[Grid]:
 
 
 def _by_model(part: Part, records: Sequence[Record]) -> dict[str, list[Record]]:
-    """The records of each network, and none of those that are only published."""
+    """The records of each network; empty for those that are only published."""
     tables: dict[str, list[Record]] = {}
     for record in records:
         tables.setdefault(record["case"]["model"], []).append(record)
@@ -106,7 +106,7 @@ def _by_model(part: Part, records: Sequence[Record]) -> dict[str, list[Record]]:
 
 
 def _phases(part: Part, records: Sequence[Record]) -> list[Grid]:
-    """A table a network, a row a phase."""
+    """One table per network, one row per phase."""
     grids = []
     for model, own in _by_model(part, records).items():
         quotes = [quote for quote in part.quotes if quote.network == model]
@@ -127,7 +127,7 @@ def _phase_column(record: Record) -> Column:
 
 
 def _training(part: Part, records: Sequence[Record]) -> list[Grid]:
-    """A table a network, a row an epoch's loss or accuracy, and the seconds of an epoch."""
+    """One table per network: a row for each epoch's loss or accuracy, and the seconds of an epoch."""
     tables: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         tables.setdefault((record["case"]["model"], record["case"]["data"]), []).append(record)
@@ -156,7 +156,7 @@ def _training_column(record: Record) -> Column:
 
 
 def _layers(part: Part, records: Sequence[Record]) -> list[Grid]:
-    """A table a network and runtime, a row a layer, the longest first; then what the others take, and what is left."""
+    """One table per network and runtime, one row per layer, the slowest first; then the other layers, and the rest."""
     return [_layers_of(part, record) for record in records]
 
 
@@ -177,7 +177,7 @@ def _layers_of(part: Part, record: Record) -> Grid:
 
 
 def _workers(part: Part, records: Sequence[Record]) -> list[Grid | Listing]:
-    """Of each network the speed-up, measured and as the model says; the time of the communication; all that is told."""
+    """For each network the speed-up, measured and predicted; the time of the communication; all recorded fields."""
     grids: list[Grid | Listing] = []
     for model, measured in _by_model(part, records).items():
         own = scaling.rows(measured)
@@ -203,7 +203,7 @@ def _workers(part: Part, records: Sequence[Record]) -> list[Grid | Listing]:
 
 
 def _by_workers(rows: Sequence[scaling.Row], name: str) -> dict[str, Column]:
-    """A column a runtime, a row a number of workers."""
+    """One column per runtime, one row per number of workers."""
     by_runtime: dict[str, Column] = {}
     for row in rows:
         value = row[name]
@@ -215,7 +215,7 @@ def _by_workers(rows: Sequence[scaling.Row], name: str) -> dict[str, Column]:
 
 
 def _costs(part: Part, records: Sequence[Record]) -> list[Grid]:
-    """A row a cell and what it costs besides time: the peak of its host memory, and the joules of a step."""
+    """Rows for each cell's costs besides time: the peak of its host memory, and the joules of a step."""
     measured: dict[str, Column] = {}
     for record in records:
         cost, outcome = record["cost"] or NOTHING, {"status": record["status"], "message": record["message"]}

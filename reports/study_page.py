@@ -1,4 +1,4 @@
-"""A study's tables as text: for the terminal, and as the page `study.md` with its pictures beside them."""
+"""A study's tables as text: for the terminal, and as the page `study.md` with pictures."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ PAGE = "study.md"
 
 
 def text(value: Value | None, unit: str) -> str:
-    """A value as a table shows it: the time with the half width of its interval, or the status that stands for it."""
+    """A value as a table shows it: the time with the half width of its interval, or the status instead."""
     if value is None:
         return ""
     if value["value"] is None:
@@ -39,7 +39,7 @@ def text(value: Value | None, unit: str) -> str:
 
 
 def lines(grid: Grid | Listing) -> list[list[str]]:
-    """The header and the rows of a table as text: ours first, the published ones behind them."""
+    """The header and the rows of a table as text: ours first, then the published ones."""
     if isinstance(grid, Listing):
         return [list(grid.header), *map(list, grid.cells)]
     header = [grid.corner, *grid.ours, *(f"{tool} †" for tool in grid.theirs)]
@@ -54,7 +54,7 @@ def lines(grid: Grid | Listing) -> list[list[str]]:
 
 
 def remarks(grid: Grid | Listing) -> list[str]:
-    """What stands below a table: why a cell has no time, where the published figures are from, notes."""
+    """The lines below a table: why a cell has no time, sources of the published figures, notes."""
     if isinstance(grid, Listing):
         return [*grid.notes]
     why = [
@@ -91,8 +91,8 @@ def save(
     records: Sequence[Record],
     folder: Path,
 ) -> list[str]:
-    """Writes the page, which names the command that made it, and the pictures into a folder; returns the names of the
-    files. Where matplotlib is missing there is the page alone."""
+    """Write the page, which names the command that made it, and the pictures into a folder; return the file names.
+    Without matplotlib there is only the page."""
     parts, files = [_head(study, command, records)], [PAGE]
     for number_, grid in enumerate(grids, 1):
         parts.append(to_markdown(grid))
@@ -111,7 +111,7 @@ def _head(study: Study, command: str, records: Sequence[Record]) -> str:
     """What was measured, where, when, and by which command."""
     machine: dict[str, Any] = records[-1]["machine"] if records else {}
     versions = {name: word for record in records for name, word in sorted(record["versions"].items())}
-    records = list({record["key"]: record for record in records}.values())  # some stand in two tables
+    records = list({record["key"]: record for record in records}.values())  # some are in two tables
     passed = sum(record["status"] == "PASS" for record in records)
     return "\n".join(
         [

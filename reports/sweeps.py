@@ -1,4 +1,4 @@
-"""Rows that differ in one number alone, the batch or the threads: what a sample takes as that number grows."""
+"""Sweeps: rows that differ only in one number, batch or threads, and the time per sample as that number grows."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,8 +11,8 @@ AXES = ("batch", "threads")
 
 
 class Sweep(NamedTuple):
-    """The cells of one network and mode that differ in `axis` and the runtime: seconds a sample by runtime and number.
-    `row` is one of the rows, for what they have in common."""
+    """The cells of one network and mode that differ in `axis` and the runtime: seconds per sample by runtime and
+    number. `row` is one of the rows, for the fields they share."""
 
     axis: str
     row: Row
@@ -21,7 +21,7 @@ class Sweep(NamedTuple):
 
 
 def sweeps(found: Sequence[Row], axis: str) -> list[Sweep]:
-    """Return the sweeps over `axis`, batch or threads: those of two numbers or more. What did not pass has no time."""
+    """Return the sweeps over `axis`, batch or threads: those of two numbers or more. Failed rows have no time."""
     others = [name for name in SHARED if name != axis]
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in found:

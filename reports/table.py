@@ -1,4 +1,4 @@
-"""Rows as tables for the terminal: one a group, the fastest first, what cannot be ranked last and with its reason."""
+"""Rows as tables for the terminal: one per group, the fastest first, unranked rows last, with the reason."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -16,7 +16,7 @@ GAP = 2
 
 
 def show_table(found: Sequence[Row], console: Console, view: View = TIMES) -> None:
-    """Print the rows: a table a group, the messages below it, never wrapped so that they can be searched and copied."""
+    """Print the rows: one table per group, messages below it, never wrapped so that they can be searched and copied."""
     widths = _widths(found, view)
     hidden, several = _hidden(widths, console.width, view), has_machines(found)
     for rows in grouped(found):
@@ -49,14 +49,14 @@ def _table(rows: Sequence[Row], widths: dict[str, int], hidden: set[str], view: 
 
 
 def _message(row: Row) -> Text:
-    """Return the line that tells what is wrong with a cell."""
+    """Return the line that says what is wrong with a cell."""
     line = Text(f"  {visible(label(row))}: ")
     line.append(visible(row["status"]), style=_colour(row))
     return line.append(f" {remark(row)}")
 
 
 def _hidden(widths: dict[str, int], width: int, view: View) -> set[str]:
-    """Return the columns to leave out so that the table fits the width of the terminal, in letters."""
+    """Return the columns to leave out so that the table fits the terminal's width, in characters."""
     hidden: set[str] = set()
     for name in view.dispensable:
         if sum(widths[shown] + GAP for shown in view.header if shown not in hidden) - GAP <= width:
@@ -66,7 +66,7 @@ def _hidden(widths: dict[str, int], width: int, view: View) -> set[str]:
 
 
 def _widths(rows: Sequence[Row], view: View) -> dict[str, int]:
-    """Return the width of each column over all groups, in letters, so that the tables stand below one another."""
+    """Return the width of each column over all groups, in characters, so that the tables align."""
     lines = [list(view.header), *(view.cells(row) for row in rows)]
     return {line[0]: max(map(len, line)) for line in zip(*lines, strict=True)}
 

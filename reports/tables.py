@@ -1,4 +1,4 @@
-"""A table of text, and how it is shown: to a terminal, as Markdown; the report shows it as HTML."""
+"""A table of text, and how it is shown: on a terminal, as Markdown; the report shows it as HTML."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ OTHER = "magenta"  # OOM, TIMEOUT, CRASH
 
 @dataclass(frozen=True)
 class Table:
-    """Lines of text under a header. `words` are the columns, from the left, that hold words and not numbers, `ending`
-    those at the right. `about` are sentences above the table, `notes` below it. `styles` are those of the cells in
-    the column `styled`, a line each; `keys` the rows by which a report filters the lines; `model` that of a table which
-    is of one network."""
+    """Lines of text under a header. `words` is the number of columns, from the left, with words and not numbers,
+    `ending` that at the right. `about` are sentences above the table, `notes` below it. `styles` are those of the cells
+    in the column `styled`, one per line; `keys` the rows by which a report filters the lines; `model` the network of a
+    table of one network."""
 
     caption: str
     header: Sequence[str]
@@ -41,7 +41,7 @@ class Table:
 
 
 def show(tables: Iterable[Table], console: Console) -> None:
-    """Prints tables, an empty line between them. No sentence is wrapped, so that each can be searched and copied."""
+    """Print tables, an empty line between them. No sentence is wrapped, so that each can be searched and copied."""
     for number, table in enumerate(tables):
         if number:
             console.print()

@@ -1,7 +1,7 @@
-"""What a group of comparable rows says, in a sentence: who is the fastest and by how much, or that it is a tie.
+"""The verdict on a group of comparable rows, in a sentence: which is the fastest and by how much, or that it is a tie.
 
-A row is the fastest by its ratio, whose 95 % interval is that of `stats/ratio.py`: the second row's ratio to the first
-says by how much the first is ahead of the next. Where that interval holds 1 nobody is ahead.
+Rows are ranked by ratio, with the 95 % interval of `stats/ratio.py`: the second row's ratio to the first is how far the
+first is ahead. If that interval contains 1, none is ahead.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,13 +13,13 @@ from xbench.reports.formats import is_tie, label
 from xbench.stats.quantities import number, seconds
 
 Kind = Literal["faster", "unsure", "tie", "alone", "none"]
-CLASSES = {"fp32": "equal to PyTorch in fp32 class"}  # of any other, what is lost is said by its name
-SCATTER = 2.0  # the upper end of a ratio's interval over its lower one, beyond which nothing can be told
+CLASSES = {"fp32": "equal to PyTorch in fp32 class"}  # any other class is named with its loss of precision
+SCATTER = 2.0  # the upper end of a ratio's interval over its lower one, beyond which nothing can be concluded
 
 
 class Verdict(NamedTuple):
-    """What one group says: `winners` are the row ahead of all, or all that cannot be told apart from the fastest; none
-    where nothing passed. `kind` says which of these it is; `unsure`: too few rounds to know."""
+    """The verdict on one group: `winners` are the row ahead of all, or all that cannot be distinguished from the
+    fastest; none if nothing passed. `kind` says which of these it is; `unsure`: too few rounds to know."""
 
     kind: Kind
     winners: tuple[Row, ...]
@@ -32,16 +32,16 @@ class Verdict(NamedTuple):
 
 
 def verdicts(found: Iterable[Row]) -> list[Verdict]:
-    """Return the verdict of each group of rows, in their order."""
+    """Return the verdict on each group of rows, in order."""
     return [verdict(rows) for rows in grouped(found)]
 
 
 def verdict(rows: Sequence[Row]) -> Verdict:
-    """Return the verdict of the rows of one group, of which the fastest stands first (`reports.rows`)."""
+    """Return the verdict on the rows of one group, the fastest first (`reports.rows`)."""
     ranked = [row for row in rows if is_ranked(row)]
     if not ranked:
         return Verdict("none", (), "none passed", _others(rows, ": "))
-    # Of rows as fast as one another to the last digit, the one that the others were compared with is the first.
+    # Among rows that are equally fast to the last digit, the one that the others were compared with is first.
     first = next((row for row in ranked if row["ratio_low"] == 1 == row["ratio_high"]), ranked[0])
     ranked = [first, *(row for row in ranked if row is not first)]
     if len(ranked) == 1:
@@ -58,8 +58,8 @@ def verdict(rows: Sequence[Row]) -> Verdict:
 
 
 def _tie(first: Row, ties: Sequence[Row]) -> Verdict:
-    """Return the verdict where rows cannot be told apart from the first: because they are close, or because their times
-    scatter so much that nothing can be told."""
+    """Return the verdict if rows cannot be distinguished from the first: because they are close, or because their times
+    scatter too much."""
     close = [row for row in ties if row["ratio_high"] <= SCATTER * row["ratio_low"]]
     vague = [row for row in ties if row not in close]
     winners = (first, *ties)
@@ -72,14 +72,14 @@ def _tie(first: Row, ties: Sequence[Row]) -> Verdict:
 
 
 def equal(rows: Sequence[Row]) -> str:
-    """Return what the proof says of the rows: by which class of precision they are PyTorch's network in float64."""
+    """Return the result of the rows' proof: in which class of precision they equal PyTorch's network in float64."""
     classes = list(dict.fromkeys(str(row["class"]) for row in rows))
     words = [CLASSES.get(each, f"equal to PyTorch only in {each} class") for each in classes]
     return " and ".join(words)
 
 
 def _by(row: Row) -> str:
-    """Return how many times as long as the first a row takes, with half the width of the 95 % interval.
+    """Return the row's time as a multiple of the first's, with half the width of the 95 % interval.
 
     >>> _by({"ratio": 1.27, "ratio_low": 1.25, "ratio_high": 1.29})
     '1.27× ±0.02'
@@ -97,7 +97,7 @@ def _listed(rows: Sequence[Row]) -> str:
 
 
 def _others(rows: Sequence[Row], before: str) -> str:
-    """Return who else was there, and why each has no time."""
+    """Return the other rows, and why each has no time."""
     words = [f"{visible(label(row))} {_why(row)}" for row in rows]
     return before + ", ".join(words) if words else ""
 

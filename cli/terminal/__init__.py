@@ -1,1 +1,1 @@
-"""What commands print, the bar that shows how far they are, and how they end before their time."""
+"""Output of commands, the progress bar, and how commands end early."""

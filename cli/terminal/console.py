@@ -1,4 +1,4 @@
-"""The console of tables and colours, in which text is text: Rich would obey `[bold]` or a link in a name."""
+"""The console for tables and colours, which prints text as is: Rich would interpret `[bold]` or a link in a name."""
 
 import sys
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from xbench.converters.printable import lines
 
 
 class Terminal(Console):
-    """Rich's console, which reads no markup and hands on no letter that a terminal obeys."""
+    """Rich's console without markup, and without control characters that a terminal would obey."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)
@@ -22,6 +22,6 @@ class Terminal(Console):
 
 
 def console(width: int | None = None, err: bool = False) -> Terminal:
-    """The console of stdout, or of stderr; of so many letters where that is no terminal."""
+    """The console of stdout, or of stderr; `width` characters wide if that is no terminal."""
     stream = sys.stderr if err else sys.stdout
     return Terminal(stderr=err, width=None if stream.isatty() else width)

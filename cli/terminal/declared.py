@@ -1,4 +1,4 @@
-"""A command has the parameters of the function of the package that has its name: by its names, with its defaults."""
+"""Gives a command the parameters of the package's function of the same name: same names, same defaults."""
 
 import functools
 import inspect
@@ -29,9 +29,9 @@ SHARED = {
 
 
 def as_in(function: Callable[..., Any], declared: Mapping[str, Any]) -> Callable[[Command], Command]:
-    """Makes the command of a function `command(asked, **own)`: `asked` holds the values of all parameters by their
-    names, `own` those that the command adds, or gives another default. How an option is typed and what its help says
-    is in `declared`, or is as everywhere."""
+    """Make the command of a function `command(arguments, **own)`: `arguments` are the values of all parameters by name,
+    `own` those that the command adds, or gives another default. Type and help of an option are in `declared`, else in
+    the shared ones."""
 
     def made(command: Command) -> Command:
         _, *own = inspect.signature(command).parameters.values()

@@ -1,7 +1,7 @@
-"""How a command ends before its time: Ctrl-C, SIGTERM and the end of its terminal are all one to it.
+"""How a command ends early: Ctrl-C, SIGTERM and the end of its terminal are treated alike.
 
-Each raises KeyboardInterrupt where the command is, so that workers are ended and temporary folders removed on the way
-out; the exit code says which it was, as a shell would (128 and the number of the signal).
+Each raises KeyboardInterrupt, so that workers are ended and temporary folders removed on the way out; the exit code
+says which signal it was, as in a shell (128 plus the number of the signal).
 """
 
 import signal
@@ -16,8 +16,8 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 class Ending:
-    """The signals that end a command, from now until it is `over`. What whoever started it has had it ignore, as nohup
-    does, it goes on to ignore."""
+    """Handlers of the signals that end a command, until it is `over`. Signals that the parent made it ignore, as nohup
+    does, stay ignored."""
 
     def __init__(self) -> None:
         self.received: list[signal.Signals] = []
@@ -38,6 +38,6 @@ class Ending:
         return 128 + self.received[0] if self.received else INTERRUPTED
 
     def over(self) -> None:
-        """From here on nothing is left to be done: Python's own ways of ending write a traceback."""
+        """Restore the signals' default actions: nothing is left to do, and Python's handlers write a traceback."""
         for number in self._caught:
             signal.signal(number, signal.SIG_DFL)

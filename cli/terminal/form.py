@@ -1,4 +1,4 @@
-"""In which form a command prints its results: one word for scripts and pipelines, whatever the command."""
+"""The format in which a command prints its results: one option for scripts and pipelines, in every command."""
 
 import difflib
 import os
@@ -13,7 +13,7 @@ from xbench.cli.terminal.lines import say
 from xbench.errors import XBenchError
 
 TABLE, JSON, CSV, MARKDOWN, GITHUB, PARQUET = FORMATS = ("table", "json", "csv", "markdown", "github", "parquet")
-SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file of a job's summary, in a step of GitHub Actions
+SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file of the job summary in GitHub Actions
 FormatWord = Annotated[
     str | None,
     typer.Option(
@@ -31,10 +31,10 @@ OutputFile = Annotated[
 
 
 def choose_format(word: str | None, flags: Mapping[str, bool], known: Sequence[str] = FORMATS) -> str:
-    """The format that `--format` or one of the short flags (`json` for `--json`) asks for; a table where none does.
+    """The format requested by `--format` or a short flag (`json` for `--json`); a table by default.
 
     Raises:
-        XBenchError: no format of this command, or two that contradict each other.
+        XBenchError: not a format of this command, or two that contradict each other.
     """
     given = [name for name, on in flags.items() if on]
     if len(given) > 1:
@@ -51,7 +51,7 @@ def choose_format(word: str | None, flags: Mapping[str, bool], known: Sequence[s
 
 
 def check_output(form: str, output: Path | None) -> None:
-    """Raises XBenchError where a format needs a file and has none, or is for a terminal and has one."""
+    """Raises XBenchError if a format needs a file and has none, or is for a terminal and has one."""
     if form == PARQUET and output is None:
         raise XBenchError("--format parquet is no text: say where it goes with --output FILE")
     if output is not None and form in (TABLE, GITHUB):
@@ -59,7 +59,7 @@ def check_output(form: str, output: Path | None) -> None:
 
 
 def give(text: str, output: Path | None = None) -> None:
-    """Writes a text to the file, or to stdout where there is none.
+    """Write a text to the file, or to stdout if there is none.
 
     Raises:
         XBenchError: the file cannot be written.
@@ -75,8 +75,8 @@ def give(text: str, output: Path | None = None) -> None:
 
 
 def summarise(page: str, annotations: Sequence[str]) -> None:
-    """Appends a page to the summary of the job, or prints it where there is none, behind the annotations: what GitHub
-    reads off stdout stands in lines of its own.
+    """Append a page to the job summary, or print it if there is none, after the annotations: GitHub reads those from
+    lines of their own on stdout.
 
     Raises:
         XBenchError: the file cannot be written.

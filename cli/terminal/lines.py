@@ -1,10 +1,10 @@
-"""What a command says, in plain lines. Foreign text reaches a terminal through here, or through `console.py`."""
+"""Plain output lines of commands. Untrusted text reaches a terminal only through here or `console.py`."""
 
 import typer
 
 
 def say(words: object, err: bool = False, nl: bool = True) -> None:
-    """Prints text, on stderr with `err`, without a last line break unless `nl`."""
+    """Print text, on stderr with `err`, without a final line break unless `nl`."""
     from xbench.converters.printable import lines
 
     typer.echo(lines(words), err=err, nl=nl)

@@ -1,6 +1,6 @@
-"""The options that several commands have, each declared once; what their words mean is in `experiments/choose.py`.
+"""Options shared by several commands, each declared once; `experiments/choose.py` interprets their values.
 
-A command takes those that it has, and gives their defaults. An option of one command alone is declared in its file.
+A command takes the ones it has, and gives their defaults. An option of a single command is declared in its file.
 """
 
 from pathlib import Path
@@ -119,7 +119,7 @@ OnlyModes = Annotated[list[str] | None, typer.Option("--mode", help="Only this m
 
 
 def choose_threads(given: int | None) -> int:
-    """The number of threads; a warning on stderr where there are fewer CPUs."""
+    """The number of threads; warns on stderr if there are fewer CPUs."""
     threads = choose.choose_threads(given)
     if words := choose.too_many_threads(threads):
         say(f"xbench: warning: {words}", err=True)

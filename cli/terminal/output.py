@@ -1,7 +1,7 @@
-"""What a command prints, and what becomes of it where nobody can read it: one line and an exit code, no traceback.
+"""Output of a command, and its failures: one line and an exit code, no traceback.
 
-A pipe that nobody reads any more, as behind `| head`, ends a command as SIGPIPE would, without a word. A full disk or a
-closed stdout is said, with exit code 2. On stderr nothing but words goes that a command can do without.
+A closed pipe, as with `| head`, ends a command silently, as SIGPIPE would. A full disk or a closed stdout is reported,
+with exit code 2. Failures to write to stderr are ignored, as a command can do without that text.
 """
 
 import io
@@ -11,21 +11,21 @@ from typing import Any, TextIO
 
 from xbench.errors import XBenchError
 
-PIPE = 141  # 128 and the number of SIGPIPE, as a shell would say
+PIPE = 141  # 128 plus the number of SIGPIPE, as in a shell
 
 
 class Unread(XBenchError):
-    """Nobody reads what is printed."""
+    """The output has no reader any more."""
 
     exit_code = PIPE
 
 
 class Unwritten(XBenchError):
-    """What is printed cannot be written; one line."""
+    """The output cannot be written; reported in one line."""
 
 
 class _File(io.FileIO):
-    """A file that fails once, by an error of ours; from then on it takes everything, so that Python ends in peace."""
+    """A file that fails once, with our error; afterwards it accepts everything, so that Python exits cleanly."""
 
     def __init__(self, number: int, strict: bool) -> None:
         super().__init__(number, "wb", closefd=False)
@@ -47,22 +47,22 @@ class _File(io.FileIO):
 
 
 def check() -> None:
-    """Writes what is still to be written to stdout.
+    """Flush stdout.
 
     Raises:
-        Unread, Unwritten: it cannot be.
+        Unread, Unwritten: it cannot be written.
     """
     sys.stdout.flush()
 
 
 def prepare() -> None:
-    """Makes stdout and stderr files that fail as said above. One that is closed gets its number back first, as the next
-    file that is opened would have it. Where somebody else has put something in their place, as tests do, that stays."""
+    """Replace stdout and stderr by files that fail as described above. A closed one first gets its number back, which
+    the next opened file would otherwise take. If they were already replaced, as in tests, that stays."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)  # the lowest number that is free; to write to it fails
+            os.open(os.devnull, os.O_RDONLY)  # takes the lowest free number; writing to it fails
     for name, number in (("stdout", 1), ("stderr", 2)):
         if getattr(sys, name) is getattr(sys, f"__{name}__"):
             setattr(sys, name, _opened(number, getattr(sys, name)))

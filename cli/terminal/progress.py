@@ -1,4 +1,4 @@
-"""A progress bar that draws only when told to: while a worker is measured the parent must sleep."""
+"""A progress bar that draws only on request: while a worker is measured the parent must sleep."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ from xbench.converters.printable import visible
 
 
 class Bar:
-    """On a terminal a bar with the present task; elsewhere a line for every finished task."""
+    """On a terminal a bar with the current task; elsewhere a line for every finished task."""
 
     def __init__(self, total: int, what: str) -> None:
         self.console = console(err=True)
@@ -42,7 +42,7 @@ class Bar:
             self.progress.stop()
 
     def say(self, words: str) -> None:
-        """Shows what is going on; draws at most twice a second."""
+        """Show the current activity; draws at most twice a second."""
         self.progress.update(self.task, description=visible(words))
         if self.terminal and time.monotonic() - self.drawn > 0.5:
             self.progress.refresh()
@@ -53,7 +53,7 @@ class Bar:
         say(f"xbench: {words}", err=True)
 
     def skip(self, number: int = 1) -> None:
-        """Tasks turned out not to exist, or to be done already."""
+        """Subtract tasks that do not exist, or are already done."""
         self.total -= number
         self.progress.update(self.task, total=self.total)
 

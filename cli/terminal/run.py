@@ -1,4 +1,4 @@
-"""How a command runs an experiment: its store, its turn at it, the progress bar, the lab."""
+"""How a command runs an experiment: its store and lock, the progress bar, the lab."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ def measured(
     strict: bool = True,
     keep_going: bool = False,
 ) -> "Outcome":
-    """Runs an experiment into the folder `out` (`experiments/experiment.py`), and notes on stderr what was stored.
+    """Run an experiment into the folder `out` (`experiments/experiment.py`), and note on stderr what was stored.
 
     Raises:
         XBenchError: the store is in use or cannot be written; a model cannot be exported, unless `keep_going`.
@@ -46,10 +46,10 @@ def measured(
 
 
 def requested(request: "Request", options: Mapping[str, Any], out: Path) -> "Outcome":
-    """Runs what was asked for, as `measured`. A model that cannot be exported ends no other.
+    """Run the requested experiment, as `measured`. A model that cannot be exported does not stop the others.
 
     Raises:
-        XBenchError: as `measured`; a word that means nothing.
+        XBenchError: as `measured`; an invalid word.
     """
     if words := choose.too_many_threads(request.cell.get("threads", 1)):
         say(f"xbench: warning: {words}", err=True)

@@ -1,4 +1,4 @@
-"""The turn of a command: `store/turn.py`, what it says of others on stderr."""
+"""A command's turn at a store (`store/turn.py`), with messages about other commands on stderr."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from xbench.cli.terminal.lines import say
 
 @contextlib.contextmanager
 def turn(out: Path | None = None) -> Iterator[Path]:
-    """A temporary folder for the logs of the workers and all else; the store in the folder `out`, where one is given,
-    is this command's alone.
+    """A temporary folder for the workers' logs and other files; the store in the folder `out`, if given, is locked for
+    this command.
 
     Raises:
         XBenchError: another command has it, or it cannot be written.

@@ -1,7 +1,7 @@
-"""The report as one HTML file, which reads nothing from the network and opens from a disk.
+"""The report as one HTML file, which reads nothing from the network and opens from disk.
 
-`content` says what stands in it, `values` and `plots` what is drawn, `others` the tables of trainings and the like;
-`report.html.j2`, `report.css` and `report.js` say how it looks. Every table is in the HTML itself; JavaScript adds
+`content` has its text and tables, `chart_data` and `plots` the pictures, `other_experiments` the tables of trainings and
+the like; `report.html.j2`, `report.css` and `report.js` the layout. Every table is in the HTML itself; JavaScript adds
 filters, sorting and pictures.
 """
 
@@ -41,13 +41,13 @@ def page(
 
     Args:
         records: those of results.jsonl, oldest first; the last of a case counts.
-        files: of the sections of `others.KINDS` the records of their files.
-        title: the heading, where it is to be another than the report's own.
-        problems: a sentence of each line that could not be read.
-        chosen: of the columns model, runtime and mode the words that are to be shown, all where there are none.
+        files: the records of the files of other sections, by section.
+        title: the heading, if it differs from the default.
+        problems: a sentence for each line that could not be read.
+        chosen: the words to show of the columns model, runtime and mode; all if there are none.
 
     Raises:
-        XBenchError: a library that the report is made with is missing.
+        XBenchError: a library that the report needs is missing.
     """
     try:
         import jinja2  # noqa: F401
@@ -74,7 +74,7 @@ def page(
 
 
 def _words(content: Content) -> dict[str, Any]:
-    """Return what the template asks for by name."""
+    """Return the template's variables."""
     return {
         "where": lambda row: where(row, content.several),
         "seconds": seconds,
@@ -96,7 +96,7 @@ def _content(
     problems: Sequence[str],
     chosen: Mapping[str, Sequence[str]],
 ) -> Content:
-    """Ratios are to the fastest of all, whatever is chosen to be shown."""
+    """Ratios are to the fastest of all rows, whatever is chosen."""
     shown = [pair for pair in pairs(records) if all(not words or pair[0][of] in words for of, words in chosen.items())]
     rest, skipped = {}, [*problems]
     for name in FILES:
@@ -110,7 +110,7 @@ def _is_chosen(record: Record, chosen: Mapping[str, Sequence[str]]) -> bool:
 
 
 def facts(content: Content) -> list[tuple[str, dict[str, Any]]]:
-    """Return what is known of each machine, the load of the moment left out."""
+    """Return the facts of each machine, without its current load."""
     machines: dict[str, dict[str, Any]] = {}
     for record in content.records:
         fields = {name: value for name, value in (record.get("machine") or {}).items() if name != "load"}
@@ -131,7 +131,7 @@ def _template() -> Any:
 
 
 def _shown(value: Any) -> Any:
-    """Text as it may be shown; what the page is made of (its `__html__`) and numbers as they are."""
+    """Text made safe to show; parts of the page (with `__html__`) and numbers unchanged."""
     return lines(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
@@ -144,8 +144,8 @@ def _bundle() -> str:
 
 
 def _harmless(script: str) -> str:
-    """Return JavaScript that can stand in HTML: what would end it or begin a comment is written otherwise, and lines
-    end as HTML has them, because the policy names a digest of the text as the browser reads it."""
+    """Return JavaScript that is safe inside HTML: text that would end it or begin a comment is escaped, and line ends
+    are HTML's, because the policy has a digest of the text as the browser reads it."""
     script = re.sub(r"<(?=/script|!--|script)", r"\\x3c", script, flags=re.IGNORECASE)
     return script.replace("\r\n", "\n").replace("\r", "\n")
 

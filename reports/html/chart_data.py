@@ -1,4 +1,4 @@
-"""The numbers that pictures and filters need, in few letters: ten thousand cells are to fit beside their tables."""
+"""The numbers for pictures and filters, in compact form: ten thousand cells must fit in the page with their tables."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,13 +14,13 @@ from xbench.reports.html.plots import specs
 from xbench.reports.study import PHASES
 from xbench.store.record import NOTHING, Record, by_name
 
-# A timed cell, times in µs, memory in MiB, as `report.js` calls them. One that is not timed is its runtime alone.
+# The fields of a timed cell as `report.js` names them; times in µs, memory in MiB. An untimed cell is its runtime only.
 FIELDS = ("t", "median", "ratio", "low", "high", "q5", "q25", "q75", "q95", "n", "start", "memory", "rate", "intensity")
 STACKED = ("t_io", "t_h2d", "t_f", "t_b", "t_u", "other")
 
 
 class Words:
-    """Words by number, in the order in which they come."""
+    """Words by number, in order of occurrence."""
 
     def __init__(self, words: Iterable[str] = ()) -> None:
         self.numbers: dict[str, int] = {}
@@ -36,7 +36,7 @@ class Words:
 
 
 class Index:
-    """The numbers under which networks, modes, devices, machines and runtimes are filtered, here and in the tables."""
+    """The numbers by which networks, modes, devices, machines and runtimes are filtered, here and in the tables."""
 
     def __init__(self, content: Content) -> None:
         self.models, self.modes, self.devices, self.machines, self.runtimes = (Words() for _ in range(5))
@@ -75,7 +75,7 @@ def values(content: Content, index: Index) -> dict[str, Any]:
 
 
 def _round(value: float | None, scale: float = 1.0) -> float | None:
-    """Four digits, as an integer where that is shorter."""
+    """Four digits, as an integer if that is shorter."""
     if value is None:
         return None
     rounded = float(f"{value * scale:.4g}")
@@ -101,7 +101,7 @@ def _cell(row: Row, record: Record, index: Index) -> list[Any]:
 
 
 def _roofs(rows: Sequence[Row]) -> list[list[float]]:
-    """The peaks in GFLOP/s and GB/s that cells stand under."""
+    """The peaks in GFLOP/s and GB/s that cells are compared with."""
     peaks = {(row["peak_flops"], row["bandwidth"]) for row in rows if row["share_of_attainable"] is not None}
     return [[peak / 1e9, bandwidth / 1e9] for peak, bandwidth in sorted(peaks)]
 
@@ -121,7 +121,7 @@ def _sweeps(content: Content, index: Index, axis: str) -> list[dict[str, Any]]:
 
 
 def _proofs(content: Content) -> dict[str, dict[str, Any]]:
-    """What a place of the parity matrix opens to, by the number of its row; of very many places none."""
+    """The details of each place of the parity matrix, by the number of its row; none if there are very many places."""
     proofs: dict[str, dict[str, Any]] = {}
     for place in () if content.has_many_places else content.places:
         row, record = content.pairs[place.row]
@@ -137,7 +137,7 @@ def _proofs(content: Content) -> dict[str, dict[str, Any]]:
 
 
 def named(record: Record) -> str:
-    """The runtime of a record as its row would call it."""
+    """The runtime of a record, named as in its row."""
     return visible(label({"runtime": record["case"]["runtime"], "note": record.get("note")}))
 
 

@@ -1,4 +1,4 @@
-"""The commands that measure cells again: one of all that differ in the runtime alone, and the form that most have."""
+"""The commands that measure cells again: one for all that differ only in the runtime, and the most common form."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -12,13 +12,13 @@ from xbench.store.record import Record
 
 END = " --rerun"
 NONE = "no command was recorded"
-OPTIONS = ("device", "precision", "layout", "plane", "data", "tune", "tune_budget")  # said by a heading where not usual
+OPTIONS = ("device", "precision", "layout", "plane", "data", "tune", "tune_budget")  # shown in a heading if unusual
 
 
 def merged(records: Iterable[Record], many: Collection[str]) -> list[tuple[str, str]]:
-    """Return commands, each with when and with what was measured, so that every record has one. Those that differ in
-    the runtime alone are one, which times the cells in interleaved rounds, unless they had different versions of a
-    package; `many` are the packages whose versions must be told."""
+    """Return commands, each with the date and versions of the measurement, so that every record has one. Those that
+    differ only in the runtime are merged into one, which times the cells in interleaved rounds, unless they had
+    different versions of a package; `many` are the packages whose versions must be shown."""
     by_command: dict[tuple[str, str], list[tuple[list[Record], dict[str, str]]]] = {}
     for record in records:
         versions = {name: word for name, word in (record.get("versions") or {}).items() if visible(name) in many}
@@ -38,7 +38,7 @@ def merged(records: Iterable[Record], many: Collection[str]) -> list[tuple[str, 
 
 
 def _without_runtime(record: Record) -> tuple[str, str]:
-    """What stands before and behind the runtime; all of the command is before it where it names none."""
+    """The command's text before and after the runtime; all of it is before if it names none."""
     text = printable.command(record.get("command"), NONE)
     before, word, after = text.partition(_runtime(record))
     return (before, after) if word and after.startswith(" ") else (text, "")
@@ -53,7 +53,7 @@ def _runtime(record: Record) -> str:
 
 
 def _when(records: Sequence[Record]) -> list[str]:
-    """The minute, or the first and the last one; of a day its name once."""
+    """The minute, or the first and the last one; the date only once if it is the same."""
     times = sorted({str(each.get("time") or "").replace("T", " ").removesuffix("Z")[:16] for each in records} - {""})
     if len(times) < 2:
         return times
@@ -66,8 +66,8 @@ def _versions(versions: dict[str, str]) -> list[str]:
 
 
 def added(record: Record) -> str | None:
-    """Return what a record's command has beyond the words of its case; None where it is no such command, or where a
-    name must be quoted or cannot be printed as it is."""
+    """Return what a record's command has beyond the words of its case; None if it is no such command, or if a name must
+    be quoted or cannot be printed unchanged."""
     case, given = record["case"], record.get("command")
     names = (str(case["model"]), str(case["runtime"]))
     if not isinstance(given, str) or any(name != printable.shell(name) for name in names):
@@ -81,13 +81,13 @@ def added(record: Record) -> str | None:
 
 
 def usual(records: Iterable[Record]) -> str:
-    """Return what most commands have beyond the words of their cases."""
+    """Return the most common addition of commands to the words of their cases."""
     counts = Counter(more for more in map(added, records) if more is not None)
     return counts.most_common(1)[0][0] if counts else ""
 
 
 def form(more: str) -> str:
-    """Return the command of any cell, in capitals what its heading and its line say."""
+    """Return the command of any cell; parts in capitals are in its heading and its line."""
     words = "--runtime RUNTIME --mode MODE --batch BATCH --threads THREADS"
     return visible(f"xbench time NETWORK {words}{more}{END}")
 

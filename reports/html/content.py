@@ -1,4 +1,4 @@
-"""What stands in the report, as plain data: tables of text, and of each line what it is filtered by. No HTML."""
+"""The content of the report as plain data: tables of text, with the filter values of each line. No HTML."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,18 +25,18 @@ MORE = (
     *("5, 25, 75, 95 % of the times", "ahead from call", "peak memory", "energy", "GFLOP/s", "of attainable"),
     *("worst tensor", "noise floors", "message"),
 )
-OPTIONAL = {"energy", "message", "peak memory", "GFLOP/s", "of attainable"}  # columns left out where no cell has one
+OPTIONAL = {"energy", "message", "peak memory", "GFLOP/s", "of attainable"}  # columns left out if no cell has one
 
-# Beyond these the page leaves out what it can say in a sentence instead: ten thousand cells are to stay below 8 MB.
+# Beyond these limits the page replaces parts by a sentence: ten thousand cells must stay below 8 MB.
 MANY_GROUPS = 2500
 MANY_NETWORKS = 200
 MANY_SWEEPS = 500
-MANY_PLACES = 2000  # of the parity matrix: they lead to their cells and open to nothing else
+MANY_PLACES = 2000  # of the parity matrix: beyond, they only link to their cells
 
 
 @dataclass(frozen=True)
 class Group:
-    """The cells that may be compared: their rows and records; `first` is the number of the first among all rows."""
+    """Comparable cells: their rows and records; `first` is the number of the first among all rows."""
 
     number: int
     rows: tuple[Row, ...]
@@ -63,7 +63,7 @@ class Content:
 
     @cached_property
     def records(self) -> list[Record]:
-        """All records that are shown, those of the other files too."""
+        """All records that are shown, including those of the other files."""
         return [record for _, record in self.pairs] + [each for some in self.files.values() for each in some]
 
     @cached_property
@@ -82,14 +82,14 @@ class Content:
 
     @cached_property
     def is_long(self) -> bool:
-        """Whether there are so many groups that those of one cell have no verdict and no group has its commands and a
-        line in the table of starts."""
+        """Whether there are so many groups that those of one cell have no verdict, and none has commands or a line in
+        the table of starts."""
         return len(self.groups) > MANY_GROUPS
 
     @cached_property
     def is_wide(self) -> bool:
-        """Whether there are so many networks that their cells are in one table, and that the matrix has only those
-        where something did not pass."""
+        """Whether there are so many networks that all cells are in one table, and the matrix has only networks where
+        something did not pass."""
         return len(self.networks) > MANY_NETWORKS
 
     @cached_property
@@ -120,7 +120,7 @@ class Content:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the cells' tables: those of the terminal, and more, less those that no cell has a word in."""
+        """The columns of the cells' tables: those of the terminal and more, without those empty in all cells."""
         blank = {
             name
             for at, name in enumerate((*HEADER, *MORE))
@@ -149,11 +149,11 @@ class Content:
 
     @cached_property
     def cell_tables(self) -> list[tuple[str, list[Group]]]:
-        """The groups of each table of cells, with its network; none where one table has all."""
+        """The groups of each table of cells, with its network; empty name if one table has all."""
         return [("", [group for _, some in self.networks for group in some])] if self.is_wide else self.networks
 
     def heading(self, row: Row) -> str:
-        """The heading of a group in its table, which names the network where the table does not."""
+        """The heading of a group in its table; names the network if the table does not."""
         title = full_title(row, self.several)
         return title if self.is_wide else title.removeprefix(f"{visible(row['model'])} ")
 
@@ -165,7 +165,7 @@ class Content:
         return self._sweeps[axis]
 
     def sweep_tables(self, axis: str) -> list[Table]:
-        """Of each sweep a table: a line a runtime, a column a number; none where there are too many."""
+        """A table for each sweep: one line per runtime, one column per number; none if there are too many."""
         made: list[Table] = []
         if len(self.sweeps(axis)) > MANY_SWEEPS:
             return made
@@ -176,14 +176,14 @@ class Content:
         return made
 
     def sweep_title(self, sweep: Sweep) -> str:
-        """What the cells of a sweep have in common."""
+        """The fields shared by the cells of a sweep."""
         row, words = sweep.row, conditions(sweep.row, self.several).split(", ")
         rest = [word for word in words if sweep.axis != "threads" or not word.endswith(("thread", "threads"))]
         batch = [] if sweep.axis == "batch" else [f"batch {row['batch']}"]
         return visible(", ".join([f"{row['model']} {row['mode']}", *batch, *rest]))
 
     def start_table(self) -> Table:
-        """Who is ahead after how many calls, of each group in which two cells or more have a time; of no group where
+        """Which runtime is ahead after how many calls, for each group with two timed cells or more; for no group if
         there are very many."""
         groups = [group for group in self.groups if sum(map(is_ranked, group.rows)) > 1 and not self.is_long]
         lines = [[*where(group.rows[0], self.several), sentence(group.rows)] for group in groups]
@@ -191,7 +191,7 @@ class Content:
         return Table("Who is ahead after how many calls", header, lines, [group.rows[0] for group in groups], 5)
 
     def tuning_table(self) -> Table | None:
-        """What searches for settings cost and brought, and after how many steps they have paid."""
+        """The cost and gain of searches for settings, and after how many steps they pay off."""
         tuned = tuning_rows(self.pairs)
         lines = [
             [
@@ -204,14 +204,14 @@ class Content:
         return Table("What tuning cost and brought", header, lines, [row for row, *_ in tuned], 5) if tuned else None
 
     def commands(self, group: Group) -> list[tuple[str, str]]:
-        """The commands that measure the cells of a group again, and when and with what they were measured; of very
-        many groups only those that are not of the usual form."""
+        """The commands that measure the cells of a group again, with the date and versions of the measurement; if there
+        are very many groups, only those not of the usual form."""
         records = [each for each in group.records if not self.is_long or commands.added(each) != self.usual]
         return commands.merged(records, self._many)
 
     @cached_property
     def usual(self) -> str:
-        """What most commands have beyond the words of their cells."""
+        """The most common addition of commands to the words of their cells."""
         return commands.usual(record for _, record in self.pairs)
 
     @cached_property
@@ -228,7 +228,7 @@ class Content:
 
     @cached_property
     def versions(self) -> dict[str, dict[str, int]]:
-        """Of each package its versions, and in how many records each is."""
+        """The versions of each package, and the number of records of each."""
         packages: dict[str, dict[str, int]] = {}
         for record in self.records:
             for name, word in (record.get("versions") or {}).items():
@@ -238,7 +238,7 @@ class Content:
 
 
 def _line(row: Row, record: Record, group: Sequence[Row]) -> list[str]:
-    """The cells of a row under `HEADER` and `MORE`; no time and no cost beside anything but a proof."""
+    """The cells of a row under `HEADER` and `MORE`; no time and no cost unless the proof passed."""
     parity = proof(record)
     remarks = (parity.get("worst_tensor", ""), number(parity.get("ratio")), remark(row))
     if not is_ranked(row):
@@ -250,7 +250,7 @@ def _line(row: Row, record: Record, group: Sequence[Row]) -> list[str]:
 
 
 def where(row: Row, several: bool) -> tuple[str, str, str, str]:
-    """The network, the mode, the batch and the rest of what a group has in common."""
+    """The network, the mode, the batch and the other fields a group shares."""
     return visible(row["model"]), visible(row["mode"]), str(row["batch"]), conditions(row, several)
 
 

@@ -1,4 +1,4 @@
-"""The tables of what is not in results.jsonl: conversions, checks, trainings, phases, layers, loads, workers."""
+"""The tables of results outside results.jsonl: conversions, checks, trainings, phases, layers, loads, workers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -86,8 +86,8 @@ OWN: Mapping[str, Callable[[Sequence[Record]], list[Table]]] = {
 
 
 def readable(name: str, records: Sequence[Record]) -> tuple[list[Record], list[str]]:
-    """The last record of each key that can be shown, and a sentence of each that cannot: what a store's reader asks of
-    a record is what all files have in common, and what a section shows of it may be missing or of another kind."""
+    """The last record of each key that can be shown, and a sentence for each that cannot: the store's reader checks only
+    fields common to all files, and a field that a section shows may be missing or of another type."""
     shown: list[Record] = []
     problems: list[str] = []
     for record in {each["key"]: each for each in records}.values():

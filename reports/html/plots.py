@@ -1,8 +1,8 @@
-"""Pictures as data: Vega-Lite specifications, without their values, which `report.js` puts in as the filters say.
+"""Pictures as data: Vega-Lite specifications without values, which `report.js` inserts according to the filters.
 
-Colours and signs of runtimes are the same in every picture: all have the domain of all runtimes. Times in µs, so that
-logarithmic axes have whole numbers; axes say s, ms and µs (`TIME`). A height that is a step is that of a line: the
-script multiplies it, because Vega-Lite warns where a width that fits its place stands beside it.
+Runtimes have the same colours and signs in every picture: all use the domain of all runtimes. Times are in µs, so that
+logarithmic axes have integers; axes show s, ms and µs (`TIME`). A `step` height is that of one line: the script
+multiplies it, because Vega-Lite warns if it is combined with a width that fits its container.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ TIME = "datum.value < 1e3 ? format(datum.value, '.3~r') + ' µs' : datum.value <
 TIME += "format(datum.value / 1e3, '.3~r') + ' ms' : format(datum.value / 1e6, ',.3~r') + ' s'"
 TIME_AXIS = {"labelExpr": TIME, "tickCount": 5, "labelOverlap": True}
 LOG = {"type": "log"}
-WIDTH = {"field": "width", "type": "quantitative", "scale": None, "legend": None}  # of curves that lie on one another
+WIDTH = {"field": "width", "type": "quantitative", "scale": None, "legend": None}  # of overlapping curves
 
 
 def specs(runtimes: Sequence[str]) -> dict[str, Spec]:
@@ -37,7 +37,7 @@ def specs(runtimes: Sequence[str]) -> dict[str, Spec]:
 
 
 class _Colours:
-    """The channels that tell runtimes apart: colour and sign, each with all runtimes as its domain."""
+    """The channels that distinguish runtimes: colour and sign, each with all runtimes as its domain."""
 
     def __init__(self, runtimes: Sequence[str]) -> None:
         self.domain = list(runtimes)
@@ -68,7 +68,7 @@ def _rows(title: None = None) -> Spec:
 
 
 def _strip(description: str, layers: Sequence[Spec]) -> Spec:
-    """A line a group, with a sign a runtime."""
+    """One line per group, with one sign per runtime."""
     return {
         "description": description,
         "width": "container",
@@ -120,7 +120,7 @@ def _spread(by_runtime: _Colours) -> Spec:
 def _lines(
     by_runtime: _Colours, description: str, x: Spec, y: Spec, tooltip: Sequence[Spec], signs: bool = True, **more: Spec
 ) -> Spec:
-    """Lines by runtime, with `signs` at what was measured; `more` channels of the lines."""
+    """Lines by runtime, with `signs` at the measured points; `more` are channels of the lines."""
     layers: list[Spec] = [
         {"mark": {"type": "line", "strokeWidth": 1.8}, "encoding": {"color": by_runtime.channel(), **more}}
     ]
