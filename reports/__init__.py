@@ -48,7 +48,7 @@ COUNTS = (
     *("artifact_bytes", "parameter_bytes", "flop", "bytes", "peak_flops", "bandwidth"),
 )  # numbers of a record's `cost`
 SHARED = ["machine", *(f.name for f in dataclasses.fields(Case) if f.name in COLUMNS and f.name != "runtime")]
-# what the cells of a group have in common
+# the fields that the cells of a group share
 
 
 def rows(records: Iterable[Record]) -> list[Row]:
@@ -59,7 +59,7 @@ def rows(records: Iterable[Record]) -> list[Row]:
 def pairs(records: Iterable[Record]) -> list[tuple[Row, Record]]:
     """Return the rows, each with its record.
 
-    Cells of two machines are never in one group. Groups are in the order in which their models first occur in the store.
+    Cells of two machines are never in one group. Groups are in the order in which the store first has their models.
     Only a PASS with times is ranked; all other rows follow unranked, without time and ratio, whatever their record has.
     """
     cells = {(label(record.get("machine")), Case(**record["case"])): record for record in records}

@@ -1,4 +1,4 @@
-"""The tables of a study in its own shape, each a `Grid`: current runtimes as columns, published figures next to them."""
+"""The tables of a study in its own shape, each a `Grid`: current runtimes as columns, next to published figures."""
 
 from collections.abc import Callable, Sequence
 from statistics import fmean
@@ -49,7 +49,7 @@ def _cell(record: Record) -> str:
 
 
 def _sum(values: Sequence[Value | None]) -> Value:
-    """The sum of cells that all have a time, with the sum of the widths of their intervals."""
+    """The sum of cells that all have a time, with the sums of their interval bounds."""
     bad = [each for each in values if not each or each["value"] is None]
     if bad:
         return {"status": (bad[0] or {}).get("status", ""), "value": None, "message": None}
@@ -62,7 +62,7 @@ def _sum(values: Sequence[Value | None]) -> Value:
 
 
 def _tools(part: Part, records: Sequence[Record]) -> list[Grid]:
-    """One row per runtime or published tool, one column per machine: the time of `part.samples` at the rate of a step."""
+    """One row per runtime or published tool, one column per machine: the time of `part.samples` at a step's rate."""
     case = records[0]["case"]
     scale = part.samples[case["model"]] / case["batch"]
     here = f"{HERE}, batch {case['batch']}"
@@ -77,7 +77,7 @@ def _tools(part: Part, records: Sequence[Record]) -> list[Grid]:
 
 
 def _swept(part: Part, records: Sequence[Record]) -> list[Grid]:
-    """One table per network and mode, one row per number of threads or batch size; also those that are only published."""
+    """One table per network and mode, one row per number of threads or batch size; also those only published."""
     name = {"threads": "threads", "batches": "batch"}[part.kind]
     other = {"threads": "batch", "batches": "threads"}[part.kind]
     tables: dict[tuple[str, str], list[Record]] = {}

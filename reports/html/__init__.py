@@ -1,8 +1,8 @@
 """The report as one HTML file, which reads nothing from the network and opens from disk.
 
-`content` has its text and tables, `chart_data` and `plots` the pictures, `other_experiments` the tables of trainings and
-the like; `report.html.j2`, `report.css` and `report.js` the layout. Every table is in the HTML itself; JavaScript adds
-filters, sorting and pictures.
+`content` has its text and tables, `chart_data` and `plots` the pictures, `other_experiments` the tables of trainings
+and the like; `report.html.j2`, `report.css` and `report.js` the layout. Every table is in the HTML itself; JavaScript
+adds filters, sorting and pictures.
 """
 
 import base64

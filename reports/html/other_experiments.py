@@ -86,8 +86,8 @@ OWN: Mapping[str, Callable[[Sequence[Record]], list[Table]]] = {
 
 
 def readable(name: str, records: Sequence[Record]) -> tuple[list[Record], list[str]]:
-    """The last record of each key that can be shown, and a sentence for each that cannot: the store's reader checks only
-    fields common to all files, and a field that a section shows may be missing or of another type."""
+    """The last record of each key that can be shown, and a sentence for each that cannot: the store's reader checks
+    only fields common to all files, and a field that a section shows may be missing or of another type."""
     shown: list[Record] = []
     problems: list[str] = []
     for record in {each["key"]: each for each in records}.values():

@@ -3,14 +3,14 @@ and a bare loop over an ONNX Runtime session, on ResNet-50 and lstm_ptb, forward
 
     python tools/measure/agreement.py [--turns 8] [--rounds 10] [--seconds 0.2] [--model M ...] [--runtime R ...]
 
-Processes of one program differ by 1.5 to 3 % on the machine at hand, by where their memory lies. So both measure the
-same here, alternately. Every turn is a new process, with a worker's variables and on as many CPUs, in which xbench's
-own jobs open a cell, prove it and warm it up; then come rounds of a block of xbench and of the tool's own loop over the
-same session, module or infer request, in random order, each after a rest, as a worker of `xbench time` rests while
-others are measured. What a tool compiles for itself, in a process of its own, is compared by agreement_apart.py.
+Processes of one program differ by 1.5 to 3 % on this machine, depending on memory placement. So both measure the same
+process here, alternately. Every turn is a new process, with a worker's variables and number of CPUs, in which xbench's
+own jobs open a cell, prove it and warm it up; then follow rounds of a block of xbench and of the tool's own loop over
+the same session, module or infer request, in random order, each after a rest, as a worker of `xbench time` rests while
+others are measured. agreement_apart.py compares tools that compile the model for themselves, in their own process.
 
 A turn gives the ratio of the two medians over its rounds. The figure is the geometric mean over the turns; `+-` is its
-95 % interval. Exit code 1 where a ratio is off by more than 1 %, or its interval is wider than that.
+95 % interval. Exit code 1 if a ratio is off by more than 1 %, or its interval is wider than that.
 """
 
 import argparse
@@ -38,13 +38,13 @@ Loop = Callable[[Any, list[np.ndarray], float], float]
 
 
 def onnxruntime_loop(runtime: Any, arrays: list[np.ndarray], seconds: float) -> float:
-    """The loop anyone would write, over the session."""
+    """The obvious loop over the session."""
     feed = dict(zip([each.name for each in runtime.session.get_inputs()], arrays, strict=True))
     return loop(lambda: runtime.session.run(None, feed), seconds)
 
 
 def torch_timer(runtime: Any, arrays: list[np.ndarray], seconds: float) -> float:
-    """torch.utils.benchmark's own way to choose how often to run, over the module."""
+    """torch.utils.benchmark's own choice of how often to run, over the module."""
     import torch
     from torch.utils.benchmark import Timer
 
@@ -56,14 +56,14 @@ def torch_timer(runtime: Any, arrays: list[np.ndarray], seconds: float) -> float
 
 
 def benchmark_app(runtime: Any, arrays: list[np.ndarray], seconds: float) -> float:
-    """benchmark_app's own loop, one request at a time, over the request: its median latency. That leaves out that its
-    infer() then copies all outputs into new arrays."""
+    """benchmark_app's own loop over the request, one at a time: its median latency. It excludes the copy of all outputs
+    into new arrays that infer() then makes."""
     from openvino.tools.benchmark.benchmark import Benchmark, percentile
 
     for name, tensor in zip(runtime.names, runtime.put(arrays), strict=True):
         runtime.request.set_tensor(name, tensor)
     app = Benchmark("CPU", api_type="sync", inference_only=True)
-    app.duration_seconds = 1.5 * seconds  # its command takes whole seconds only
+    app.duration_seconds = 1.5 * seconds  # its command takes only integer seconds
     times, _, _ = app.sync_inference(runtime.request, SimpleNamespace(get_next_batch_size=lambda: 1))
     return float(percentile(times, 50)) / 1e3
 
@@ -72,7 +72,7 @@ TOOLS: dict[str, Loop] = {"openvino": benchmark_app, "torch": torch_timer, "onnx
 
 
 def measured_here(runtime: str, folder: str, references: list[str], seconds: float, rounds: int) -> dict[str, float]:
-    """The median step of a cell of this process, by xbench and by the runtime's tool."""
+    """The median step of a cell in this process, by xbench and by the runtime's tool."""
     case = Case("", runtime, "forward", 0)
     jobs.open_cell(folder, runtime, "forward", case.device, case.threads, case.layout, references)
     for index in range(len(references)):
@@ -95,7 +95,7 @@ def measured_here(runtime: str, folder: str, references: list[str], seconds: flo
 
 
 def measured(runtime: str, folder: str, references: list[str], seconds: float, rounds: int) -> dict[str, float]:
-    """The same in a process of its own."""
+    """The same in a separate process."""
     words = json.dumps([runtime, folder, references, seconds, rounds])
     medians: dict[str, float] = json.loads(answer_of(__file__, "--here", words))
     return medians

@@ -5,9 +5,9 @@ process of its own? As agreement.py, which tells more in less time, and less of 
 
 In every turn one process of xbench and one of the tool are measured, in random order, both new: xbench's proved and
 audited as in `xbench time`, the tool's as its makers run it, on the same converted model (PyTorch: the same module),
-the same inputs, the same number of threads, on the same CPUs. A bare loop over an OpenVINO request tells what of a
-difference is benchmark_app's process, and what ours. The figure is the geometric mean over the turns of the ratio of
-the medians; `+-` is its 95 % interval, which holds how much processes differ. Exit code 1 where a ratio is off by more
+the same inputs, the same number of threads, on the same CPUs. A bare loop over an OpenVINO request shows which part of
+a difference is benchmark_app's process, and which is ours. The figure is the geometric mean over the turns of the ratio
+of the medians; `+-` is its 95 % interval, which includes the spread of processes. Exit code 1 if a ratio is off by more
 than 1 %.
 """
 
@@ -41,7 +41,7 @@ BOUND = 0.01
 
 
 def onnxruntime_loop(artifact: Artifact, arrays: list[np.ndarray], seconds: float) -> float:
-    """The loop anyone would write."""
+    """The obvious loop."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -52,7 +52,7 @@ def onnxruntime_loop(artifact: Artifact, arrays: list[np.ndarray], seconds: floa
 
 
 def torch_timer(artifact: Artifact, arrays: list[np.ndarray], seconds: float) -> float:
-    """torch.utils.benchmark's own way to choose how often to run."""
+    """torch.utils.benchmark's own choice of how often to run."""
     import torch
     from torch.utils.benchmark import Timer
 
@@ -67,8 +67,8 @@ def torch_timer(artifact: Artifact, arrays: list[np.ndarray], seconds: float) ->
 
 
 def benchmark_app(artifact: Artifact, arrays: list[np.ndarray], seconds: float) -> float:
-    """OpenVINO's tool, one request at a time: its median latency. That leaves out that its Python API then copies all
-    outputs into new arrays, which its duration holds and xbench's step does without."""
+    """OpenVINO's tool, one request at a time: its median latency. It excludes the copy of all outputs into new arrays
+    that its Python API then makes, which its duration includes and xbench's step avoids."""
     shapes = [
         f"{item['name']}[{','.join(map(str, array.shape))}]"
         for item, array in zip(artifact.info["inputs"], arrays, strict=True)
@@ -97,7 +97,7 @@ def benchmark_app(artifact: Artifact, arrays: list[np.ndarray], seconds: float) 
 
 
 def openvino_loop(artifact: Artifact, arrays: list[np.ndarray], seconds: float) -> float:
-    """The loop anyone would write who knows that `infer()` else copies the outputs."""
+    """The obvious loop, without the copy of outputs that `infer()` makes."""
     import openvino
 
     core = openvino.Core()
@@ -111,7 +111,7 @@ def openvino_loop(artifact: Artifact, arrays: list[np.ndarray], seconds: float) 
 
 
 def loop(step: Callable[[], object], seconds: float) -> float:
-    """The median step, less those of the first third."""
+    """The median step, without those of the first third."""
     samples = []
     end = time.perf_counter() + 1.5 * seconds
     while (start := time.perf_counter()) < end:
@@ -129,7 +129,7 @@ TOOLS: dict[str, Callable[[Artifact, list[np.ndarray], float], float]] = {
 
 
 def answer_of(*words: str) -> str:
-    """The last line that a script prints, in a process on as many CPUs and with the same variables as a worker."""
+    """The last line that a script prints, in a process with the number of CPUs and the variables of a worker."""
     first = min(os.sched_getaffinity(0))
     answer = subprocess.run(
         [sys.executable, *words],
@@ -144,7 +144,7 @@ def answer_of(*words: str) -> str:
 
 
 def tool(runtime: str, artifact: Artifact, reference: Path, seconds: float) -> float:
-    """The median step of a tool, in a process of its own."""
+    """The median step of a tool, in its own process."""
     return float(answer_of(__file__, "--tool", runtime, str(artifact.folder), str(reference), str(seconds)))
 
 
@@ -180,7 +180,7 @@ def agreement(
 
 
 def summary(model: str, runtime: str, name: str, times: dict[str, list[float]], quiet: bool) -> dict[str, Any]:
-    """The mean ratio over the turns, and the half of its 95 % interval; printed, to stderr where that is quiet."""
+    """The mean ratio over the turns, and half its 95 % interval; printed, to stderr if `quiet`."""
     logs = np.log(times["xbench"]) - np.log(times["tool"])
     half = students_t(len(logs) - 1) * float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
     row = {"ratio": math.exp(float(np.mean(logs))), "half": half}

@@ -43,7 +43,7 @@ def stepped(hold: bool) -> tuple[float, int]:
 
 
 def child(artifact: str, runtime: str, references: list[str]) -> None:
-    """One process: opens the cell, steps a little, and prints what both ways cost."""
+    """One process: opens the cell, runs some steps, and prints the cost of both ways."""
     cell = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw", "precision": "fp32"}
     jobs.open_cell(artifact, runtime, references=references, **cell)
     stepped(hold=False)

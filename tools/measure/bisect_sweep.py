@@ -2,12 +2,12 @@
 
     python tools/measure/bisect_sweep.py [--draws 50] [--seed 0] [--only 3,7] [--json FILE]
 
-Half of the faults are forward, in the graph that ONNX Runtime is given: a result or a weight 1 % too large, rounded to
-a 256th, negated or transposed, a bias dropped, an attribute or an operator changed. Half are backward: the gradient
-through one node of JAX's, 1 % too large or negated, or one gradient of ONNX Runtime's. A draw that float32's own noise
-hides, or that changes nothing, is no fault: it is counted and drawn again. A fault is found when its node is named, by
-a part of the graph of at most three nodes, and the script that comes with it ends with 1. FILE is written after every
-draw, and a draw that is in it is not run again.
+Half of the faults are forward, in ONNX Runtime's graph: a result or a weight 1 % too large, rounded to a 256th, negated
+or transposed, a bias dropped, an attribute or an operator changed. Half are backward: the gradient through one node of
+JAX's, 1 % too large or negated, or one gradient of ONNX Runtime's. A draw that float32 noise hides, or that changes
+nothing, is no fault: it is counted and drawn again. A fault is found if its node is named, by a subgraph of at most
+three nodes, and the script that comes with it exits with 1. FILE is written after every draw, and a draw that is in it
+is not run again.
 """
 
 import argparse
@@ -36,7 +36,7 @@ MOST = 3  # nodes of a part that counts as found
 
 
 def tried(model: str, mode: str, artifact: Artifact, draw: random.Random, place: Path) -> dict[str, Any] | None:
-    """One planted fault and what became of it; None where it is none."""
+    """One planted fault and its outcome; None if it is no fault."""
     word, name, operator = faulty.drawn(artifact, mode, draw)
     words = [draw.choice(HONEST[mode]), word]
     draw.shuffle(words)
@@ -57,7 +57,7 @@ def tried(model: str, mode: str, artifact: Artifact, draw: random.Random, place:
 
 
 def ran(out: Path) -> int:
-    """The exit code of the script, run where there is no xbench."""
+    """The exit code of the script, run without xbench."""
     command = "import runpy, sys; sys.modules['xbench'] = None; sys.path.insert(0, '.'); "
     command += "runpy.run_path('reproduce.py', run_name='__main__')"
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}

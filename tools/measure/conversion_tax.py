@@ -40,8 +40,8 @@ from xbench.workers import timing
 
 MEAN_BOUND, CELL_BOUND = 1.00, 1.05
 BATCHES = {"resnet50": 4, "mobilenet_v2": 8, "vit_s16": 2, "gpt2": 1, "lstm_ptb": 16}
-LENGTHS = {"gpt2": 64}  # tokens, where the benchmark's sequence is shorter than the zoo's
-# The runtime on the converted side, the class on the other, and what is told to it.
+LENGTHS = {"gpt2": 64}  # tokens, if the benchmark's sequence is shorter than the zoo's
+# The runtime on the converted side: the class on the other, and its extra arguments.
 FRAMEWORKS: dict[str, tuple[str, tuple[bool, ...]]] = {
     "tensorflow": ("keras:Keras", (False,)),
     "tensorflow:xla": ("keras:Keras", (True,)),
@@ -57,7 +57,7 @@ Step = Callable[[], Any]
 
 
 def spec_of(network: str) -> models.ModelSpec:
-    """The zoo's network, for a shorter sequence where the benchmark has one."""
+    """The zoo's network, with the benchmark's shorter sequence if it has one."""
     spec = models.find(network)
     if length := LENGTHS.get(network):
         shorter = (dataclasses.replace(spec.inputs[0], shape=("batch", length)),)
@@ -72,16 +72,16 @@ def export(network: str, folder: Path) -> None:
     export_zoo(network, 0, folder)
 
 
-# ***** one cell, in a process of its own *****
+# ***** one cell, in its own process *****
 
 
 def converted(word: str, folder: Path, mode: str, threads: int, layout: str) -> Trainer:
     artifact = Artifact.read(folder)
-    if word.startswith("torch"):  # what an ONNX file gets; a network of the zoo would be run as its own module
+    if word.startswith("torch"):  # as for an ONNX file; a network of the zoo would be run as its own module
         artifact = dataclasses.replace(artifact, info={**artifact.info, "origin": "onnx"})
     runtime: Any = load(word, artifact, Options(mode, "cpu", threads, layout=layout))
     if word.startswith("torch"):
-        apply = runtime.module.apply_program  # draws dropout in training whatever `prepare` says
+        apply = runtime.module.apply_program  # draws dropout in training regardless of `prepare`
         runtime.module.apply_program = lambda *arrays, training, rng: apply(*arrays, training=training, rng=None)
     return runtime
 
@@ -100,7 +100,7 @@ def step_of(runtime: Trainer, mode: str, given: list[np.ndarray], labels: np.nda
 def chosen(
     word: str, folder: Path, mode: str, options: argparse.Namespace, given: list[np.ndarray], labels: np.ndarray
 ) -> tuple[str, Trainer]:
-    """The converted network in the layout asked for, or in the faster one, as `xbench time --layout` has it."""
+    """The converted network in the requested layout, or in the faster one, as in `xbench time --layout`."""
     layouts = Artifact.read(folder).layouts if options.layout == AUTO else (options.layout,)
     runtimes = [converted(word, folder, mode, options.threads, layout) for layout in layouts]
     for runtime in runtimes:
@@ -113,7 +113,7 @@ def chosen(
 
 
 def race(steps: list[Step], rounds: int = 7) -> list[float]:
-    """The median of each step, after one that is not counted; they take turns, so all meet the same machine."""
+    """The median of each step, after an untimed one; they take turns, so machine noise affects all alike."""
     samples = [[timing.sample([step], 0, 1)[0] for step in steps] for _ in range(rounds + 1)]
     return [statistics.median(each) for each in zip(*samples[1:], strict=True)]
 
@@ -129,7 +129,7 @@ def disagreement(mode: str, network: Any, mine: Any, runtime: Trainer, answer: A
         errors, bound = {"logits": distance(logits, runtime.get(answer)[0])}, LOGITS
     else:
         loss, gradients = runtime.fetch(answer)
-        # Some gradients are zero but for rounding: of the keys' bias, of a bias whose only reader is normalised.
+        # Some gradients are zero except for rounding: of the keys' bias, of a bias whose only reader is normalised.
         pairs, bound = network.pairs(mine, gradients), GRADIENTS
         least = 1e-3 * max(float(np.linalg.norm(b)) for _, _, b in pairs)
         errors = {name: distance(a, b, least) for name, a, b in pairs}
@@ -139,7 +139,7 @@ def disagreement(mode: str, network: Any, mine: Any, runtime: Trainer, answer: A
 
 
 def block(step: Step, seconds: float, number: int) -> dict[str, Any]:
-    """Samples of one side, after an untimed step: the caches are the other's. A step longer than a block needs none.
+    """Samples of one side, after an untimed step, as the caches hold the other's data; not if a step outlasts a block.
 
     A block has at least LEAST samples: one in ten steps that return hundreds of megabytes takes twice its time.
     """
@@ -153,7 +153,7 @@ def block(step: Step, seconds: float, number: int) -> dict[str, Any]:
 
 
 def measure(hand: Step, generated: Step, rounds: int, seconds: float) -> dict[str, Any]:
-    """Blocks of the two in random order. The ratio of CPU times stands beside the ratio: neighbours disturb it less."""
+    """Blocks of the two in random order. The ratio of CPU times is also given: other processes disturb it less."""
     rng = np.random.default_rng(0)
     sides: dict[str, tuple[Step, list[dict[str, Any]]]] = {"hand": (hand, []), "converted": (generated, [])}
     for step, _ in sides.values():
@@ -170,7 +170,7 @@ def measure(hand: Step, generated: Step, rounds: int, seconds: float) -> dict[st
 
 
 def cell(word: str, network: str, mode: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Builds both sides, proves that they agree, and times them."""
+    """Build both sides, prove that they agree, and time them."""
     inputs, labels = models.sample(spec_of(network), options.batch or BATCHES[network], 0)
     given = [*inputs.values()]
     layout, runtime = chosen(word, folder, mode, options, given, labels)  # first: it sets the framework's threads
@@ -196,7 +196,7 @@ def cell(word: str, network: str, mode: str, folder: Path, options: argparse.Nam
 
 
 def child(options: argparse.Namespace, folder: Path, network: str, word: str, mode: str) -> dict[str, Any]:
-    """Runs this file for one cell (or for the export, where `word` is that) and reads its last line."""
+    """Run this file for one cell (or for the export, if `word` names it) and read its last line."""
     command = [sys.executable, __file__, "--child", str(folder), "--network", network]
     command += [] if word == "export" else ["--framework", word, "--mode", mode]
     command += ["--rounds", str(options.rounds), "--seconds", str(options.seconds), "--threads", str(options.threads)]

@@ -35,7 +35,7 @@ from xbench.host import machine
 SIZES = (500, 1000, 2000, 4000, 8000)
 EXPONENT_BOUND, RESNET_BOUND = 1.1, 90.0
 CHANNELS, SIDE = 8, 6
-STAGES = {  # what `build.export_file` calls, in its order
+STAGES = {  # the calls of `build.export_file`, in its order
     "read": (build, "read"),
     "canonical": (build, "canonical"),
     "clean": (exporter, "clean"),
@@ -46,7 +46,7 @@ STAGES = {  # what `build.export_file` calls, in its order
 
 
 def nodes_of(block: int, x: str, weights: dict[str, np.ndarray]) -> Iterator[onnx.NodeProto]:
-    """A residual block and, as tracers write it, a reshape to what is computed from the input's shape, and back."""
+    """A residual block and, as tracers write it, a reshape to a shape computed from the input's shape, and back."""
     number = iter(range(100))
 
     def node(op: str, *inputs: str, **attributes: Any) -> onnx.NodeProto:
@@ -78,7 +78,7 @@ def nodes_of(block: int, x: str, weights: dict[str, np.ndarray]) -> Iterator[onn
 
 
 def write_model(path: Path, count: int) -> None:
-    """Writes a graph of `count` nodes: blocks, and ReLUs for what is left."""
+    """Write a graph of `count` nodes: blocks, and ReLUs for the rest."""
     nodes: list[onnx.NodeProto] = []
     weights: dict[str, np.ndarray] = {}
     last = "x"
@@ -127,7 +127,7 @@ class Stages:
 
 
 def convert_once(path: Path) -> dict[str, float]:
-    """Seconds of each stage of one conversion, and of all of it."""
+    """Seconds of each stage of one conversion, and in total."""
     with tempfile.TemporaryDirectory() as folder, Stages() as stages:
         start = time.process_time()
         build.export_file(parse(str(path)), path, Path(folder))
@@ -161,7 +161,7 @@ def growth(sizes: list[int], repeats: int) -> dict[str, Any]:
 
 
 def module_seconds(layers: int) -> dict[str, float]:
-    """What `export` takes for a PyTorch module of so many layers, and PyTorch's part of it."""
+    """The time of `export` for a PyTorch module of `layers` layers, and PyTorch's part of it."""
     import torch
 
     class Layers(torch.nn.Sequential):
@@ -187,9 +187,9 @@ def module_seconds(layers: int) -> dict[str, float]:
 
 
 def resnet50() -> dict[str, Any]:
-    """Wall time of the command a user types, nothing cached: export, references, every runtime's parity, one by one.
+    """Wall time of the user's command, nothing cached: export, references, every runtime's parity, one by one.
 
-    On a shared machine the wall is not the command's own; `cpu` is, and half of it the least that two cores take.
+    On a shared machine the wall time includes other work; `cpu` does not, and half of it is the minimum on two cores.
     """
     with tempfile.TemporaryDirectory() as cache:
         xbench = str(Path(sys.executable).with_name("xbench"))
@@ -197,7 +197,7 @@ def resnet50() -> dict[str, Any]:
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         environment = {**os.environ, "XBENCH_CACHE": cache}
         answer = Path(cache, "answer.json")
-        with answer.open("w") as file:  # a pipe would be full before the lines end
+        with answer.open("w") as file:  # a pipe would fill up before the lines end
             process = subprocess.Popen(command, env=environment, stdout=file, stderr=subprocess.PIPE, text=True)
             assert process.stderr is not None
             lines = [(time.perf_counter() - start, line.strip()) for line in process.stderr]

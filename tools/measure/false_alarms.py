@@ -2,11 +2,11 @@
 
     python tools/measure/false_alarms.py [MODEL ...] [--runtime R ...] [--mode M ...] [--seeds 100] --json FILE
 
-Inputs and labels change with the seed; weights do not. A verdict of `xbench check` is the worst of two seeds, and where
+Inputs and labels change with the seed; weights do not. A verdict of `xbench check` is the worst of two seeds, and if
 they disagree in training a third decides: rounding may carry the input of a ReLU across its kink. So two counts are
 printed: seeds that fail by themselves and, in training, verdicts of three seeds in a row that fail. The second are
-false alarms. FILE is written after every network and mode, and what is in it is not run again. `false_alarms.json`
-holds what was run of `--seeds 30` since training and steps are judged as they are now; it goes on from there.
+false alarms. FILE is written after every network and mode, and what is in it is not run again. `false_alarms.json` has
+the results of `--seeds 30` since training and steps are judged by the current rules; the script resumes from it.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from xbench.workers.prepare import Exporter
 from xbench.workers.worker import Worker, WorkerFailure
 
 BATCH, TIMEOUT = 2, 900.0
-DISK = 4 * 2**30  # bytes of references that lie there at once
+DISK = 4 * 2**30  # bytes of references on disk at once
 
 
 def cell(case: Case, artifact: Artifact, paths: list[Path], log: Path) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def cell(case: Case, artifact: Artifact, paths: list[Path], log: Path) -> list[d
 def judged(
     cases: list[Case], artifact: Artifact, seeds: int, exporter: Exporter, folder: Path
 ) -> dict[str, list[dict[str, Any]] | str]:
-    """Runtime -> its verdict on every seed, or why there is none; as many references as there is room for at once."""
+    """Runtime -> its verdict on every seed, or why there is none; makes as many references at once as fit."""
     mode, results = cases[0].mode, {case.runtime: impossible(case, artifact) or [] for case in cases}
     numbers = [*range(seeds)]
     while numbers:

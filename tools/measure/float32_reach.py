@@ -3,8 +3,8 @@
     python tools/measure/float32_reach.py NETWORK ... [--steps 32]
 
 Float64 and float32 PyTorch (the batch reversed, without oneDNN) make the same steps on the batches of a timed block
-(`workers/batches.py`). Printed for the median and the worst tensor of those that float32 can judge at all: a bias
-before a norm has no gradient but rounding. `parity/trajectory.py` rests on these numbers.
+(`workers/batches.py`). Printed for the median and the worst tensor of those that float32 can judge at all: the gradient
+of a bias before a norm is only rounding. `parity/trajectory.py` is based on these numbers.
 """
 
 import argparse

@@ -6,7 +6,7 @@ from xbench.models.gpt2 import GPT2
 
 
 def make(layers: int = 48) -> GPT2:
-    """Its weights are drawn once, without the initialisation that PyTorch would do before."""
+    """GPT-2 XL; weights are drawn once, without PyTorch's prior initialisation."""
     with torch.device("meta"):
         module = GPT2(width=1600, heads=25, layers=layers)
     module.to_empty(device="cpu")

@@ -31,7 +31,7 @@ STAGES = ("command", "export", *(f"{target} {job}" for target in TARGETS for job
 
 
 def sizes(pid: int) -> dict[str, int] | None:
-    """Bytes of a process by the kernel's names; None where it has ended."""
+    """Bytes of a process by the kernel's names; None if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -50,7 +50,7 @@ def children(pid: int) -> list[int]:
 
 
 def family(pid: int) -> dict[int, dict[str, int]]:
-    """The sizes of a process and of all that it started, which is alive."""
+    """The sizes of a process and of all its living descendants."""
     pids = [pid]
     for each in pids:
         pids += children(each)
@@ -58,7 +58,7 @@ def family(pid: int) -> dict[int, dict[str, int]]:
 
 
 def watch(command: list[str], environment: dict[str, str], folder: str) -> dict[str, Any]:
-    """Runs a command and samples it and all that it starts."""
+    """Run a command and sample it and all its descendants."""
     process = subprocess.Popen(command, cwd=Path(__file__).parent, env=environment, stdout=subprocess.PIPE)
     peaks: dict[int, dict[str, int]] = {}
     total, start = 0, time.perf_counter()

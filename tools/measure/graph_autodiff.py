@@ -1,10 +1,10 @@
 """What training without autodiff costs: `python tools/measure/graph_autodiff.py`.
 
-Times whole training steps of ONNX Runtime and OpenVINO, which run the graph of the step
-(`converters/autodiff/train_step.py`), against eager PyTorch, its images in ONNX's order and channels last. All four are
-proved equal to the float64 oracle first, and timed by `xbench time`'s own session: one process each, the same threads,
-blocks interleaved in random order. A ratio is the median over rounds to the faster PyTorch. Exit code 1 when one is
-above 1.0 or a cell fails.
+Times complete training steps of ONNX Runtime and OpenVINO, which run the graph of the step
+(`converters/autodiff/train_step.py`), against eager PyTorch, with images in ONNX's order and channels last. All four
+are first proved equal to the float64 oracle, and timed by `xbench time`'s own session: one process each, the same
+threads, blocks interleaved in random order. A ratio is the median over rounds to the faster PyTorch. Exit code 1 if
+one is above 1.0 or a cell fails.
 """
 
 import argparse

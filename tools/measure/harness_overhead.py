@@ -26,11 +26,11 @@ from xbench.workers.prepare import Exporter
 
 NULL_SECONDS = 0.0002
 BOUND, ADAPTER_BOUND = 2e-6, 10e-6
-Bare = Callable[[int], Any]  # a step on the inputs of that turn
+Bare = Callable[[int], Any]  # a step on the inputs of a turn
 
 
 def bare(step: Bare, seconds: float) -> list[float]:
-    """The loop anyone would write: a clock before, a clock after, nothing of ours between."""
+    """The obvious loop: a clock before, a clock after, nothing of ours between."""
     samples, turn, end = [], 0, time.perf_counter() + seconds
     while time.perf_counter() < end:
         start = time.perf_counter()

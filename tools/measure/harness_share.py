@@ -1,12 +1,12 @@
-"""Whose is the time that `xbench time` takes: the runtimes', or xbench's own?
+"""How the time of `xbench time` is shared between the runtimes and xbench itself.
 
     python tools/measure/harness_share.py [OPTIONS OF xbench time]     (default: --budget 1, as in `make run`)
 
-The runtimes' is what they load, compile and step, to be timed or to be proved and audited, by the records of the run.
-The rest is xbench's own: starting Python, reading references, comparing, sleeping, looking at counters. Of that the
-table says in which job of a worker it was spent. What it takes to judge the steps that were timed is counted by itself:
-looks and resets within blocks (`block`), fetching what a block has left (`state`), PyTorch's own steps (`trajectory`).
-Exit code 1 where these are more than a tenth, or the rest is.
+The runtimes' share is loading, compiling and stepping, whether timed, proved or audited, by the records of the run. The
+rest is xbench's own: starting Python, reading references, comparing, sleeping, reading counters. The table lists it by
+job of a worker. Judging the timed steps is counted separately: checks and resets within blocks (`block`), fetching the
+state after a block (`state`), PyTorch's own steps (`trajectory`). Exit code 1 if this is more than a tenth, or the rest
+is.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ JUDGED = ("block", "state", "trajectory")
 
 
 def counted(spent: Counter[str]) -> None:
-    """From now on every job of every worker adds its seconds, as the parent waits for them."""
+    """Make every job of every worker add its seconds, as the parent waits for them."""
     plain = Worker.call
 
     def call(self: Worker, job: str, timeout: float, **arguments: Any) -> Any:
@@ -42,7 +42,7 @@ def counted(spent: Counter[str]) -> None:
 
 
 def of_runtimes(records: list[dict[str, Any]]) -> Counter[str]:
-    """Seconds of the runtimes' own work, by what it was."""
+    """Seconds of the runtimes' own work, by kind."""
     spent: Counter[str] = Counter()
     for times in (record["times"] for record in records if record["times"]):
         for process in times["processes"]:

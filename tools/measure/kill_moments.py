@@ -2,10 +2,10 @@
 
     python tools/measure/kill_moments.py --folder EMPTY [--moments 20] [--seed 0] [--command time ...] [--log FILE]
 
-Every command meets `kill -9` of itself, `kill -9` of one of its workers, SIGTERM and SIGINT in turn, each at a moment
-that is random over the time it takes undisturbed. After each: the exit code and the word for it, the store, no
-process, no traceback; then the same command again, which must end well, and after it no temporary folder. Prints a
-table and what was violated; exit code 1 where anything was.
+Every command gets `kill -9` of itself, `kill -9` of one of its workers, SIGTERM and SIGINT in turn, each at a random
+moment of its undisturbed duration. Checked after each: the exit code and the word for it, the store, no process left,
+no traceback; then the same command again, which must succeed, and leave no temporary folder. Prints a table and the
+violations; exit code 1 if there are any.
 """
 
 import argparse
@@ -33,8 +33,8 @@ PATIENCE = 300.0  # seconds for a command that takes a few
 GONE = 10.0  # seconds in which processes must be gone
 WAYS = ("kill -9", "kill -9 of a worker", "SIGTERM", "SIGINT")
 SIGNALS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGINT": signal.SIGINT}
-DONE = re.compile(r"saved in|\[(\d+)/\1\]")  # the last line of a command: what is left to it is Python's own end
-# What is recorded where a worker was killed: its own cell, or that whose reference it computed.
+DONE = re.compile(r"saved in|\[(\d+)/\1\]")  # the last line of a command: only Python's own exit follows
+# The record after a worker was killed: of its own cell, or of the one whose reference it computed.
 KILLED = re.compile(r"(CRASH|UNVERIFIED): .*(SIGKILL|worker \d+ of \d+ ended)")
 ENDS = {
     "kill -9": (-9, ""),
@@ -45,8 +45,8 @@ ENDS = {
 
 @dataclass(frozen=True)
 class Command:
-    """What is run; the file of its records, if it has one; the option by which a failed record is measured again; what
-    of the cache it finds (`ready`: all, `converted`: the model, `empty`)."""
+    """The command line; the file of its records, if any; the option that measures a failed record again; the state of
+    its cache (`ready`: all, `converted`: the model, `empty`)."""
 
     words: tuple[str, ...]
     store: str | None = None
@@ -86,7 +86,7 @@ COMMANDS = {
 
 @dataclass
 class Moment:
-    """One command that is ended: where it works, and what was violated."""
+    """One command that is ended: its folder, and its violations."""
 
     command: Command
     way: str
@@ -132,7 +132,7 @@ class Moment:
 
 
 def marked(mark: str, worker: bool = False) -> list[int]:
-    """Living processes with a mark in their environment; with `worker` those of them that are workers."""
+    """Living processes with a mark in their environment; with `worker` only workers."""
     pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -147,7 +147,7 @@ def marked(mark: str, worker: bool = False) -> list[int]:
 
 
 def end(moment: Moment, seconds: float, chance: random.Random) -> bool:
-    """Starts the command and ends it, or a worker of it, after some seconds; says whether it was not over by then."""
+    """Start the command and end it, or a worker of it, after some seconds; return whether it was still running."""
     process, begin = moment.process(), time.monotonic()
     time.sleep(seconds)
     if moment.way in SIGNALS:
@@ -170,7 +170,7 @@ def end(moment: Moment, seconds: float, chance: random.Random) -> bool:
 
 
 def judge_end(moment: Moment, code: int, met: bool) -> None:
-    """Looks at how a command ended, and at what is alive."""
+    """Check how a command ended, and which processes are alive."""
     output = moment.output()
     last = output.strip().splitlines()[-1] if output.strip() else ""
     moment.expect("Traceback" not in output, f"a traceback: {last}")
@@ -199,7 +199,7 @@ def command_of(pid: int) -> str:
 
 
 def go_on(moment: Moment, before: bytes) -> None:
-    """Runs the same command to its end, and looks at its records and at what is left."""
+    """Run the same command to its end, and check its records and what it leaves."""
     failed = any(record["status"] != "PASS" for record in moment.records())
     final = {record["key"] for record in moment.records() if record["status"] == "PASS"}
     for record in (each for each in moment.records() if each["status"] != "PASS"):
@@ -225,8 +225,8 @@ def go_on(moment: Moment, before: bytes) -> None:
 
 
 def litter(folder: Path) -> Iterator[Path]:
-    """What no command may leave, seen without the names that xbench gives: anything in the system's temporary folder
-    but ONNX Runtime's mark of a session, what is hidden or half written in the cache, the lock of a store."""
+    """What no command may leave, independent of xbench's own names: anything in the system's temporary folder except
+    ONNX Runtime's mark of a session, hidden or half-written files in the cache, the lock of a store."""
     yield from (each for each in (folder / "tmp").iterdir() if each.name != ".ses")
     cache = folder / "cache"
     for place in ("models", "models/*", "peaks", "live"):
@@ -248,7 +248,7 @@ def prepared(place: Path, command: Command, way: str, templates: Path) -> Moment
 
 
 def make_templates(folder: Path, names: list[str]) -> dict[str, float]:
-    """The caches that commands find; returns the seconds that each takes undisturbed with its own."""
+    """Make the caches of the commands; return the undisturbed seconds of each command with its cache."""
     for kind in ("ready", "converted"):
         (folder / kind).mkdir(parents=True)
     runs = [("converted", Command(("convert", *LENET))), *(("ready", COMMANDS[name]) for name in names)]
@@ -276,7 +276,7 @@ def run_undisturbed(moment: Moment, cache: Path) -> float:
 
 
 def meet(name: str, way: str, seconds: float, place: Path, templates: Path, chance: random.Random) -> tuple[bool, list]:
-    """One moment, whole: whether it met the command, and what was violated."""
+    """One complete moment: whether the command was still running, and the violations."""
     moment = prepared(place, COMMANDS[name], way, templates)
     met = end(moment, seconds, chance)
     moment.records()
@@ -314,7 +314,7 @@ def main() -> None:
 
 
 def show(outcomes: list[list], durations: dict[str, float]) -> None:
-    """The table: how many moments met each command at work, and after how many something was wrong."""
+    """Print the table: how many moments hit each command while running, and after how many something was wrong."""
     print(f"{'command':<10}{'whole':>8}" + "".join(f"{way:>22}" for way in WAYS))
     for name, seconds in durations.items():
         words = []

@@ -1,8 +1,8 @@
-"""How far `xbench inspect`'s estimate of memory is from what is measured: python tools/measure/memory_estimate.py
+"""Compare `xbench inspect`'s estimate of memory with measured memory: python tools/measure/memory_estimate.py
 
-A process holds its framework beside the network, so it is not the peaks that are compared but by how much they grow
-from one batch size to a larger one, with what the estimate of inputs and results grows by. Runtimes that plan their
-memory, or fuse, take less; those that work in buffers of their own (im2col, another layout) take more.
+A process contains its framework as well as the network, so the comparison is between the growth of the peaks from one
+batch size to a larger one, and the growth of the estimate of inputs and results. Runtimes that plan their memory, or
+fuse, take less; those with extra buffers (im2col, another layout) take more.
 """
 
 import json

@@ -2,10 +2,9 @@
 
     python tools/measure/mutants.py [FAULT ...] [--tier fast|all] [--near] --json FILE
 
-A fault is a line of the product that says something else (mutants.toml). It is caught where a test of the tier fails,
-and the first that does is printed. The tests near each fault run first; then, unless `--near`, the whole tier on each
-fault that those have not caught. FILE is written after each fault, and what is in it is not run again. The copy is of
-the last commit.
+A fault is a changed line of the product (mutants.toml). It is caught if a test of the tier fails, and the first such
+test is printed. The tests near each fault run first; then, unless `--near`, the entire tier on each fault that those
+have not caught. FILE is written after each fault, and what is in it is not run again. The copy is of the last commit.
 """
 
 import argparse
@@ -23,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 TIERS = {"fast": ["-m", "not slow"], "all": []}
 PYTEST = ["-P", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--numprocesses", "2"]
-NO_TESTS = 5  # what pytest returns where every test of these files is slow
+NO_TESTS = 5  # pytest's exit code if every test of these files is slow
 SPREAD = ["--dist", "loadfile", "--no-loadscope-reorder"]
 
 FAULTS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
@@ -31,7 +30,7 @@ FAULTS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".t
 
 @contextmanager
 def copied() -> Iterator[Path]:
-    """The last commit in a folder of its own, with the links through which it is imported."""
+    """The last commit in a separate folder, with the links through which it is imported."""
     with tempfile.TemporaryDirectory(prefix="xbench-mutants-") as place:
         copy = Path(place) / "xbench"
         subprocess.run(["git", "-C", ROOT, "worktree", "add", "--quiet", "--detach", copy], check=True)
@@ -51,7 +50,7 @@ def plant(copy: Path, file: str, line: str, fault: str) -> None:
 
 
 def caught(copy: Path, tier: str, near: list[str]) -> str | None:
-    """The first test that fails: of the files that are near, or of the whole tier where none is given."""
+    """The first test that fails: of the files in `near`, or of the entire tier if there are none."""
     environment = {**os.environ, "PYTHONPATH": str(copy / ".types")}
     files = [str(path) for name in near for path in (copy / "tests").rglob(f"test_{name}.py")]
     words = [sys.executable, *PYTEST, *SPREAD, *TIERS[tier], *files]

@@ -1,6 +1,6 @@
 """Runtimes with a planted truth, for told_apart.py: real ones slowed down by a known share, and a clock that drifts.
 
-`install` puts them behind the door for strangers (the entry-point group), in a folder of their own.
+`install` registers them as plug-ins (by the entry-point group), in their own folder.
 """
 
 import dataclasses
@@ -15,8 +15,8 @@ from xbench.runtimes import Row, Runtime, load
 
 
 class Slowed:
-    """`slowed:of=torch,share=0.05`: all of another runtime, each forward pass longer by a share of itself. `name` tells
-    equal ones apart."""
+    """`slowed:of=torch,share=0.05`: another runtime, with each forward pass longer by a share of itself. `name`
+    distinguishes equal ones."""
 
     def __init__(self, artifact: Any, options: Any) -> None:
         extra = dict(options.extra)
@@ -37,8 +37,8 @@ class Slowed:
 
 
 class Drifting(Slowed):
-    """`drifting:seconds=0.002,share=0.2,begin=T,length=S`: takes the time it is told, which grows by the share within S
-    seconds from the moment T of the system's clock on. ONNX Runtime computes meanwhile."""
+    """`drifting:seconds=0.002,share=0.2,begin=T,length=S`: takes the given time, which grows by the share within S
+    seconds, starting at time T of the system clock. ONNX Runtime computes meanwhile."""
 
     def __init__(self, artifact: Any, options: Any) -> None:
         extra = {"of": "onnxruntime", "share": options.extra["share"]}
@@ -59,7 +59,7 @@ drifting = Row("xbench_plants:Drifting", ("onnx",), "torch", hidden=True)
 
 
 def install(folder: Path) -> None:
-    """Writes the distribution `xbench-plants` as pip would, where this process and its workers find it."""
+    """Write the distribution `xbench-plants` as pip would, where this process and its workers find it."""
     shutil.copy(__file__, folder / "xbench_plants.py")
     facts = folder / "xbench_plants-0.dist-info"
     facts.mkdir()

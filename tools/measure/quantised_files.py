@@ -4,10 +4,10 @@
 
 Ten small networks, quantised by ONNX Runtime's own tools in four forms. First each scale, zero point, axis and range of
 each file is changed by 2, 5, 10 and 25 %, and ONNX Runtime runs the changed file without fused kernels: a change that
-moves the outputs by more than 1 % on both of two seeds must FAIL. Where the mean of a few integers is rounded to an
-integer, exact ties are usual and right kernels take either side: a change that moves the outputs by less than these
-ties is counted apart. Then the right files are checked on many seeds, with ONNX Runtime's fused kernels, too: what does
-not pass is listed by runtime. FILE is written after each file, and what is in it is not run again.
+moves the outputs by more than 1 % on both of two seeds must FAIL. If the mean of a few integers is rounded to an
+integer, exact ties are common and right kernels take either side: a change that moves the outputs by less than these
+ties is counted separately. Then the right files are checked on many seeds, also with ONNX Runtime's fused kernels:
+failures are listed by runtime. FILE is written after each file, and what is in it is not run again.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from xbench.workers.prepare import Exporter
 
 BATCH, SHARES, MOVED = 4, (0.02, 0.05, 0.1, 0.25), 0.01
 IMAGE, VECTORS, SEQUENCE = (3, 16, 16), (4, 48), (12, 32)
-Reference = tuple[Sequence[np.ndarray], dict[str, np.ndarray]]  # inputs, what is known of them
+Reference = tuple[Sequence[np.ndarray], dict[str, np.ndarray]]  # inputs, and their reference values
 
 
 def conv(inputs: int, outputs: int, stride: int = 1, groups: int = 1, size: int = 3) -> nn.Conv2d:
@@ -43,7 +43,7 @@ def conv(inputs: int, outputs: int, stride: int = 1, groups: int = 1, size: int 
 
 
 class Sum(nn.Module):
-    """A part, and its input added to what it gives."""
+    """A module's output plus its input."""
 
     def __init__(self, *parts: nn.Module) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
 STATIC: dict[str, dict[str, Any]] = {
     "qdq-int8": {"quant_format": QuantFormat.QDQ, "activation_type": QuantType.QInt8, "per_channel": True},
     "qdq-uint8": {"quant_format": QuantFormat.QDQ, "activation_type": QuantType.QUInt8},
-    "qlinear": {  # of ONNX's own operators: the tools write the others in Microsoft's
+    "qlinear": {  # with ONNX's own operators: the tools write the other forms with Microsoft's
         "quant_format": QuantFormat.QOperator,
         "activation_type": QuantType.QUInt8,
         "op_types_to_quantize": ["Conv", "MatMul"],
@@ -164,7 +164,7 @@ def quantised(network: str, form: str, folder: Path) -> Path:
     if form == "dynamic":
         quantize_dynamic(plain, file)
     else:
-        # Weights of seven bits: CPUs without VNNI saturate where two products of eight meet.
+        # Seven-bit weights: CPUs without VNNI saturate when adding two products of eight bits.
         quantize_static(plain, file, Calibration(shape), weight_type=QuantType.QInt8, reduce_range=True, **STATIC[form])
     return file
 
@@ -189,7 +189,7 @@ def apart(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def changes(right: onnx.ModelProto) -> Iterator[tuple[str, onnx.ModelProto]]:
-    """Every file with one scale, zero point, axis or range changed, and what was changed."""
+    """Every file with one scale, zero point, axis or range changed, and the change in words."""
     for place, tensor in enumerate(right.graph.initializer):
         value = numpy_helper.to_array(tensor)
         for words, other in _values(tensor.name, value):
@@ -217,7 +217,7 @@ def _values(name: str, value: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _narrower(right: onnx.ModelProto, place: int, share: float) -> onnx.ModelProto:
-    """The file with what one node quantises clamped to a part of what the type can hold."""
+    """The file with one node's input clamped to a part of its type's range."""
     model = onnx.ModelProto.FromString(right.SerializeToString())
     node = model.graph.node[place]
     known = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -232,7 +232,7 @@ def _narrower(right: onnx.ModelProto, place: int, share: float) -> onnx.ModelPro
 
 
 def changed(file: Path, references: Sequence[Reference]) -> dict[str, Any]:
-    """How many changes of a file move its outputs, and which of those are not found."""
+    """How many changes of a file move its outputs, and which of those are missed."""
     right_file, counts = onnx.load(file), {"changes": 0, "moving": 0, "missed": [], "as ties": []}
     right, ties = answers_of(right_file, references), max(tied(known) for _, known in references)
     for words, model in changes(right_file):

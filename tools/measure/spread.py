@@ -2,11 +2,11 @@
 
     python tools/measure/spread.py [--processes 6] [--rounds 12] [--sessions 6] [--json FILE]
 
-Side by side: so many processes of one cell take turns in rounds of blocks, as in `xbench time`; `process` is the
-standard deviation of their medians, less what the rounds explain. One after the other: each cell is opened again in
-every session; `session` is the standard deviation of the medians of those. Both in per cent. The last lines are what
-xbench assumes of machines it knows nothing about (`PROCESS`, `SESSION`, `FREEDOM` in stats/ratio.py): the standard
-deviation and the degrees of freedom under which the column is likeliest (Smyth 2004).
+Side by side: N processes of one cell take turns in rounds of blocks, as in `xbench time`; `process` is the standard
+deviation of their medians, minus the part that rounds explain. One after the other: each cell is opened again in every
+session; `session` is the standard deviation of the medians of those. Both in per cent. The last lines are xbench's
+assumptions for unknown machines (`PROCESS`, `SESSION`, `FREEDOM` in stats/ratio.py): the standard deviation and the
+degrees of freedom under which the column is likeliest (Smyth 2004).
 """
 
 import argparse
@@ -58,7 +58,7 @@ def rounds_of(cells: list[Any], rounds: int) -> np.ndarray:
 
 
 def between(logs: np.ndarray) -> tuple[float, float]:
-    """The variance between processes less what rounds explain, and that; medians, as blocks have outliers."""
+    """The variance between processes minus the part that rounds explain; and that part. Medians: blocks have outliers."""
     logs = logs - np.median(logs, axis=0)
     inside = logs - np.median(logs, axis=1, keepdims=True)
     noise = (1.4826 * float(np.median(np.abs(inside)))) ** 2 * math.pi / 2 / logs.shape[1]
@@ -66,8 +66,8 @@ def between(logs: np.ndarray) -> tuple[float, float]:
 
 
 def assumed(variances: list[float], noise: list[float], freedom: int) -> tuple[float, int]:
-    """The standard deviation and the degrees of freedom that make these variances likeliest: over what is expected,
-    with what the rounds explain in it, they are distributed as F."""
+    """The standard deviation and the degrees of freedom that make these variances likeliest: divided by the expected
+    variance, including the part that rounds explain, they have an F distribution."""
     from scipy.stats import f
 
     some, explained = np.array(variances), np.array(noise)

@@ -1,11 +1,10 @@
-"""What a judge in a process of its own would cost: every step asked for by the parent, and timed by it.
+"""The cost of a judge in a separate process: every step requested by the parent, and timed by it.
 
     python tools/measure/step_by_step.py
 
-Who owns the process of the clock owns the times. So the only way not to trust a worker's times at all is that its
-parent asks for every step by itself. This measures what a step then takes more, on a child that does nothing but
-answer, in turns: asleep until the answer comes (a pipe, as workers are asked), and spinning on memory that both share,
-which keeps a CPU busy.
+Whoever owns the process with the clock controls the times. So the only way not to trust a worker's times at all is that
+its parent requests every step itself. This measures the added time per step, on a child that only answers, in two ways:
+asleep until the answer comes (a pipe, as for workers), and spinning on shared memory, which keeps a CPU busy.
 """
 
 import os
@@ -17,7 +16,7 @@ COUNT, ROUNDS = 400, 15
 
 
 def piped() -> list[float]:
-    """Seconds from a question to its answer by two pipes."""
+    """Seconds from a question to its answer through two pipes."""
     questions, asking = os.pipe()
     answers, answering = os.pipe()
     if not os.fork():
@@ -38,7 +37,7 @@ def piped() -> list[float]:
 
 
 def spun() -> list[float]:
-    """The same by a byte that both look at without rest."""
+    """The same through a byte in shared memory that both poll."""
     memory = shared_memory.SharedMemory(create=True, size=1)
     place, times = memory.buf, []
     assert place is not None

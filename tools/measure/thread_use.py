@@ -2,9 +2,9 @@
 
     python tools/measure/thread_use.py [MODEL ...] [--runtime R ...]
 
-`cpus` is CPU time over wall time while steps were timed; `at once` how many threads were running or waiting for a CPU,
-with all CPUs open to them (the audit of each record). Exit code 1 where `cpus` is above 1.05. Where no cgroup can be
-made that is said, and the column is empty. The cgroup is one of version 1 (`cpu.cfs_quota_us`) or 2 (`cpu.max`).
+`cpus` is CPU time over wall time while steps were timed; `at once` is the number of threads running or waiting for a
+CPU, with all CPUs available (the audit of each record). Exit code 1 if `cpus` is above 1.05. If no cgroup can be made,
+a message says so and the column is empty. The cgroup is of version 1 (`cpu.cfs_quota_us`) or 2 (`cpu.max`).
 """
 
 import argparse
@@ -33,7 +33,7 @@ def measured(words: list[str], enter: Callable[[], None], out: Path) -> list[dic
 
 @contextlib.contextmanager
 def cgroup() -> Iterator[Path | None]:
-    """A group of one CPU, or None where none can be made."""
+    """A cgroup of one CPU, or None if none can be made."""
     for top, file, text in ((GROUPS / "cpu", "cpu.cfs_quota_us", "100000"), (GROUPS, "cpu.max", "100000 100000")):
         group = top / f"xbench-{os.getpid()}"
         try:

@@ -4,7 +4,7 @@
 
 Without options it times the default suite on every runtime, forward, gradient and step, at a small budget. A cell that
 is neither PASS nor UNSUPPORTED is an alarm, and is printed with its message. FILE gets a line per run, so that runs add
-up; a run that was ended goes on. `--busy 0 --at-once 2` makes two runs at once, each the busy process of the other.
+up; a run that was ended resumes. `--busy 0 --at-once 2` makes two runs at once, each the busy process of the other.
 With --runs 0 FILE is printed.
 """
 
@@ -30,7 +30,7 @@ MODES = [word for mode in ("forward", "gradient", "step") for word in ("--mode",
 
 @contextlib.contextmanager
 def busy_processes(count: int) -> Iterator[None]:
-    """So many processes that never sleep."""
+    """Run `count` processes that never sleep."""
     busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
     try:
         yield
@@ -41,7 +41,7 @@ def busy_processes(count: int) -> Iterator[None]:
 
 
 def run(options: list[str], out: Path) -> list[dict[str, Any]]:
-    """The records of one `xbench time` into a folder, where an ended one goes on. The folder is removed."""
+    """The records of one `xbench time` into a folder, where an ended one resumes. The folder is removed."""
     command = [sys.executable, "-P", "-c", "from xbench.cli import main; main()", "time", *options, "--out", str(out)]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     records = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
@@ -56,7 +56,7 @@ def _facts(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def summary(cells: list[dict[str, Any]], busy: int, options: list[str]) -> dict[str, Any]:
-    """The line of a run beside so many busy processes: by mode and runtime the number of cells, of those judged while
+    """The line of a run alongside `busy` busy processes: by mode and runtime the number of cells, of those judged while
     timed, and of blocks."""
     cells = [each for each in cells if each["status"] != "UNSUPPORTED"]
     counts: dict[str, list[int]] = {}
@@ -76,7 +76,7 @@ def commit() -> str:
 
 
 def report(runs: list[dict[str, Any]]) -> int:
-    """Prints the counts by runtime and mode over all runs and every alarm; returns the number of alarms."""
+    """Print the counts by runtime and mode over all runs and every alarm; return the number of alarms."""
     alarms = [each for run in runs for each in run["alarms"]]
     total = [0, 0]
     for key in sorted({key for run in runs for key in run["cells"]}):

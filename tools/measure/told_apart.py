@@ -2,16 +2,16 @@
 
     python tools/measure/told_apart.py [--sessions 13] [--processes 8] [--json FILE] [RUNTIME ...]
 
-In every session three cells are timed side by side, as `xbench time --processes 2` does: a runtime, the same again,
-and one whose forward pass takes 5 % longer (it waits, once it is done). Told apart is what `xbench show` would not mark
-with a `~`: the 95 % interval of the ratio does not hold 1: of single processes, and of groups of sessions, drawn at
-random, that have `--processes` together. For `xbench compare` stores are made of as many sessions each, in turns, so
-that no session is on both sides.
+In every session three cells are timed side by side, as by `xbench time --processes 2`: a runtime, the same again, and
+one whose forward pass takes 5 % longer (it waits at the end). Two are told apart if `xbench show` would not mark them
+with a `~`, that is if the 95 % interval of the ratio does not contain 1: of single processes, and of groups of
+sessions, drawn at random, that have `--processes` in total. For `xbench compare`, stores are made of the same number of
+sessions each, in turns, so that no session is on both sides.
 
-The drift is planted: two cells that take the time they are told, 2 and 3 ms, which grows by 20 % while they are timed.
-Beside the ratio stands what one gets who times one after the other. Exit code 1 where a bound is missed: 5 of 100
-equals told apart, by any way; 95 of 100 slowdowns found, by the ratio of several processes; 1 %. What `compare` finds
-is told, and has no bound: it is as good as the machine is the same at different times.
+The drift is planted: two cells that take a given time, 2 and 3 ms, which grows by 20 % while they are timed. Printed
+next to the ratio is the result of timing one after the other. Exit code 1 if a bound is missed: 5 of 100 equals told
+apart, by any way; 95 of 100 slowdowns found, by the ratio of several processes; 1 %. The result of `compare` is printed
+without a bound: it depends on the machine being the same at different times.
 """
 
 import argparse
@@ -38,12 +38,12 @@ from xbench.workers.prepare import Exporter
 RUNTIMES = ("onnxruntime", "openvino", "torch", "jax")
 MODEL, BATCH, SLOWER = "lenet", 64, 0.05
 PROTOCOL = session.Protocol(budget=2.0, processes=2)
-GROUPS = 25  # that are drawn of a runtime's sessions
+GROUPS = 25  # drawn from a runtime's sessions
 NAMES = ("a", "b", "slow")
 
 
 def sessions(runtime: str, number: int, exporter: Exporter, logs: Path) -> Iterator[dict[str, Any]]:
-    """The records of so many sessions, by name."""
+    """The records of `number` sessions, by name."""
     artifact = exporter.artifact(MODEL)
     words = {name: f"slowed:of={runtime},name={name},share={SLOWER if name == 'slow' else 0}" for name in NAMES}
     cases = [Case(MODEL, word, "forward", BATCH) for word in words.values()]
@@ -63,7 +63,7 @@ def hush(_: str) -> None:
 
 
 def side_by_side(records: list[dict[str, Any]], processes: int) -> dict[str, int]:
-    """How many pairs of equals were told apart, and of slow ones, by the ratios of so many processes a cell."""
+    """How many pairs of equals were told apart, and of slow ones, by the ratios of `processes` processes per cell."""
     apart = {"equals": 0, "slow": 0, "of": 0}
     single = [[(place, process)] for place in range(len(records)) for process in range(PROTOCOL.processes)]
     several = [[(place, process) for place in group for process in (0, 1)] for group in groups(len(records), processes)]
@@ -77,7 +77,7 @@ def side_by_side(records: list[dict[str, Any]], processes: int) -> dict[str, int
 
 
 def joined(processes: list[tuple[dict[str, Any], int]]) -> list[dict[str, Any]]:
-    """The blocks of processes of several sessions as those of one: each was proved, warmed and timed anew."""
+    """The blocks of processes of several sessions as those of one: each was proved, warmed and timed again."""
     return [
         {**block, "process": place, "round": 1000 * place + block["round"]}
         for place, (record, process) in enumerate(processes)
@@ -87,13 +87,13 @@ def joined(processes: list[tuple[dict[str, Any], int]]) -> list[dict[str, Any]]:
 
 
 def groups(number: int, processes: int) -> list[list[int]]:
-    """Sessions that have so many processes together, drawn at random."""
+    """Sessions with `processes` processes in total, drawn at random."""
     draw, size = random.Random(1), processes // PROTOCOL.processes
     return [draw.sample(range(number), size) for _ in range(GROUPS if number >= size else 0)]
 
 
 def one_after_the_other(records: list[dict[str, Any]], runs: int) -> dict[str, int]:
-    """The same of `xbench compare`, on stores of so many sessions each, drawn at random, in turns."""
+    """The same for `xbench compare`, on stores of `runs` sessions each, drawn at random, in turns."""
     apart = {"equals": 0, "slow": 0, "of": 0}
     for group in groups(len(records), 2 * runs * PROTOCOL.processes):
         old = [alike(records[place]["a"]) for place in group[::2]]
@@ -105,7 +105,7 @@ def one_after_the_other(records: list[dict[str, Any]], runs: int) -> dict[str, i
 
 
 def alike(record: dict[str, Any]) -> dict[str, Any]:
-    """The record as one of a cell that both stores have."""
+    """The record, as of a cell that both stores have."""
     return {**record, "key": "cell", "case": record["case"] | {"runtime": "cell"}}
 
 

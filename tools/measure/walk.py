@@ -2,9 +2,9 @@
 
     python tools/measure/walk.py [--runtime torch]
 
-Runs `xbench time lenet` for real and prints who calls whom when the command asks its worker for the first timed block,
-and, in the worker, when the runtime makes the first step of it. Exit code 1 where a module is crossed twice, or calls
-upwards in the order of ARCHITECTURE.md ("Who may import whom").
+Runs `xbench time lenet` and prints the call stack when the command requests the first timed block from its worker, and,
+in the worker, when the runtime makes the first step of it. Exit code 1 if a module occurs twice, or calls upwards in
+the order of ARCHITECTURE.md ("Who may import whom").
 """
 
 import argparse
@@ -42,7 +42,7 @@ def calls(frame: FrameType | None) -> list[str]:
 
 
 def watch(file: Path, is_it: Any) -> None:
-    """Writes the stack of the first call for which `is_it` says so to a file."""
+    """Write the stack of the first call for which `is_it` is true to a file."""
 
     def seen(frame: FrameType, event: str, argument: object) -> None:
         if event == "call" and is_it(frame):
@@ -68,7 +68,7 @@ def asks_for_a_block(frame: FrameType) -> bool:
 
 
 def problems(walk: list[str]) -> list[str]:
-    """What is crossed twice, and what calls upwards."""
+    """Modules that occur twice, and those that call upwards."""
     twice = sorted({f"{file} is crossed twice" for file in walk if walk.count(file) > 1})
     places = [ORDER.index(file.partition("/")[0]) for file in walk]
     pairs = zip(walk, walk[1:], places, places[1:], strict=False)

@@ -30,7 +30,7 @@ class OutOfTime(Exception):
 
 
 class Report:
-    """Runs commands within the time there is, and keeps whether anything failed."""
+    """Runs commands within the time limit, and records whether anything failed."""
 
     def __init__(self, seconds: float, folder: str, models: list[str], runtimes: list[str], device: str) -> None:
         self.end, self.folder, self.failed = time.monotonic() + seconds, folder, False
@@ -38,10 +38,10 @@ class Report:
         self.cells = [*models, *(word for runtime in runtimes for word in ("--runtime", runtime))]
 
     def run(self, *words: str) -> str:
-        """What an xbench command prints.
+        """The output of an xbench command.
 
         Raises:
-            OutOfTime: it did not end in the time that was left; it keeps what it has measured.
+            OutOfTime: it did not end in the remaining time; what it has measured is kept.
         """
         shown = " ".join(words).replace(self.folder, "...")
         late = OutOfTime(f"`xbench {shown}` was not over when the time was")
@@ -127,7 +127,7 @@ def _cell(words: list[str]) -> str:
 
 
 def facts(runtimes: list[str], device: str) -> str:
-    """The machine, as `--device` has it, and the versions."""
+    """The machine, as seen by `--device`, and the versions."""
     about = machine.facts(device)
     on = f"{about['gpu']['name']}, driver {about['gpu']['driver']}. " if device == "cuda" else ""
     versions = ", ".join(f"{runtime} {version(RUNTIMES[runtime])}" for runtime in runtimes)

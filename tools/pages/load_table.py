@@ -23,7 +23,7 @@ MEDIANS, TAILS = 10, 4  # of the fastest single stream: the bound of all servers
 
 
 def loaded(model: str, words: list[str], out: Path) -> list[dict[str, Any]]:
-    """The rows of one `xbench load`; what failed is in them."""
+    """The rows of one `xbench load`, including failures."""
     command = [sys.executable, "-P", "-c", "from xbench.cli import main; main()", "load", model, *words]
     answer = subprocess.run([*command, "--json", "--out", str(out)], stdout=subprocess.PIPE, text=True)
     if answer.returncode not in (0, 1):
@@ -33,7 +33,7 @@ def loaded(model: str, words: list[str], out: Path) -> list[dict[str, Any]]:
 
 
 def suite(model: str, words: list[str], latency_ms: float | None, out: Path) -> list[dict[str, Any]]:
-    """The rows of all scenarios of a network, the server's with one bound."""
+    """The rows of all scenarios of a network, the server scenario with one bound."""
     alone = [word for name in load.SCENARIOS if name != "server" for word in ("--scenario", name)]
     rows = loaded(model, [*words, *alone], out)
     streams = [row["latency_s"] for row in rows if row["scenario"] == "single-stream" and row["latency_s"]]

@@ -1,9 +1,9 @@
 """Scores operator tables and runtimes on ONNX's own node tests: python tools/pages/node_suite.py [BACKEND ...]
 
-The tests come with the onnx package and are built in memory. The *core* row are those whose inputs and outputs are
-float32, float64, integer or bool tensors, in the default domain, at opset 22 or before. A test passes when every output
+The tests come with the onnx package and are built in memory. The *core* row has those whose inputs and outputs are
+float32, float64, integer or bool tensors, in the default domain, at opset 22 or before. A test passes if every output
 has the right shape, type and values, within the test's own relative tolerance and an absolute one of 1e-5. Each backend
-runs in a process of its own; one that dies is started again after the test it died on.
+runs in its own process; one that dies is restarted after the test it died on.
 """
 
 import argparse
@@ -30,14 +30,14 @@ CORE_TYPES = {
     for name in ["FLOAT", "DOUBLE", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL"]
 }
 LAST_OPSET = 22
-# What no table passes, by the beginning of the test's name, and why.
+# Tests that no table passes, by the beginning of their name, and why.
 EXCLUDED = {
     "test_bernoulli": "the outputs are random draws of onnx.reference's own generator",
     "test_training_dropout": "the outputs are random draws of onnx.reference's own generator",
     "test_scan_sum": "Scan of opset 8 has a batch axis that later ones lack, and ONNX's version converter keeps it",
 }
 ABSOLUTE = 1e-5
-# JAX compiles every tiny kernel of these tests, and each runs once: optimizing them is most of the work.
+# JAX compiles every small kernel of these tests, and each runs once: optimizing them is most of the work.
 QUICK_XLA = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
 Run = Callable[[onnx.ModelProto, Sequence[Any]], Sequence[Any]]
 
@@ -72,7 +72,7 @@ def _compare(results: Sequence[Any], expected: Sequence[Any], relative: float, a
 
 
 def judge(test: Any, run: Run) -> str:
-    """`passed`, or why not, in a line."""
+    """`passed`, or why not, in one line."""
     try:
         for inputs, outputs in test.data_sets:
             results = run(test.model, [_array(value) for value in inputs])
@@ -134,7 +134,7 @@ def jax() -> Run:
     return run
 
 
-# ***** runtimes that read ONNX themselves, each with its own importer *****
+# ***** runtimes that read ONNX with their own importer *****
 
 
 def onnxruntime() -> Run:
@@ -188,7 +188,7 @@ def onnx_reference() -> Run:
     return run
 
 
-# ***** one process a backend *****
+# ***** one process per backend *****
 
 
 def _work(backend: str, first: int) -> None:
@@ -221,7 +221,7 @@ def score(backend: str, names: Sequence[str]) -> dict[str, str]:
 
 
 def excluded(name: str) -> str | None:
-    """Why a test is not expected to pass in our tables; None where it is."""
+    """Why a test is not expected to pass in our tables; None if it is."""
     return next((why for start, why in EXCLUDED.items() if name.startswith(start)), None)
 
 

@@ -1,4 +1,4 @@
-"""Prints docs/originals.md from what `xbench check --json` printed: python tools/pages/originals.py FILE..."""
+"""Prints docs/originals.md from the output of `xbench check --json`: python tools/pages/originals.py FILE..."""
 
 import json
 import sys
@@ -105,7 +105,7 @@ def cell(row: dict[str, Any] | None) -> str:
 
 
 def table(rows: list[dict[str, Any]], mode: str) -> str:
-    """A row a runtime, a column a network."""
+    """One row per runtime, one column per network."""
     models, runtimes = (list(dict.fromkeys(row[word] for row in rows)) for word in ("model", "runtime"))
     by_cell = {(row["model"], row["runtime"]): row for row in rows if row["mode"] == mode}
     lines = [f"| runtime | {' | '.join(models)} |", f"| --- | {' | '.join('---' for _ in models)} |"]
@@ -114,7 +114,7 @@ def table(rows: list[dict[str, Any]], mode: str) -> str:
 
 
 def versions() -> str:
-    """What the environments of this machine hold."""
+    """The contents of this machine's environments."""
     words = []
     for name, recipe in RECIPES.items():
         if made := find(name):

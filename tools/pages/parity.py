@@ -1,4 +1,4 @@
-"""Prints docs/parity.md from what `xbench check all --json` printed: python tools/pages/parity.py FILE."""
+"""Prints docs/parity.md from the output of `xbench check all --json`: python tools/pages/parity.py FILE."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Puts the results of `make run` into README.md (one network) and docs/default-suite.md (all): `make readme`."""
+"""Writes the results of `make run` into README.md (one network) and docs/default-suite.md (all): `make readme`."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ def shown(xbench: str, *options: str) -> str:
 
 
 def machine() -> str:
-    """What the last record says of the machine and the versions."""
+    """The machine and the versions of the last record."""
     records = [json.loads(line) for line in (STORE / "results.jsonl").read_text().splitlines()]
     versions = {name: version for record in records for name, version in record["versions"].items()}
     about = records[-1]["machine"]

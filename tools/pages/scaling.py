@@ -24,7 +24,7 @@ RUNTIMES = ["torch", "tensorflow", "jax"]
 
 
 def scaled(model: str, kind: str, batch: int, options: argparse.Namespace, out: Path) -> list[dict[str, Any]]:
-    """The rows of one `xbench scale`; what failed is in them."""
+    """The rows of one `xbench scale`, including failures."""
     words = ["--scaling", kind, "--batch", str(batch), "--workers", options.workers, "--budget", str(options.budget)]
     words += [word for runtime in options.runtime or RUNTIMES for word in ("--runtime", runtime)]
     command = [sys.executable, "-P", "-c", "from xbench.cli import main; main()", "scale", model, *words]
@@ -36,7 +36,7 @@ def scaled(model: str, kind: str, batch: int, options: argparse.Namespace, out: 
 
 
 def facts(out: Path) -> str:
-    """The machine, its load before and behind, and the versions of all records."""
+    """The machine, its load at the first record, and the versions of all records."""
     records = [json.loads(line) for line in (out / Scale.file).read_text().splitlines()]
     versions = {name: version for record in records for name, version in record["versions"].items()}
     about = records[0]["machine"]

@@ -19,7 +19,7 @@ SIZE = {"width": 1280, "height": 1120}
 
 
 def drawn(page: Any) -> None:
-    """Waits until every picture in view is drawn."""
+    """Wait until every picture in view is drawn."""
     page.wait_for_timeout(500)
     while page.evaluate(
         "[...document.querySelectorAll('.canvas')].some(each => each.checkVisibility() && !each.firstChild "
@@ -30,7 +30,7 @@ def drawn(page: Any) -> None:
 
 
 def taken(page: Any, path: Path) -> None:
-    """Saves what is in view."""
+    """Save the current view."""
     page.screenshot(path=path)
     Image.open(path).convert("RGB").save(path, optimize=True)
     print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")

@@ -18,13 +18,13 @@ MODELS = ("lenet", "cifar_vgg")
 def xbench(*words: str) -> str:
     command = [sys.executable, "-P", "-c", "from xbench.cli import main; main()", *words]
     answer = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if answer.returncode not in (0, 1):  # 1: a cell failed, which the table says
+    if answer.returncode not in (0, 1):  # 1: a cell failed, which the table shows
         sys.exit(answer.returncode)
     return answer.stdout
 
 
 def tried(record: dict) -> str:
-    """One line of what was tried for a cell."""
+    """One line on the settings tried for a cell."""
     case, tuning = record["case"], record["tuning"]
     if not tuning["tried"]:
         return f"| {case['model']} | {case['runtime']} | nothing to try | |"

@@ -1,8 +1,8 @@
-"""The five networks as an engineer of each framework writes them by hand, for `tools/measure/conversion_tax.py`.
+"""The five networks written by hand in each framework's own style, for `tools/measure/conversion_tax.py`.
 
-A file is a framework, named by the word a reader knows it by. Each makes a `Network`, which steps like a runtime of
-xbench. Layers carry the module paths of the PyTorch network as their names, so one rule a kind of layer loads all
-weights. There is no dropout: none of the five needs one in evaluation, and in training its rate is 0 on both sides.
+One file per framework, with its usual name. Each makes a `Network`, which steps like a runtime of xbench. Layers have
+the module paths of the PyTorch network as names, so one rule per kind of layer loads all weights. There is no dropout:
+none of the five needs it in evaluation, and in training its rate is 0 on both sides.
 """
 
 from abc import ABC, abstractmethod
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
-# What becomes of the two biases PyTorch has in each LSTM gate where a framework has one: weights add up, gradients are
-# equal and either will do.
+# How the two biases of each LSTM gate in PyTorch map to a framework's single one: weights add up; gradients are equal,
+# so either is right.
 Both = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -22,7 +22,7 @@ def either(ih: np.ndarray, hh: np.ndarray) -> np.ndarray:
 
 
 class Network(ABC):
-    """A hand-written network that is compiled the way its framework is meant to be used."""
+    """A hand-written network, compiled as its framework is meant to be used."""
 
     @abstractmethod
     def put(self, inputs: Sequence[np.ndarray], labels: np.ndarray) -> tuple[tuple[Any, ...], Any]:
@@ -38,11 +38,11 @@ class Network(ABC):
 
     @abstractmethod
     def pairs(self, result: Any, gradients: Arrays) -> list[tuple[str, np.ndarray, np.ndarray]]:
-        """Each gradient of `result` by name beside the one in PyTorch's layout that must equal it."""
+        """Each gradient of `result` by name, with the one in PyTorch's layout that must equal it."""
 
     @abstractmethod
     def parameters(self) -> int:
-        """Trainable scalars."""
+        """Number of trainable scalars."""
 
 
 def channels_last(array: np.ndarray) -> np.ndarray:
@@ -50,12 +50,12 @@ def channels_last(array: np.ndarray) -> np.ndarray:
 
 
 def kernel(weight: np.ndarray) -> np.ndarray:
-    """Height, width, in, out: what TensorFlow and JAX call HWIO."""
+    """Height, width, in, out: HWIO in TensorFlow and JAX."""
     return weight.transpose(2, 3, 1, 0)
 
 
 def attention(source: Arrays, name: str, heads: int) -> dict[str, np.ndarray]:
-    """The fused projection taken apart, each part with an axis for the heads."""
+    """The fused projection split, each part with an axis for the heads."""
     weight, bias = source[f"{name}.qkv.weight"], source[f"{name}.qkv.bias"]
     width = weight.shape[1]
     arrays = {}

@@ -168,7 +168,7 @@ class GPT2(nnx.Module):
 
 
 class LSTMPTB(nnx.Module):
-    """Flax has one bias a gate where PyTorch has two: 2,048 parameters fewer, the same function."""
+    """Flax has one bias per gate, PyTorch two: 2,048 parameters fewer, the same function."""
 
     def __init__(self) -> None:
         self.embedding = nnx.Embed(10_000, 256, rngs=RNGS)

@@ -18,7 +18,7 @@ Tensor = Any
 
 
 def convolution(x: Tensor, filters: int, size: int, stride: int, name: str) -> Tensor:
-    """PyTorch pads both sides alike; "same" does only where the stride is 1, so Keras' own ResNet pads by a layer."""
+    """PyTorch pads both sides alike; "same" does so only if the stride is 1, so Keras' own ResNet pads by a layer."""
     if stride > 1 and size > 1:
         x = layers.ZeroPadding2D(size // 2)(x)
     padding = "same" if stride == 1 else "valid"
@@ -43,7 +43,7 @@ def bottleneck(x: Tensor, width: int, stride: int, name: str) -> Tensor:
 def resnet50(shape: Sequence[int]) -> keras.Model:
     inputs = keras.Input(shape)
     x = layers.ReLU()(norm(convolution(inputs, 64, 7, 2, "conv1"), "norm1"))
-    x = layers.MaxPooling2D(3, 2)(layers.ZeroPadding2D(1)(x))  # behind ReLU zero is as low as any number
+    x = layers.MaxPooling2D(3, 2)(layers.ZeroPadding2D(1)(x))  # after ReLU zero is the lowest number
     for stage, (width, blocks) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3)), 1):
         for index in range(blocks):
             x = bottleneck(x, width, 2 if stage > 1 and index == 0 else 1, f"stage{stage}.{index}")
@@ -144,7 +144,7 @@ def gpt2(shape: Sequence[int]) -> keras.Model:
 
 
 def lstm_ptb(shape: Sequence[int]) -> keras.Model:
-    """Keras has one bias a gate where PyTorch has two: 2,048 parameters fewer, the same function."""
+    """Keras has one bias per gate, PyTorch two: 2,048 parameters fewer, the same function."""
     inputs = keras.Input(shape, dtype="int64")
     x = layers.Embedding(10_000, 256, name="embedding")(inputs)
     for index in range(2):
@@ -158,7 +158,7 @@ NETWORKS = {each.__name__: each for each in (resnet50, mobilenet_v2, vit_s16, gp
 
 
 def loaded(model: keras.Model, source: Arrays, both: Both) -> Iterator[tuple[str, Any, np.ndarray]]:
-    """Every variable with its name and with the array of `source` that belongs in it, in the framework's layout."""
+    """Every variable with its name and the array of `source` that belongs in it, in the framework's layout."""
     for layer in model.layers:
         for attribute, array in _arrays(layer, source, both).items():
             place = layer
@@ -219,7 +219,7 @@ class Keras(Network):
         with tf.GradientTape() as tape:
             loss = self.loss(labels, self.model(x, training=True))
         gradients = tape.gradient(loss, [variable.value for variable in self.variables])
-        # The gradient of a lookup is a list of rows: made dense here as on the converted side, which promises that.
+        # The gradient of a lookup is a list of rows: made dense here, as the converted side promises.
         return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
     def _call(self, function: Any, *arrays: Any) -> Any:
