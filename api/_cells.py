@@ -38,7 +38,7 @@ class Lines:
     done: int = 0
 
     def say(self, words: str) -> None:
-        """Ignored: current activity is shown only on a terminal."""
+        """Ignored: for terminals only."""
 
     def note(self, words: str) -> None:
         """Ignored, like `say`."""

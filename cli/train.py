@@ -113,7 +113,7 @@ def _print(records: list[Record]) -> None:
 
 
 def _proved(record: Record) -> str:
-    """The number of right steps before the first wrong one, or before the end of those that could be judged."""
+    """How many of the proof's steps are right."""
     training = record["training"]
     if not record["parity"]:
         return ""

@@ -1,4 +1,4 @@
-"""Cells that an answer lacks and that could be measured here: their cases, and the experiment that measures them."""
+"""Cells that an answer lacks and that can be measured here: their cases and their experiment."""
 
 from dataclasses import dataclass
 

@@ -58,7 +58,7 @@ def rounds_of(cells: list[Any], rounds: int) -> np.ndarray:
 
 
 def between(logs: np.ndarray) -> tuple[float, float]:
-    """The variance between processes minus the part that rounds explain; and that part. Medians: blocks have outliers."""
+    """The variance between processes minus the part that rounds explain; and that part. Medians, against outliers."""
     logs = logs - np.median(logs, axis=0)
     inside = logs - np.median(logs, axis=1, keepdims=True)
     noise = (1.4826 * float(np.median(np.abs(inside)))) ** 2 * math.pi / 2 / logs.shape[1]
