@@ -16,7 +16,7 @@ PYTHON := $(BIN)/python
 XBENCH := $(BIN)/xbench
 
 .DEFAULT_GOAL := help
-.PHONY: help env run readme screenshots commands docs node-suite parity studies scaling tuning gpu compiled test test-all check types clean
+.PHONY: help env run readme screenshots commands docs node-suite parity modules studies scaling tuning gpu compiled test test-all check types clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ node-suite: env ## ONNX's own operator tests on our tables and on the runtimes: 
 parity: env ## every network on every runtime against the float64 oracle (some hours): docs/parity.md
 	$(XBENCH) check all --json > parity.json
 	$(PYTHON) tools/pages/parity.py parity.json > docs/parity.md
+
+modules: env ## 60 networks of transformers, timm, diffusers, ... on five runtimes (an hour): docs/modules.md
+	$(PYTHON) tools/pages/modules.py > docs/modules.md
 
 studies: env ## the five studies at --scale tiny (an hour on two cores): docs/studies
 	@for name in dlbench s-sgd minibatch rosetta bahrampour; do \

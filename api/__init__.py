@@ -60,6 +60,7 @@ def check(
     shapes: Sequence[str] | None = None,
     inputs: Any = None,
     ranges: Sequence[str] | None = None,
+    weights: str | None = None,
     optimizer: str | None = None,
     steps: int = 2,
     timeout: float = 900,
@@ -84,6 +85,7 @@ def check(
             words of `--input`, such as `["x:float32:batch,3,224,224"]`.
         ranges: Values of inputs, from the first to below the second, such as `["ids=0:30522"]`; default: taken from
             the operators that read the input.
+        weights: File of the weights of `module:factory`: `.safetensors`, or a `state_dict`, of which no code is run.
         optimizer: Update rule instead of the model's own, such as `"adamw,lr=0.001"`.
         steps: Training steps of mode `step`.
         timeout: Seconds that one job of a worker may take.
@@ -121,6 +123,7 @@ def time(
     shapes: Sequence[str] | None = None,
     inputs: Any = None,
     ranges: Sequence[str] | None = None,
+    weights: str | None = None,
     optimizer: str | None = None,
     budget: float = 2.0,
     target_ci: float = 0.02,
@@ -153,6 +156,7 @@ def time(
         shapes: As for `check`.
         inputs: As for `check`.
         ranges: As for `check`.
+        weights: As for `check`.
         optimizer: As for `check`.
         budget: Seconds of sampling for each cell, and at most the same for warm-up.
         target_ci: Stop early when half the width of the 95 % interval is this share of the median.
@@ -187,6 +191,7 @@ def convert(
     shapes: Sequence[str] | None = None,
     inputs: Sequence[str] | None = None,
     ranges: Sequence[str] | None = None,
+    weights: str | None = None,
     optimizer: str | None = None,
     oracle: bool = False,
     compile: bool = False,
@@ -205,6 +210,7 @@ def convert(
         shapes: As for `check`.
         inputs: The values of `--input`, for `module:factory`.
         ranges: As for `check`.
+        weights: As for `check`.
         optimizer: As for `check`.
         oracle: Also compute the float64 reference that `time` proves forward and step against.
         compile: Make the kernels that torch_compile caches.

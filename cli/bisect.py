@@ -34,6 +34,7 @@ def bisect(
     shape: options.Shapes = None,
     inputs: options.Inputs = None,
     ranges: options.Ranges = None,
+    weights: options.Weights = None,
     timeout: options.Timeout = 900,
     out: Out = None,
     as_json: options.Json = False,
@@ -50,7 +51,7 @@ def bisect(
     if len(words) != 1 + bool(b):
         raise XBenchError(f"one runtime beside another: xbench bisect MODEL A B, not {', '.join(words)}")
     settings = {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "layout": layout}
-    names = choose.choose_models([model], (), shape, inputs, None, ranges)
+    names = choose.choose_models([model], (), shape, inputs, None, ranges, weights)
     cases = _cases(names, words, mode, batch=batch, **settings)
     choose.need_torch()
     report = _report(cases, seed, timeout, out)

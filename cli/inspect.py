@@ -22,6 +22,7 @@ def inspect(
     shape: options.Shapes = None,
     inputs: options.Inputs = None,
     ranges: options.Ranges = None,
+    weights: options.Weights = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Start no runtime: those with importers of their own are then not known of.")
     ] = False,
@@ -47,7 +48,7 @@ def inspect(
     from xbench.errors import XBenchError
     from xbench.experiments import inspect
 
-    words = choose.choose_models([model], (), shape, inputs, None, ranges)
+    words = choose.choose_models([model], (), shape, inputs, None, ranges, weights)
     if len(words) > 1:
         raise XBenchError("inspect takes one model at a time")
     targets = choose.choose_runtimes(runtime) if runtime else inspect.default_runtimes()

@@ -3,17 +3,16 @@
 import json
 from pathlib import Path
 from statistics import fmean, median
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from xbench.cli.terminal import options
+from xbench.cli.terminal.declared import as_in, of_network
 from xbench.cli.terminal.lines import say
-from xbench.cli.terminal.run import measured
-from xbench.experiments import choose
+from xbench.cli.terminal.run import requested
 from xbench.store.experiments import Training
 from xbench.store.record import NOTHING, Record
-from xbench.store.results import FOLDER
 
 Data = Annotated[
     str,
@@ -29,23 +28,13 @@ REACHED = ("train loss", "test accuracy", "s / epoch", "memory", "power")
 HEADER = ("runtime", "autodiff", "status", "error / noise", "steps proved", *REACHED)
 
 
+@as_in(of_network, without=("shapes", "ranges"))
 def train(
-    model: options.Model,
+    arguments: dict[str, Any],
     data: Data,
-    runtime: options.Runtimes = None,
     epochs: Epochs = None,
-    batch: options.Batch = None,
     seed: options.Seed = 0,
     dropout: Dropout = False,
-    threads: options.Threads = None,
-    device: options.Device = "cpu",
-    inputs: options.Inputs = None,
-    optimizer: options.Optimizer = None,
-    timeout: options.Timeout = 600,
-    out: options.Out = FOLDER,
-    rerun: options.Rerun = False,
-    retry: options.Retry = False,
-    as_json: options.Json = False,
 ) -> None:
     """Train a network on real data on every runtime that trains, draw the curves over each other, count what is right.
 
@@ -55,22 +44,13 @@ def train(
     which takes minutes to compile a step, is trained only if --runtime names it. A training that is recorded already
     is not repeated. Exit code 1 when a runtime failed.
     """
-    from xbench.data import SETS
-    from xbench.experiments.train import Train
-    from xbench.workers import samples
+    from xbench.experiments import of_network as requests
 
-    network = choose.choose_model("train", model, inputs=inputs, optimizer=optimizer)
-    name, _ = samples.parse(data)
-    targets = choose.choose_runtimes(runtime)
-    cell = {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "data": data}
-    cases = choose.cells([network], targets, ["step"], [batch or choose.batch_of(network, 32)], cell)
-    again = choose.again(rerun, retry)
-    experiment = Train(epochs or SETS[name].epochs, seed, dropout)
-    outcome = measured(experiment, cases, out, timeout, again, strict=bool(runtime))
+    outcome = requested(requests.train(arguments), arguments)
     if outcome.left_out:
         left_out = ", ".join(case.runtime for case, _ in outcome.left_out)
         say(f"xbench: left out: {left_out}; --runtime trains it, or says why not", err=True)
-    _report(outcome.records, out, name, as_json)
+    _report(outcome.records, arguments["out"], data.partition(":")[0], arguments["as_json"])
     raise typer.Exit(outcome.exit_code)
 
 

@@ -258,17 +258,22 @@ def with_options(
     inputs: Sequence[str] = (),
     optimizer: str | None = None,
     ranges: Sequence[str] = (),
+    weights: str | None = None,
 ) -> str:
-    """The word with the options of `--shape`, `--input`, `--optimizer` and `--range`; the zoo's networks have their own
-    shapes.
+    """The word with the options of `--shape`, `--input`, `--optimizer`, `--range` and `--weights`; the zoo's networks
+    have their own shapes.
 
     Raises:
-        XBenchError: a range that cannot be read.
+        XBenchError: a range that cannot be read, or weights for what is no module.
     """
     options = [] if word.partition("@")[0] in models.MODELS else [*inputs, *shapes]
     for each in ranges:
         _range(each)
     options += [*ranges, *([RULE + optimizer] if optimizer else [])]
+    if weights:
+        if _kind(word.partition("@")[0]) != "module":
+            raise XBenchError(f"{word}: --weights is for modules; a network of the zoo and a file have their own")
+        options.append(WEIGHTS + weights)
     if not options:
         return word
     return f"{word}{';' if '@' in word and not os.path.exists(word) else '@'}{';'.join(options)}"

@@ -35,9 +35,10 @@ def choose_models(
     inputs: Sequence[str] | None = None,
     optimizer: str | None = None,
     ranges: Sequence[str] | None = None,
+    weights: str | None = None,
 ) -> list[str]:
-    """The words for models, each with the options of `--shape`, `--input`, `--optimizer`, `--range`; `all` means the
-    entire zoo.
+    """The words for models, each with the options of `--shape`, `--input`, `--optimizer`, `--range`, `--weights`; `all`
+    means the entire zoo.
 
     Raises:
         XBenchError: an unknown word, or an option that cannot be parsed.
@@ -47,7 +48,7 @@ def choose_models(
 
     typed = [f"./{word}" if word.startswith("-") else word for word in words or default]  # a file, not an option
     chosen = [name for word in typed for name in (models.MODELS if word == ALL else [word])]
-    given = (list(shapes or ()) if words else [], list(inputs or ()) if words else [], optimizer, ranges or ())
+    given = (list(shapes or ()) if words else [], list(inputs or ()) if words else [], optimizer, ranges or (), weights)
     chosen = [with_options(name, *given) for name in dict.fromkeys(chosen)]
     for name in chosen:
         try:

@@ -1,6 +1,7 @@
 """The request of a command, or of the package's function of that name: words become an experiment and cells.
 
-`asked` are the given arguments, by the names of the function's parameters (`api/__init__.py`).
+`asked` are the given arguments, by the names of the function's parameters (`api/__init__.py`). Commands that measure
+one network are in `of_network.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ Asked = Mapping[str, Any]
 @dataclass(frozen=True)
 class Request:
     """An experiment, and the fields of its cells without the models: `models` are the default ones. The rest is as in
-    `experiment.run` and `Case`."""
+    `experiment.run` and `Case`; `keep_going`: a model that cannot be exported does not stop the others."""
 
     experiment: Experiment
     models: Sequence[str]
@@ -29,15 +30,17 @@ class Request:
     cell: Mapping[str, Any]
     again: str
     strict: bool = True
+    keep_going: bool = True
 
     def names(self, asked: Asked) -> list[str]:
-        """The models of the words, each with its shapes, inputs, ranges and update rule.
+        """The models of the words, each with its own options.
 
         Raises:
             XBenchError: an unknown word.
         """
-        words, shapes, inputs, ranges = (listed(asked, name) for name in ("models", "shapes", "inputs", "ranges"))
-        return choose.choose_models(words, self.models, shapes, inputs, asked["optimizer"], ranges)
+        if "models" not in asked:
+            return list(self.models)
+        return choose.choose_models(listed(asked, "models"), self.models, **model_options(asked))
 
     def cases(self, names: Sequence[str], batches: Sequence[int] | None = None, **fields: Any) -> list[Case]:
         """The cells of models by their names; `fields` are set on every cell."""
@@ -115,6 +118,12 @@ def convert(asked: Asked) -> Request:
         _place(asked),
         experiment.again,
     )
+
+
+def model_options(asked: Asked) -> dict[str, Any]:
+    """What goes into the word of every model."""
+    options = {name: listed(asked, name) for name in ("shapes", "inputs", "ranges") if name in asked}
+    return options | {name: asked[name] for name in ("optimizer", "weights") if name in asked}
 
 
 def listed(asked: Asked, name: str) -> list[str] | None:

@@ -2,10 +2,11 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from xbench.cli.terminal import options
+from xbench.store.results import FOLDER
 
 Command = Callable[..., None]
 NONE_HERE = ("progress",)  # a command has a bar
@@ -20,6 +21,7 @@ SHARED = {
     "shapes": options.Shapes,
     "inputs": options.Inputs,
     "ranges": options.Ranges,
+    "weights": options.Weights,
     "optimizer": options.Optimizer,
     "budget": options.Budget,
     "timeout": options.Timeout,
@@ -28,16 +30,39 @@ SHARED = {
 }
 
 
-def as_in(function: Callable[..., Any], declared: Mapping[str, Any]) -> Callable[[Command], Command]:
+def of_network(
+    model: options.Model,
+    runtimes: options.Runtimes = None,
+    batch: options.Batch = None,
+    threads: options.Threads = None,
+    device: options.Device = "cpu",
+    shapes: options.Shapes = None,
+    inputs: options.Inputs = None,
+    ranges: options.Ranges = None,
+    weights: options.Weights = None,
+    optimizer: options.Optimizer = None,
+    timeout: options.Timeout = 600,
+    out: options.Out = FOLDER,
+    rerun: options.Rerun = False,
+    retry: options.Retry = False,
+    as_json: options.Json = False,
+) -> None:
+    """The parameters of every command that measures one network (`experiments/request.py`)."""
+
+
+def as_in(
+    function: Callable[..., Any], declared: Mapping[str, Any] = {}, without: Collection[str] = ()
+) -> Callable[[Command], Command]:
     """Make the command of a function `command(arguments, **own)`: `arguments` are the values of all parameters by name,
     `own` those that the command adds, or gives another default. Type and help of an option are in `declared`, else in
-    the shared ones."""
+    the shared ones. The command has no parameter that is in `without`."""
 
     def made(command: Command) -> Command:
         _, *own = inspect.signature(command).parameters.values()
         texts = {**SHARED, **declared, **{each.name: each.annotation for each in own}}
-        given = [each for each in inspect.signature(function).parameters.values() if each.name not in NONE_HERE]
-        by_name = {each.name: each.replace(annotation=texts[each.name]) for each in given}
+        absent = {*NONE_HERE, *without}
+        given = [each for each in inspect.signature(function).parameters.values() if each.name not in absent]
+        by_name = {each.name: each.replace(annotation=texts.get(each.name, each.annotation)) for each in given}
         by_name |= {each.name: each for each in own}
         parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in by_name.values()]
 

@@ -29,14 +29,16 @@ Models = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="model",
-        help="Networks of the zoo, `all`, .onnx files, TensorFlow's .keras and SavedModel, module:factory.",
+        help="Networks of the zoo, `all`, .onnx files, TensorFlow's .keras and SavedModel, module:factory, hf:folder, "
+        "timm:name, torchvision:name.",
         autocompletion=complete_model,
     ),
 ]
 Model = Annotated[
     str,
     typer.Argument(
-        help="A network of the zoo, an .onnx file, TensorFlow's .keras or SavedModel, or module:factory.",
+        help="A network of the zoo, an .onnx file, TensorFlow's .keras or SavedModel, module:factory, hf:folder, "
+        "timm:name or torchvision:name.",
         autocompletion=complete_model,
     ),
 ]
@@ -93,6 +95,10 @@ Inputs = Annotated[
 Ranges = Annotated[
     list[str] | None,
     typer.Option("--range", help="Values of an input, from the first to below the second: ids=0:30522."),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Weights of a module: .safetensors, or a state_dict, of which no code is run."),
 ]
 Optimizer = Annotated[
     str | None,

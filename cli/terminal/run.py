@@ -1,8 +1,11 @@
 """How a command runs an experiment: its store and lock, the progress bar, the lab."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
 
 from xbench.case import Case
 from xbench.cli.terminal.lines import say
@@ -12,6 +15,7 @@ from xbench.experiments import choose
 if TYPE_CHECKING:
     from xbench.experiments.experiment import Experiment, Outcome
     from xbench.experiments.request import Request
+    from xbench.store.record import Record
 
 
 def measured(
@@ -45,8 +49,8 @@ def measured(
     return outcome
 
 
-def requested(request: "Request", options: Mapping[str, Any], out: Path) -> "Outcome":
-    """Run the requested experiment, as `measured`. A model that cannot be exported does not stop the others.
+def requested(request: "Request", options: Mapping[str, Any], out: Path | None = None) -> "Outcome":
+    """Run the requested experiment, as `measured`, into `out` or the folder among the options.
 
     Raises:
         XBenchError: as `measured`; an invalid word.
@@ -54,7 +58,22 @@ def requested(request: "Request", options: Mapping[str, Any], out: Path) -> "Out
     if words := choose.too_many_threads(request.cell.get("threads", 1)):
         say(f"xbench: warning: {words}", err=True)
     cases = request.cases(request.names(options))
-    return measured(request.experiment, cases, out, options["timeout"], request.again, request.strict, keep_going=True)
+    again, strict, keep_going = request.again, request.strict, request.keep_going
+    folder = options["out"] if out is None else out
+    return measured(request.experiment, cases, folder, options["timeout"], again, strict, keep_going)
+
+
+def give_records(request: "Request", options: Mapping[str, Any], show: Callable[[list["Record"]], object]) -> NoReturn:
+    """Run the requested experiment, print its records as JSON or by `show`, and end the command."""
+    from xbench.store.results import encode
+
+    outcome = requested(request, options)
+    if options["as_json"]:
+        say(json.dumps([json.loads(encode(record)) for record in outcome.records], indent=1))
+    else:
+        show(outcome.records)
+    say(f"saved in {options['out'] / request.experiment.file}", err=True)
+    raise typer.Exit(outcome.exit_code)
 
 
 def _counted(number: int, experiment: "Experiment") -> str:

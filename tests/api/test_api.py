@@ -111,6 +111,8 @@ ONES = np.ones((2, 6), np.float32)
         (lambda: xbench.check("lenet", batch=0), "batch must be at least 1, not 0"),
         (lambda: xbench.check("lenet", threads=0), "--threads must be at least 1"),
         (lambda: xbench.check(nn.ReLU()), "a module needs inputs"),
+        (lambda: xbench.check(nn.ReLU(), inputs=[ONES], weights="w.pt"), "weights are for module:factory"),
+        (lambda: xbench.check("lenet", weights="w.pt"), "--weights is for modules"),
         (lambda: xbench.check("lenet", precision="bf16", explain=True), "--explain needs --precision fp32"),
         (lambda: xbench.time("lenet", plane="moon"), "--plane must be one of resident, host, device, not 'moon'"),
         (lambda: xbench.time("lenet", batches=[2.5]), "--batch must be a whole number of at least 1, not 2.5"),

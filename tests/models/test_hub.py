@@ -221,6 +221,20 @@ def test_the_network_of_a_folder_is_the_same_everywhere(folder, shell):
     assert [row["status"] for row in rows] == ["PASS", "PASS"]
 
 
+def test_weights_are_an_option_of_every_command(shell, net, tmp_path):
+    word, weights = net
+    torch.save(weights, shell.folder / "w.pt")
+    options = ("--input", "x:float32:batch,4", "--weights", "w.pt", "--runtime", "onnxruntime")
+    (row,) = json.loads(shell.run("check", word, *options, "--mode", "forward", "--json").stdout)
+    assert (row["status"], row["model"]) == ("PASS", f"{word}@x:float32:batch,4;weights=w.pt")
+    digests = [each["sha256"] for each in row["certificate"]["parameters"]]
+    (other,) = json.loads(shell.run("check", word, *options[:2], *options[4:], "--mode", "forward", "--json").stdout)
+    assert digests != [each["sha256"] for each in other["certificate"]["parameters"]]
+    for command in ("check", "time", "convert", "load", "phases", "profile", "scale", "bisect", "inspect"):
+        more = ("torch", "jax") if command == "bisect" else ()
+        assert "--weights is for modules" in refused(shell, command, "lenet", *more, "--weights", "w.pt")
+
+
 def test_the_length_of_a_text_is_given(folder, tmp_path):
     from xbench.converters.build import export_module
 
