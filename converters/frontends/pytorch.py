@@ -17,7 +17,6 @@ import onnx_ir as ir
 import torch
 from onnx_ir.passes import common
 from onnxscript import opset18 as op
-from onnxscript.function_libs.torch_lib.ops import nn as torch_lib
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -25,6 +24,7 @@ from xbench.converters import FROZEN, PADDING, UNBIASED
 from xbench.converters.codegen.printer import constant
 from xbench.converters.frontends import torch_detached as detached
 from xbench.converters.frontends.folding import fold
+from xbench.converters.frontends.torch_attention import attention
 from xbench.converters.frontends.torch_call import name_outputs
 from xbench.converters.frontends.torch_parameters import keep_names
 from xbench.converters.frontends.torch_registry import read_once
@@ -185,7 +185,7 @@ def _translations() -> dict[Any, Any]:
         aten.embedding.default: _embedding,
         aten.lstm.input: _lstm,
         aten.gru.input: _gru,
-        aten.scaled_dot_product_attention.default: _attention,
+        aten.scaled_dot_product_attention.default: attention,
     }
 
 
@@ -220,25 +220,6 @@ def _embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse
     if padding_idx >= 0:
         rows.producer().metadata_props[PADDING] = str(padding_idx)
     return rows
-
-
-def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    """aten::scaled_dot_product_attention; the causal mask becomes a constant where the lengths are known."""
-    rows, columns = query.shape[-2], key.shape[-2]
-    if enable_gqa or dropout_p or (is_causal and not (isinstance(rows, int) and isinstance(columns, int))):
-        arguments = (attn_mask, dropout_p, is_causal, scale, enable_gqa)
-        return torch_lib.aten_scaled_dot_product_attention(query, key, value, *arguments)
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    axes = list(range(len(key.shape)))
-    scores = op.MatMul(op.Mul(query, scale), op.Transpose(key, perm=[*axes[:-2], axes[-1], axes[-2]]))
-    if is_causal:
-        mask = np.triu(np.full((rows, columns), -np.inf, np.float32), 1)
-        scores = op.Add(scores, op.Constant(value=ir.tensor(mask)))
-    elif attn_mask is not None and attn_mask.dtype == ir.DataType.BOOL:
-        scores = op.Where(attn_mask, scores, float("-inf"))
-    elif attn_mask is not None:
-        scores = op.Add(scores, attn_mask)
-    return op.MatMul(op.Softmax(scores, axis=-1), value)
 
 
 def _reorder(weight: Any, order: Sequence[int]) -> Any:

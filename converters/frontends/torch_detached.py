@@ -22,12 +22,34 @@ OURS = "xbench"
 
 
 class _Detaching(TorchFunctionMode):
-    """Detaches every result that is computed without gradients, which the exporter's graph does not tell."""
+    """Detaches every result that is computed without gradients, which the exporter's graph does not tell. Not within a
+    `torch.autograd.Function`: it has a gradient, though its `forward` runs without."""
+
+    within = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        fresh = isinstance(found, torch.Tensor) and not any(found is given for given in args)
-        return found.detach() if fresh and found.is_floating_point() and not torch.is_grad_enabled() else found
+        result = func(*args, **(kwargs or {}))
+        fresh = isinstance(result, torch.Tensor) and not any(result is given for given in args)
+        without = fresh and result.is_floating_point() and not torch.is_grad_enabled() and not self.within
+        return result.detach() if without else result
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Notices when a function with a gradient of its own is called."""
+        apply = torch.autograd.Function.__dict__["apply"]
+
+        def counted(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            self.within += torch.is_grad_enabled()
+            try:
+                return apply.__func__(cls, *args, **kwargs)
+            finally:
+                self.within -= torch.is_grad_enabled()
+
+        torch.autograd.Function.apply = classmethod(counted)  # type: ignore[assignment, method-assign]
+        try:
+            yield
+        finally:
+            torch.autograd.Function.apply = apply  # type: ignore[method-assign]
 
 
 @contextlib.contextmanager
@@ -37,7 +59,7 @@ def detaching(module: nn.Module) -> Iterator[None]:
 
     @functools.wraps(forward)
     def call(*inputs: Any) -> Any:
-        with _Detaching():
+        with _Detaching() as mode, mode.watching():
             return forward(*inputs)
 
     call.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]  # without the module itself

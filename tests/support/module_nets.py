@@ -362,3 +362,55 @@ class Pixels(nn.Module):
 
     def forward(self, x):
         return self.conv(x)
+
+
+# ***** gradients of their own, and rows without a place *****
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * 3 * x**2
+
+
+class Rounded(torch.autograd.Function):
+    """Rounds to eighths, and hands the gradient through."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return (x * 8).round() / 8
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class OwnGradient(Layer):
+    def forward(self, x):
+        return Cube.apply(self.layer(x))
+
+
+class OtherGradient(Layer):
+    def forward(self, x):
+        return Rounded.apply(self.layer(x))
+
+
+class MaskedRows(nn.Module):
+    """Attention of which one row keeps no place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.last = nn.Linear(8, 8), nn.Linear(8, 4)
+        mask = torch.ones(6, 6, dtype=torch.bool).tril()
+        mask[2] = False
+        self.register_buffer("mask", mask)
+
+    def forward(self, x):
+        h = self.layer(x)
+        return self.last(nn.functional.scaled_dot_product_attention(h, h, h, attn_mask=self.mask).mean(1))

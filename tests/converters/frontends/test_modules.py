@@ -64,6 +64,9 @@ PASSES = [
     ("traced_by_fx", X, FORWARD),
     ("normed", X, STEP),
     ("Pixels", IMAGE, FORWARD),
+    ("OwnGradient", X, STEP),
+    ("OtherGradient", X, FORWARD),
+    ("MaskedRows", "x:float32:batch,6,8", STEP),
 ]
 QUICK = ("Dictionary", "Cached", "Optional", "Star", "NoBatch", "Scalar", "Unused", "evaluated")
 FEW = tuple(case for case in PASSES if case[0] in QUICK)
@@ -157,6 +160,13 @@ def test_modules_are_trained_as_they_are(checked, name, inputs):
     rows, _ = checked(TRAINED, ("gradient", "step"))
     for mode in ("gradient", "step"):
         assert statuses(rows[word(name, inputs), mode]) == [("PASS", None)] * 2
+
+
+def test_a_gradient_that_no_graph_has_is_not_verified(checked):
+    """A function that rounds and hands the gradient through: that of its operators is zero."""
+    rows, _ = checked((("OtherGradient", X),), ("gradient",))
+    for status, message in statuses(rows[word("OtherGradient", X), "gradient"]):
+        assert status == "UNVERIFIED" and "its graph computes something else in PyTorch, too" in message
 
 
 def test_networks_of_transformers_pass_as_they_come(checked):
@@ -312,7 +322,7 @@ def test_arguments_that_cannot_be_given_are_one_line(configured, word, line):
 
 def test_the_factories_of_this_file_are_all_used():
     used = {name for name, *_ in (*PASSES, *REFUSED)}
-    bases = {"Layer", "Cache", "Result", "Pair", "Skipped"}
+    bases = {"Layer", "Cache", "Result", "Pair", "Skipped", "Cube", "Rounded"}
     defined = {n for n, v in vars(module_nets).items() if getattr(v, "__module__", "") == module_nets.__name__}
     assert defined - bases == used
     assert Path(module_nets.__file__).name == "module_nets.py"
