@@ -18,7 +18,7 @@ from xbench.host import machine
 from xbench.records import Records, checked, timed
 
 CELL = ("lenet", "--runtime", "onnxruntime", "--mode", "forward", "--threads", "1")
-ASKED = {"runtimes": ["onnxruntime"], "modes": ["forward"], "threads": 1}
+OPTIONS = {"runtimes": ["onnxruntime"], "modes": ["forward"], "threads": 1}
 
 
 def rows_of(shell, *words):
@@ -34,10 +34,10 @@ def test_importing_it_imports_nothing_else():
 
 
 def test_too_many_threads_are_a_warning_about_the_line_that_asks_for_them(lenet):
-    many = ASKED | {"threads": machine.cpus() + 1}
-    with pytest.warns(UserWarning, match="will be slow and noisy") as found:
+    many = OPTIONS | {"threads": machine.cpus() + 1}
+    with pytest.warns(UserWarning, match="will be slow and noisy") as caught:
         xbench.check("lenet", **many)
-    assert [each.filename for each in found if "slow and noisy" in str(each.message)] == [__file__]
+    assert [each.filename for each in caught if "slow and noisy" in str(each.message)] == [__file__]
 
 
 @pytest.mark.parametrize("name", ["check", "time", "convert"])
@@ -64,23 +64,23 @@ def test_all_that_is_promised_is_there_and_documented():
 
 def test_check_returns_what_the_command_prints(shell, lenet):
     lines = []
-    found = xbench.check("lenet", **ASKED, progress=lines.append)
-    assert list(found) == rows_of(shell, "check", *CELL)
+    records = xbench.check("lenet", **OPTIONS, progress=lines.append)
+    assert list(records) == rows_of(shell, "check", *CELL)
     assert len(lines) == 1 and lines[0].startswith("lenet onnxruntime forward: PASS")
 
 
 def test_time_returns_what_the_command_prints_and_read_finds_it(shell, lenet, tmp_path):
     """The command finds the cell stored, so that its rows are the same to the last digit."""
     out = tmp_path / "results"
-    found = xbench.time(["lenet"], **ASKED, budget=0.05, out=out)
-    assert [row["status"] for row in found] == ["PASS"] and found[0]["median_s"] > 0
-    assert list(found) == list(xbench.read(out)) == rows_of(shell, "time", *CELL, "--out", out)
+    records = xbench.time(["lenet"], **OPTIONS, budget=0.05, out=out)
+    assert [row["status"] for row in records] == ["PASS"] and records[0]["median_s"] > 0
+    assert list(records) == list(xbench.read(out)) == rows_of(shell, "time", *CELL, "--out", out)
 
 
 def test_convert_returns_what_the_command_prints(shell, lenet, tmp_path):
-    found = xbench.convert("lenet", runtimes=["onnxruntime"])
-    assert list(found) == rows_of(shell, "convert", "lenet", "--runtime", "onnxruntime")
-    assert found[0]["status"] == "CONVERTED" and "lenet" in str(found)
+    records = xbench.convert("lenet", runtimes=["onnxruntime"])
+    assert list(records) == rows_of(shell, "convert", "lenet", "--runtime", "onnxruntime")
+    assert records[0]["status"] == "CONVERTED" and "lenet" in str(records)
     written = xbench.convert("lenet", to=["onnxruntime"], output=tmp_path)
     assert any(name.endswith(".onnx") for name in written[0]["files"])
 
@@ -93,9 +93,9 @@ def test_a_cell_that_fails_is_a_row_and_raises_nothing(faults, lenet):
 def test_a_module_is_timed_as_it_is_and_not_stored(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     network = nn.Sequential(nn.Linear(6, 4), nn.ReLU())
-    found = xbench.time(network, inputs=torch.rand(3, 6), **ASKED, budget=0.05)
-    assert [(row["model"], row["batch"], row["status"]) for row in found] == [("Sequential", 3, "PASS")]
-    assert found[0]["median_s"] > 0 and not list(tmp_path.iterdir())
+    records = xbench.time(network, inputs=torch.rand(3, 6), **OPTIONS, budget=0.05)
+    assert [(row["model"], row["batch"], row["status"]) for row in records] == [("Sequential", 3, "PASS")]
+    assert records[0]["median_s"] > 0 and not list(tmp_path.iterdir())
 
 
 ONES = np.ones((2, 6), np.float32)
@@ -159,8 +159,8 @@ def row(**more):
 
 def test_a_table_in_a_notebook_is_escaped_and_can_be_read_aloud():
     evil = "<script>alert(1)</script>&\"'"
-    found = checked([row(model=evil), row(status="FAIL", first_wrong=f"relu{evil}", message=evil)])
-    page = Reader(found._repr_html_())
+    records = checked([row(model=evil), row(status="FAIL", first_wrong=f"relu{evil}", message=evil)])
+    page = Reader(records._repr_html_())
     tags = [tag for tag, _ in page.tags]
     assert "script" not in tags and not page.open
     assert page.texts.count(evil) == 2 and f"relu{evil}" in page.texts
@@ -169,13 +169,13 @@ def test_a_table_in_a_notebook_is_escaped_and_can_be_read_aloud():
     assert scopes.count("row") == 2 and scopes.count("col") == len(scopes) - 2 > 5
     assert tags.count("caption") == 1
     assert "parameters" not in page.texts, "a column that is empty everywhere is left out"
-    assert found._repr_mimebundle_() == {"text/plain": str(found), "text/html": found._repr_html_()}
+    assert records._repr_mimebundle_() == {"text/plain": str(records), "text/html": records._repr_html_()}
 
 
 def test_a_table_in_a_terminal_is_one_line_a_row():
-    found = checked([row(message="two\nlines\x1b[2J")])
-    assert len(str(found).splitlines()) == 3 and "\x1b" not in str(found)
-    assert str(found).splitlines()[1].split()[:3] == ["model", "runtime", "mode"]
+    records = checked([row(message="two\nlines\x1b[2J")])
+    assert len(str(records).splitlines()) == 3 and "\x1b" not in str(records)
+    assert str(records).splitlines()[1].split()[:3] == ["model", "runtime", "mode"]
 
 
 def test_no_rows_are_a_table_too():
@@ -184,10 +184,10 @@ def test_no_rows_are_a_table_too():
 
 
 def test_records_are_plain_data():
-    found = checked([row()])
-    assert isinstance(found, Records) and isinstance(found, list) and json.loads(json.dumps(found)) == [row()]
-    assert repr(found) == repr([row()])
-    assert copy.deepcopy(found).table() == found.table()
+    records = checked([row()])
+    assert isinstance(records, Records) and isinstance(records, list) and json.loads(json.dumps(records)) == [row()]
+    assert repr(records) == repr([row()])
+    assert copy.deepcopy(records).table() == records.table()
 
 
 def test_a_time_stands_beside_pass_alone():

@@ -127,8 +127,8 @@ def test_the_module_is_left_as_it_is_and_nothing_is_kept(faults, tmp_path, monke
     rows = assert_same_network(
         network, inputs, ["onnxruntime", "fault_lacks"], ["forward", "gradient"], allow_unsupported=True
     )
-    found = [(row["model"], row["runtime"], row["mode"], row["status"]) for row in rows]
-    assert found == [
+    statuses = [(row["model"], row["runtime"], row["mode"], row["status"]) for row in rows]
+    assert statuses == [
         ("Small", "onnxruntime", "forward", "PASS"),
         ("Small", "fault_lacks", "forward", "UNSUPPORTED"),
         ("Small", "onnxruntime", "gradient", "PASS"),
@@ -236,8 +236,8 @@ def test_classes_that_no_other_process_can_import_travel_by_value(tmp_path):
     command = [sys.executable, "-P", "script.py"]
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert answer.returncode == 0, answer.stderr
-    found = [line.split()[:4] for line in answer.stdout.splitlines()[-2:]]
-    assert found == [["Mine", runtime, "forward", "PASS"] for runtime in ("onnxruntime", "torch_compile")]
+    columns = [line.split()[:4] for line in answer.stdout.splitlines()[-2:]]
+    assert columns == [["Mine", runtime, "forward", "PASS"] for runtime in ("onnxruntime", "torch_compile")]
 
 
 OFF = """
@@ -289,18 +289,22 @@ def known(**tensors):
 X = np.arange(1.0, 7).reshape(2, 3)
 
 
-def parted(nodes, **found):
+def parted(nodes, **values):
     network = known(hidden=X + 1, right=np.tanh(X + 1))
-    return file_parity._parting(nodes, {"x": X, **found}, network, {"y": "right"})
+    return file_parity._parting(nodes, {"x": X, **values}, network, {"y": "right"})
 
 
 def test_a_step_that_the_network_has_under_another_name_is_right():
     nodes = [node("Add", ["x", "one"], "h"), node("Tanh", ["h"], "y")]
     assert parted(nodes, h=X + 1, y=np.tanh(X + 1)) is None
-    found = parted(nodes, h=X + 1, y=np.tanh(X + 2))
-    assert (found.tensor, found.op_type, found.expected) == ("y", "Tanh", "right")
-    found = parted(nodes, h=X + 1.01, y=np.tanh(X + 1.01))
-    assert (found.tensor, found.op_type, found.expected) == ("h", "Add", "hidden") and found.ratio > 64
+    difference = parted(nodes, h=X + 1, y=np.tanh(X + 2))
+    assert (difference.tensor, difference.op_type, difference.expected) == ("y", "Tanh", "right")
+    difference = parted(nodes, h=X + 1.01, y=np.tanh(X + 1.01))
+    assert (difference.tensor, difference.op_type, difference.expected) == (
+        "h",
+        "Add",
+        "hidden",
+    ) and difference.ratio > 64
 
 
 def test_the_step_that_bears_a_common_name_is_told_from_those_it_was_taken_apart_into():

@@ -71,13 +71,13 @@ def test_a_wrong_number_names_its_option(shell, words):
 @pytest.fixture
 def files(shell):
     """Files that are no models, by what is wrong with them."""
-    whole = write_two_outputs(shell.folder / "whole.onnx").read_bytes()
+    content = write_two_outputs(shell.folder / "whole.onnx").read_bytes()
     (shell.folder / "empty.onnx").write_bytes(b"")
     (shell.folder / "text.onnx").write_text("this is no ONNX file\n" * 50)
-    (shell.folder / "truncated.onnx").write_bytes(whole[: len(whole) // 2])
+    (shell.folder / "truncated.onnx").write_bytes(content[: len(content) // 2])
     (shell.folder / "folder.onnx").mkdir()
     (shell.folder / "looping.onnx").symlink_to("looping.onnx")
-    model = onnx.load_from_string(whole)
+    model = onnx.load_from_string(content)
     model.graph.node[0].op_type = "Reluctant"
     onnx.save(model, shell.folder / "unknown.onnx")
 
@@ -104,9 +104,9 @@ def test_every_file_that_is_no_model_is_named_when_several_are_converted(shell, 
 
 
 def test_a_file_cut_anywhere_is_no_model(tmp_path):
-    whole = write_two_outputs(tmp_path / "whole.onnx").read_bytes()
-    for length in range(len(whole)):
-        (tmp_path / "cut.onnx").write_bytes(whole[:length])
+    content = write_two_outputs(tmp_path / "whole.onnx").read_bytes()
+    for length in range(len(content)):
+        (tmp_path / "cut.onnx").write_bytes(content[:length])
         with pytest.raises(InvalidModel) as error:
             read(tmp_path / "cut.onnx")
         assert "\n" not in str(error.value), length
@@ -335,6 +335,6 @@ def test_completion_offers_models_and_runtimes_but_no_hidden_ones():
 def test_tvm_trains_only_where_it_is_asked_to(shell):
     """Its training steps are slow on larger networks."""
     (shell.folder / "tiny.py").write_text("from torch import nn\n\n\ndef make():\n    return nn.Linear(5, 3)\n")
-    for asked, mode in (((), "forward"), (("--mode", "gradient"), "gradient")):
-        answer = shell.run("check", "tiny:make", "--input", "x:float32:batch,5", "--runtime", "tvm", *asked, "--json")
+    for options, mode in (((), "forward"), (("--mode", "gradient"), "gradient")):
+        answer = shell.run("check", "tiny:make", "--input", "x:float32:batch,5", "--runtime", "tvm", *options, "--json")
         assert [(row["mode"], row["status"]) for row in json.loads(answer.stdout)] == [(mode, "PASS")]

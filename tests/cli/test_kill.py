@@ -38,11 +38,11 @@ def test_kill_at_20_random_moments_loses_no_finished_cell(shell, lenet):
     finish(shell, shell.folder / "references")  # so that the kills meet measuring and not the oracle
     begin = time.monotonic()
     finish(shell, shell.folder / "whole")
-    whole = time.monotonic() - begin
+    duration = time.monotonic() - begin
     for moment in range(MOMENTS):
         before = complete(content(out))
         process = shell.start(*COMMAND, out, *WORDS)
-        time.sleep(generator.uniform(0.02, 0.8) * whole)
+        time.sleep(generator.uniform(0.02, 0.8) * duration)
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert not shell.survivors(), f"moment {moment}: workers outlive their parent"

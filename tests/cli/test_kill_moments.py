@@ -41,6 +41,6 @@ def test_a_moment_sees_what_was_left(tmp_path):
     (tmp_path / "stderr").write_text("Traceback (most recent call last):\nKeyboardInterrupt\n")
     moment.records()
     kill_moments.judge_end(moment, -15, met=True)
-    said = "\n".join(moment.violations)
+    text = "\n".join(moment.violations)
     for words in ("the store cannot be read", "a traceback", "exit code -15, not 143", "does not say how it ended"):
-        assert words in said
+        assert words in text

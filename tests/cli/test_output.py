@@ -20,8 +20,8 @@ def out(shell):
 def run(shell, words, stdout="", stderr=""):
     """The command behind a shell's redirections."""
     command = ["sh", "-c", f'"$@" {stdout} {stderr}', "sh", *shell.command(*words)]
-    told = {"cwd": shell.folder, "env": shell.environment(), "timeout": 100, "text": True}
-    return subprocess.run(command, capture_output=True, **told)
+    options = {"cwd": shell.folder, "env": shell.environment(), "timeout": 100, "text": True}
+    return subprocess.run(command, capture_output=True, **options)
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -46,8 +46,8 @@ def test_what_nobody_reads_any_more_ends_without_a_word(shell, out, words):
     )
     os.close(writer)
     os.close(reader)
-    _, said = process.communicate(timeout=100)
-    assert process.returncode == 141 and said == b""
+    _, stderr = process.communicate(timeout=100)
+    assert process.returncode == 141 and stderr == b""
 
 
 @pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-"])

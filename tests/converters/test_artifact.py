@@ -24,12 +24,12 @@ ARRAYS = {
 
 def test_arrays_of_every_kind_come_back(tmp_path):
     offsets = write_weights(tmp_path, {"params": ARRAYS, "state": {}})
-    found = read_weights(tmp_path)
-    assert found["state"] == {}
-    assert list(found["params"]) == list(ARRAYS)
+    weights = read_weights(tmp_path)
+    assert weights["state"] == {}
+    assert list(weights["params"]) == list(ARRAYS)
     for name, array in ARRAYS.items():
-        assert found["params"][name].dtype == array.dtype
-        np.testing.assert_array_equal(found["params"][name], array)
+        assert weights["params"][name].dtype == array.dtype
+        np.testing.assert_array_equal(weights["params"][name], array)
         assert offsets[name] % (PAGE if array.nbytes >= PAGE else ALIGNED) == 0
 
 

@@ -20,8 +20,8 @@ def test_what_another_process_made_meanwhile_stays(tmp_path):
     folder = tmp_path / "made"
     with cache.written(folder) as temporary:
         (temporary / "model.json").write_text("mine")
-        with cache.written(folder) as theirs:
-            (theirs / "model.json").write_text("theirs")
+        with cache.written(folder) as other:
+            (other / "model.json").write_text("theirs")
         (folder / "reference.npz").touch()
     assert (folder / "model.json").read_text() == "theirs"
     assert {path.name for path in tmp_path.iterdir()} == {cache.LOCK, "made"}

@@ -22,7 +22,7 @@ JUDGED = HIDDEN | OF_TEXTS | {kind: EVERY[kind] for kind in (*list(SEEN)[::2], *
 @pytest.fixture(scope="module")
 def whole(exporter, tmp_path_factory):
     """A sound cache with a model a kind of damage, and one more: word -> folder. Not to be written to."""
-    place, found = tmp_path_factory.mktemp("whole"), {}
+    place, folders = tmp_path_factory.mktemp("whole"), {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XBENCH_CACHE", str(place / "cache"))
         for number in range(len(EVERY) + 1):
@@ -30,8 +30,8 @@ def whole(exporter, tmp_path_factory):
             artifact = exporter.artifact(word)
             for seed in (0, 1):
                 exporter.reference(artifact, "forward", 2 + seed, seed, "synthetic")
-            found[word] = artifact.folder
-    return found
+            folders[word] = artifact.folder
+    return folders
 
 
 @pytest.fixture
@@ -42,12 +42,12 @@ def damaged(whole, tmp_path, monkeypatch):
 
     def make(*kinds: str) -> dict[str, tuple[str, Path]]:
         *words, other = whole
-        found = {kind: (word, tmp_path / "cache/models" / whole[word].name) for kind, word in zip(EVERY, words)}
+        copies = {kind: (word, tmp_path / "cache/models" / whole[word].name) for kind, word in zip(EVERY, words)}
         for kind in kinds:
-            word, folder = found[kind]
+            word, folder = copies[kind]
             shutil.copytree(whole[word], folder)
             EVERY[kind](folder, whole[other])
-        return {kind: found[kind] for kind in kinds}
+        return {kind: copies[kind] for kind in kinds}
 
     return make
 
@@ -66,18 +66,18 @@ def test_no_damage_is_a_fault_of_a_runtime(shell, damaged, tmp_path):
     """Also none that sizes and times do not tell: there the cell is measured again, and its row says so."""
     assert len(JUDGED) > 20
     made = damaged(*JUDGED)
-    rows, said = checked(shell, made, "onnxruntime")
+    rows, stderr = checked(shell, made, "onnxruntime")
     assert ".onnx has another content" in rows["a bit of the graph"]["message"]
-    unsaid = {kind for kind, (_, folder) in made.items() if str(folder) not in said}
+    unsaid = {kind for kind, (_, folder) in made.items() if str(folder) not in stderr}
     assert unsaid <= HARMLESS | {"a bit of the weights"}, "which ONNX Runtime does not read"
     assert not (tmp_path / "canary").exists()
 
 
 def test_no_changed_text_is_run(shell, damaged, tmp_path):
-    rows, said = checked(shell, damaged("a bit of the weights", *OF_TEXTS), "torch")
+    rows, stderr = checked(shell, damaged("a bit of the weights", *OF_TEXTS), "torch")
     message = rows["a bit of the weights"]["message"]
     assert "measured again" in message and "weights.bin has another content" in message
-    assert said.count("it is made again") == len(OF_TEXTS), "all but the harmless one, and the weights"
+    assert stderr.count("it is made again") == len(OF_TEXTS), "all but the harmless one, and the weights"
     assert not (tmp_path / "canary").exists()
 
 
@@ -104,9 +104,9 @@ def test_what_is_damaged_is_made_again(damaged, whole, exporter):
         for seed in (0, 1):
             exporter.reference(artifact, "forward", 2 + seed, seed, "synthetic")
         assert damage.look(artifact) == {} and not cache.broken(folder), kind
-        ours, sound = (contents(each) for each in (folder, whole[word]))
-        assert ours.keys() == sound.keys() | {cache.LOCK}, kind
-        changes = {name for name in sound if not name.endswith(seals.SUFFIX) and ours[name] != sound[name]}
+        rebuilt, sound = (contents(each) for each in (folder, whole[word]))
+        assert rebuilt.keys() == sound.keys() | {cache.LOCK}, kind
+        changes = {name for name in sound if not name.endswith(seals.SUFFIX) and rebuilt[name] != sound[name]}
         assert changes <= {"model.json"}, kind
 
 
@@ -155,10 +155,10 @@ def read_only(place: Path) -> list[str]:
 
 def test_a_cache_that_cannot_be_written_is_said_and_no_runtimes_fault(shell, damaged, tmp_path):
     *words, short = (w for w, _ in damaged("a bit of the graph", "a reference cut short", "weights cut short").values())
-    before, asked = read_only(tmp_path / "cache"), ("--runtime", "onnxruntime", "--mode", "forward", "--json")
+    before, options = read_only(tmp_path / "cache"), ("--runtime", "onnxruntime", "--mode", "forward", "--json")
 
     def check(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [*before, *shell.command("check", *words, *asked)]
+        command = [*before, *shell.command("check", *words, *options)]
         return subprocess.run(
             command, capture_output=True, text=True, env=shell.environment(), cwd=shell.folder, timeout=300
         )

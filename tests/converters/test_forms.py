@@ -74,8 +74,8 @@ def run_tvm(folder, x):
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(folder / "lenet.so")), tvm.cpu())
     params = tvm.runtime.load_param_dict_from_file(str(folder / "lenet.params"))
     given = [tvm.runtime.tensor(x), *(params[f"p{i}"] for i in range(len(params)))]
-    found = machine["main"](*given)
-    return (found if isinstance(found, tvm.runtime.Tensor) else found[0]).numpy()
+    result = machine["main"](*given)
+    return (result if isinstance(result, tvm.runtime.Tensor) else result[0]).numpy()
 
 
 RUN = {"onnxruntime": run_onnxruntime, "openvino": run_openvino, "tensorflow": run_tensorflow, "tvm": run_tvm}
@@ -90,8 +90,10 @@ def test_a_form_is_written_and_runs(shell, runtime, inputs, right):
     folder = shell.folder / "out" / "lenet" / runtime
     assert row["files"] == [f"out/lenet/{runtime}/{name}" for name in [*FORMS[runtime], "certificate.json"]]
     assert all((shell.folder / file).exists() for file in row["files"])
-    found = json.loads((folder / "certificate.json").read_text())
-    assert found["equal"] is True and found["parameter_count"] == 431_080 and found["macs"] == 2_293_000
+    certificate = json.loads((folder / "certificate.json").read_text())
+    assert (
+        certificate["equal"] is True and certificate["parameter_count"] == 431_080 and certificate["macs"] == 2_293_000
+    )
     if runtime in RUN:
         np.testing.assert_allclose(RUN[runtime](folder, inputs), right, rtol=1e-4, atol=1e-5)
 
@@ -115,9 +117,9 @@ def test_a_certificate_names_what_differs(artifact):
     params = artifact.program().params
     assert certify(artifact, params)["different"] == []
     one = np.nextafter(params["conv1.bias"], np.float32(1))
-    for held in ({**params, "conv1.bias": one}, {n: a for n, a in params.items() if n != "conv1.bias"}):
-        found = certify(artifact, held)
-        assert (found["equal"], found["different"]) == (False, ["conv1.bias"])
+    for parameters in ({**params, "conv1.bias": one}, {n: a for n, a in params.items() if n != "conv1.bias"}):
+        certificate = certify(artifact, parameters)
+        assert (certificate["equal"], certificate["different"]) == (False, ["conv1.bias"])
     swapped = {**params, "conv2.weight": params["conv2.weight"].swapaxes(2, 3)}
     assert certify(artifact, swapped)["different"] == ["conv2.weight"]
     assert certify(artifact, None)["equal"] is None
@@ -138,6 +140,6 @@ def test_a_saved_model_takes_inputs_whatever_they_are_called(shell):
     assert answer.returncode == 0, answer.stderr
     made = tensorflow.saved_model.load(str(shell.folder / "out" / "odd" / "tensorflow" / "saved_model"))
     call = made.signatures["serving_default"]
-    told = dict(zip(["a_b", "a_b_", "v_self", "v___"], (1.0, 2.0, 4.0, 8.0), strict=True))
-    (output,) = call(**{name: tensorflow.fill([2, 3], value) for name, value in told.items()}).values()
+    values = dict(zip(["a_b", "a_b_", "v_self", "v___"], (1.0, 2.0, 4.0, 8.0), strict=True))
+    (output,) = call(**{name: tensorflow.fill([2, 3], value) for name, value in values.items()}).values()
     assert np.array_equal(output.numpy(), np.full((2, 3), 15.0))

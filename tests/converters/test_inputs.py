@@ -31,19 +31,19 @@ BIG = "$-1e9"
 def graph(inputs, body, opset=17):
     """A graph of this text, a node between two semicolons. E is a table of ten rows, P one of six; `$2` is a number,
     `$2.0` a float, `$[2]` an array."""
-    held = {name: np.random.default_rng(rows).standard_normal((rows, 4)) for name, rows in (("E", 10), ("P", 6))}
-    held = {name: array.astype(np.float32) for name, array in held.items()}
+    arrays = {name: np.random.default_rng(rows).standard_normal((rows, 4)) for name, rows in (("E", 10), ("P", 6))}
+    arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
 
-    def constant(found):
-        array = np.array(json.loads(found[1]))
-        held[name := f"c{len(held)}"] = array.astype(np.float32) if array.dtype.kind == "f" else array
+    def constant(match):
+        array = np.array(json.loads(match[1]))
+        arrays[name := f"c{len(arrays)}"] = array.astype(np.float32) if array.dtype.kind == "f" else array
         return name
 
     lines = CONSTANT.sub(constant, body).replace("; ", "\n")
     proto = parser.parse_model(
         f'<ir_version: 8, opset_import: ["": {opset}]> g ({inputs}) => (float y) {{\n{lines}\n}}'
     )
-    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in held.items())
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in arrays.items())
     proto.graph.output[0].type.tensor_type.ClearField("shape")
     proto.graph.output[0].CopyFrom(onnx.shape_inference.infer_shapes(proto).graph.output[0])
     return proto
@@ -89,8 +89,8 @@ TABLE = {
 def test_an_index_stays_within_its_table_on_whatever_way_it_gets_there(body, last):
     each = drawn(graph("int64[2, 5] i", body))
     assert (each.low, each.high - 1, each.mask) == (0, last, 0), each
-    found = models.draw(each, 2, 0)
-    assert found.min() >= 0 and found.max() <= last
+    values = models.draw(each, 2, 0)
+    assert values.min() >= 0 and values.max() <= last
 
 
 OTHERS = {
@@ -104,8 +104,8 @@ OTHERS = {
 @pytest.mark.parametrize(("inputs", "body", "last"), OTHERS.values(), ids=OTHERS)
 def test_an_index_into_what_other_inputs_are_stays_within_it(inputs, body, last):
     each = drawn(graph(inputs, body))
-    found = np.concatenate([models.draw(each, 5, seed).ravel() for seed in range(200)])
-    assert (found.min(), found.max()) == (0, last)
+    values = np.concatenate([models.draw(each, 5, seed).ravel() for seed in range(200)])
+    assert (values.min(), values.max()) == (0, last)
 
 
 IMAGE = "float[N, 6] x, int64[N, 1] i"
@@ -169,9 +169,9 @@ def test_a_mask_keeps_something_of_every_row_and_drops_its_end_and_some_between(
     assert each.mask == keeps, each
     gaps = 0
     for seed in range(10):
-        found = models.draw(each, 3, seed)
-        kept = found == (keeps == 1)
-        assert set(found.ravel().tolist()) == {0, 1} and found.dtype.name.startswith(dtype)
+        mask = models.draw(each, 3, seed)
+        kept = mask == (keeps == 1)
+        assert set(mask.ravel().tolist()) == {0, 1} and mask.dtype.name.startswith(dtype)
         assert kept[:, 0].all() and not kept[:, -1].any()
         gaps += (np.diff(kept.astype(int), axis=1) == 1).sum()
     assert gaps >= 10
@@ -181,8 +181,8 @@ def test_what_an_input_is_compared_with_is_drawn_often():
     body = "q = Equal (i, $9); c = Cast <to = 6> (q); p = ArgMax <axis = 1> (c); x = Gather (E, i); "
     each = drawn(graph("int64[N, 6] i", body + "y = GatherND <batch_dims = 1> (x, p)"))
     for seed in range(10):
-        found = models.draw(each, 3, seed)
-        assert (found == 9).any(axis=1).all() and (found != 9).any(axis=1).all() and found.max() == 9
+        values = models.draw(each, 3, seed)
+        assert (values == 9).any(axis=1).all() and (values != 9).any(axis=1).all() and values.max() == 9
 
 
 def test_both_values_of_one_truth_are_drawn():
@@ -226,12 +226,12 @@ def scalars(tmp_path):
 def test_inputs_without_axes_are_judged_and_the_record_says_what_was_drawn(scalars, monkeypatch):
     monkeypatch.chdir(scalars)
     words = [str(scalars / f"{dtype}.onnx") for dtype in ("int64", "float", "bool")]
-    told = ["check", *words, "--range", "k=1:2", "--mode", "forward", "--runtime", "onnxruntime", "--json"]
-    result = CliRunner().invoke(app, told)
+    command = ["check", *words, "--range", "k=1:2", "--mode", "forward", "--runtime", "onnxruntime", "--json"]
+    result = CliRunner().invoke(app, command)
     rows = json.loads(result.stdout)
     assert [row["status"] for row in rows] == ["PASS"] * 3
-    said = [row["inputs"][1]["drawn"].partition(",") for row in rows]
-    assert said == [(values, ",", " as --range says") for values in ("1 to 1", "1 to 2", "1 to 1")]
+    ranges = [row["inputs"][1]["drawn"].partition(",") for row in rows]
+    assert ranges == [(values, ",", " as --range says") for values in ("1 to 1", "1 to 2", "1 to 1")]
     assert rows[0]["inputs"][0] == {"name": "x", "drawn": "-1.73205 to 1.73205", "unread": []}
 
 

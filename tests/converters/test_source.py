@@ -79,8 +79,8 @@ def test_a_word_says_all_there_is_to_know(tmp_path):
     file.write_bytes(b"")
     assert parse("lenet").kind == "zoo"
     assert parse(str(file)).place == str(file)
-    found = parse(f"{file}@time=7;x=batch,7,4")
-    assert (found.kind, found.place, found.shapes) == ("onnx", str(file), {"time": (7,), "x": ("batch", 7, 4)})
+    source = parse(f"{file}@time=7;x=batch,7,4")
+    assert (source.kind, source.place, source.shapes) == ("onnx", str(file), {"time": (7,), "x": ("batch", 7, 4)})
     made = parse("package.net:make@x:float32:batch,3,8;ids:int64:batch,5")
     assert (made.kind, made.place) == ("module", "package.net:make")
     assert [(i.name, i.shape, i.dtype) for i in made.inputs] == [
@@ -297,9 +297,9 @@ def test_a_graph_that_is_not_the_module_is_no_fault_of_runtimes(shell, name, mod
     options = ["--input", "x:float32:batch,6", "--runtime", "torch,jax"]
     answer = shell.run("check", f"small_nets:{name}", *options, "--json")
     for row in json.loads(answer.stdout):
-        told = "was not exported as it is: its graph computes something else" in (row["message"] or "")
+        named = "was not exported as it is: its graph computes something else" in (row["message"] or "")
         expected = ("UNVERIFIED", True) if row["mode"] in modes else ("PASS", False)
-        assert (row["status"], told) == expected
+        assert (row["status"], named) == expected
     assert answer.returncode == 1
 
 
@@ -350,8 +350,8 @@ def test_a_file_whose_weights_lie_beside_it_runs_everywhere(shell):
     place = shell.folder / "net.onnx"
     onnx.save(model, place, save_as_external_data=True, location="net.onnx.data", size_threshold=0)
     assert (shell.folder / "net.onnx.data").stat().st_size == 4 * 128 * 64
-    told = ("--runtime", "onnxruntime", "--runtime", "torch", "--mode", "forward", "--json")
-    answer = shell.run("check", "net.onnx", *told)
+    options = ("--runtime", "onnxruntime", "--runtime", "torch", "--mode", "forward", "--json")
+    answer = shell.run("check", "net.onnx", *options)
     assert [row["status"] for row in json.loads(answer.stdout)] == ["PASS", "PASS"], answer.stdout
 
 

@@ -36,7 +36,7 @@ def holder(tmp_path):
     process.wait()
 
 
-def ours(parent, word="abcdefgh"):
+def leftover(parent, word="abcdefgh"):
     """A folder as a dead process leaves it."""
     made = parent / f"{temporary.PREFIX}{temporary.kernel()}_{word}"
     made.mkdir()
@@ -87,14 +87,14 @@ def test_links_inside_a_folder_are_not_followed(tmp_path):
     treasure = tmp_path / "treasure"
     treasure.mkdir()
     (treasure / "file").write_text("x")
-    (ours(tmp_path) / "link").symlink_to(treasure)
+    (leftover(tmp_path) / "link").symlink_to(treasure)
     temporary.sweep(tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["treasure"]
     assert (treasure / "file").exists()
 
 
 def test_the_folder_of_another_user_stays(tmp_path, monkeypatch):
-    made = ours(tmp_path)
+    made = leftover(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: made.stat().st_uid + 1)
     temporary.sweep(tmp_path)
     assert made.exists()
@@ -102,7 +102,7 @@ def test_the_folder_of_another_user_stays(tmp_path, monkeypatch):
 
 def test_a_folder_of_another_kernel_stays_for_a_month(tmp_path, monkeypatch):
     """Its owner may live on another machine with the same file system, whose locks are not seen here."""
-    made = ours(tmp_path)
+    made = leftover(tmp_path)
     monkeypatch.setattr(temporary, "kernel", lambda: "00000000")
     temporary.sweep(tmp_path)
     assert made.exists()
@@ -113,22 +113,22 @@ def test_a_folder_of_another_kernel_stays_for_a_month(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_taken_for_dead_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    found, opened = [], temporary._opened
+    taken, opened = [], temporary._opened
 
     def swept(place):
-        if len(found) < 2:
-            found.append(place)
-            temporary.shutil.rmtree(place) if len(found) == 1 else opened_by_another(place)
+        if len(taken) < 2:
+            taken.append(place)
+            temporary.shutil.rmtree(place) if len(taken) == 1 else opened_by_another(place)
         return opened(place)
 
     def opened_by_another(place):
-        held = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-        temporary.fcntl.flock(held, temporary.fcntl.LOCK_EX)
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        temporary.fcntl.flock(descriptor, temporary.fcntl.LOCK_EX)
 
     monkeypatch.setattr(temporary, "_opened", swept)
     monkeypatch.setattr(temporary, "sweep", lambda parent: None)
     with temporary.folder(tmp_path) as place:
-        assert place not in found
+        assert place not in taken
         assert place.is_dir()
 
 
@@ -136,7 +136,7 @@ def test_where_nothing_can_be_locked_a_folder_is_made_and_none_removed(tmp_path,
     def refuse(*_):
         raise OSError(9, "Bad file descriptor")
 
-    left = ours(tmp_path)
+    left = leftover(tmp_path)
     monkeypatch.setattr(temporary.fcntl, "flock", refuse)
     with temporary.folder(tmp_path) as place:
         assert place.is_dir()
@@ -168,10 +168,10 @@ def test_a_folder_for_a_socket_has_a_short_path(monkeypatch, tmp_path):
 def test_nobody_else_makes_temporary_folders():
     """A process that is killed would leave them for ever. Workers have theirs in their parent's."""
     packages = {*MAY_IMPORT} - {"runtimes"}
-    found = []
+    offences = []
     for path in (path for package in packages for path in (ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("tempfile."):
                 inside = ast.unparse(node) == "tempfile.mkdtemp(dir=self.place)"  # in a folder of the command
-                found += [] if inside or path.name == "temporary.py" else [f"{path}:{node.lineno}"]
-    assert not found
+                offences += [] if inside or path.name == "temporary.py" else [f"{path}:{node.lineno}"]
+    assert not offences

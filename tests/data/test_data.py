@@ -94,10 +94,10 @@ def test_mnist_is_read_plain_and_packed(mnist):
 
 
 def test_images_are_scaled_by_the_batch(mnist):
-    found = load(mnist, "lenet")
-    (images,), labels = found.batch("test", np.array([3, 1]))
+    dataset = load(mnist, "lenet")
+    (images,), labels = dataset.batch("test", np.array([3, 1]))
     assert (images.dtype, images.shape, labels.tolist()) == (np.float32, (2, 1, 28, 28), [3, 1])
-    np.testing.assert_allclose(images[0], (found.test_inputs[3] / 255 - 0.1307) / 0.3081, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(images[0], (dataset.test_inputs[3] / 255 - 0.1307) / 0.3081, rtol=1e-5, atol=1e-6)
 
 
 def test_a_network_of_784_numbers_takes_the_same_images(mnist):
@@ -107,25 +107,25 @@ def test_a_network_of_784_numbers_takes_the_same_images(mnist):
 
 
 def test_cifar10_is_read_channel_by_channel(cifar10):
-    found = load(cifar10, "resnet56_cifar")
-    assert found.train_inputs.shape == (20, 3, 32, 32)
+    dataset = load(cifar10, "resnet56_cifar")
+    assert dataset.train_inputs.shape == (20, 3, 32, 32)
     record = np.frombuffer((cifar10 / "data_batch_2.bin").read_bytes(), np.uint8)[3073:6146]
-    assert (found.train_inputs[5].ravel() == record[1:]).all()
-    assert found.train_labels[5] == 1
-    (images,), _ = found.batch("train", np.array([5]))
+    assert (dataset.train_inputs[5].ravel() == record[1:]).all()
+    assert dataset.train_labels[5] == 1
+    (images,), _ = dataset.batch("train", np.array([5]))
     assert images[0, 2, 0, 0] == pytest.approx((record[1 + 2048] / 255 - 0.4465) / 0.2616, rel=1e-4)
 
 
 def test_reviews_are_numbers_of_words_padded_in_front(imdb):
-    found = load(imdb, "imdb_gru")
-    assert found.train_inputs.shape == (6, 150)
-    assert found.train_labels.tolist() == [0, 0, 0, 1, 1, 1]
+    dataset = load(imdb, "imdb_gru")
+    assert dataset.train_inputs.shape == (6, 150)
+    assert dataset.train_labels.tolist() == [0, 0, 0, 1, 1, 1]
     # film and good are there six times, the others three times, in the order of their letters
     known = ["film", "good", ",", ".", "a", "bad", "i", "it", "liked"]
     words = dict(zip(known, range(2, 11), strict=True))
     review = [words[word] for word in ["good", ",", "good", "film", ".", "i", "liked", "it"]]
-    assert found.train_inputs[3].tolist() == [0] * (150 - len(review)) + review
-    assert found.test_inputs[0].tolist() == [0] * 146 + [words["a"], words["bad"], words["film"], 1]
+    assert dataset.train_inputs[3].tolist() == [0] * (150 - len(review)) + review
+    assert dataset.test_inputs[0].tolist() == [0] * 146 + [words["a"], words["bad"], words["film"], 1]
 
 
 def test_the_vocabulary_of_the_reviews_is_taken_where_it_is_there(imdb):
@@ -141,12 +141,12 @@ def test_a_long_review_keeps_its_end(imdb):
 
 
 def test_every_word_of_a_text_is_labelled_with_the_next(ptb):
-    found = load(ptb, "lstm_ptb")
-    assert found.train_inputs.shape == found.train_labels.shape == (4, 32)  # 140 words
-    assert found.test_inputs.shape == (2, 32)
-    assert (found.train_inputs.ravel()[1:] == found.train_labels.ravel()[:-1]).all()
+    dataset = load(ptb, "lstm_ptb")
+    assert dataset.train_inputs.shape == dataset.train_labels.shape == (4, 32)  # 140 words
+    assert dataset.test_inputs.shape == (2, 32)
+    assert (dataset.train_inputs.ravel()[1:] == dataset.train_labels.ravel()[:-1]).all()
     unknown, the, end, cat, mat, on = 0, 1, 2, 3, 4, 5
-    assert found.train_inputs[0, :7].tolist() == [the, cat, unknown, on, the, mat, end]
+    assert dataset.train_inputs[0, :7].tolist() == [the, cat, unknown, on, the, mat, end]
 
 
 def test_words_that_training_did_not_know_are_unknown(ptb):
@@ -163,14 +163,14 @@ def test_digits_are_cut_once_and_for_all():
 
 
 def test_an_epoch_takes_every_sample_once_and_the_next_in_another_order():
-    found = data.load("digits", network("fcn5_mnist"))
+    dataset = data.load("digits", network("fcn5_mnist"))
     epochs = [
-        np.concatenate([found.training_batch(479, 7, step)[1] for step in range(e * 3, e * 3 + 3)]) for e in (0, 1)
+        np.concatenate([dataset.training_batch(479, 7, step)[1] for step in range(e * 3, e * 3 + 3)]) for e in (0, 1)
     ]
-    assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(found.train_labels)
+    assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(dataset.train_labels)
     assert not (epochs[0] == epochs[1]).all()
-    assert (found.training_batch(479, 7, 1)[1] == epochs[0][479:958]).all()
-    assert not (found.training_batch(479, 8, 1)[1] == epochs[0][479:958]).all()
+    assert (dataset.training_batch(479, 7, 1)[1] == epochs[0][479:958]).all()
+    assert not (dataset.training_batch(479, 8, 1)[1] == epochs[0][479:958]).all()
 
 
 def test_the_folder_may_be_named_once_for_all_sets(mnist, monkeypatch):
@@ -219,24 +219,24 @@ def test_a_damaged_idx_file_is_named(mnist, kind, packed):
     (mnist / IMAGES).unlink()
     path = mnist / (f"{IMAGES}.gz" if packed else IMAGES)
     path.write_bytes(gzip.compress(content) if packed else content)
-    told = refused(mnist, "lenet")
-    assert str(path) in told
-    assert line in told
+    message = refused(mnist, "lenet")
+    assert str(path) in message
+    assert line in message
 
 
 @pytest.mark.parametrize(("left", "line"), [(0, "begins with nothing"), (5, "cut short"), (-9, "cut short or damaged")])
 def test_a_packed_file_that_was_cut_is_named(mnist, left, line):
-    whole = gzip.compress((mnist / IMAGES).read_bytes())
+    packed = gzip.compress((mnist / IMAGES).read_bytes())
     (mnist / IMAGES).unlink()
-    (mnist / f"{IMAGES}.gz").write_bytes(whole[:left])
+    (mnist / f"{IMAGES}.gz").write_bytes(packed[:left])
     assert line in refused(mnist, "lenet")
 
 
 def test_a_packed_file_with_a_changed_byte_is_named(mnist):
-    whole = bytearray(gzip.compress((mnist / IMAGES).read_bytes()))
-    whole[len(whole) // 2] ^= 0x55
+    packed = bytearray(gzip.compress((mnist / IMAGES).read_bytes()))
+    packed[len(packed) // 2] ^= 0x55
     (mnist / IMAGES).unlink()
-    (mnist / f"{IMAGES}.gz").write_bytes(bytes(whole))
+    (mnist / f"{IMAGES}.gz").write_bytes(bytes(packed))
     assert f"{IMAGES}.gz is" in refused(mnist, "lenet")
 
 

@@ -56,8 +56,8 @@ class Parts(Experiment):
         for case in cases:
             for part, status in (("a", "PASS"), ("b", self.second)):
                 if digest(case.runtime, part) in wanted:
-                    found = {"key": digest(case.runtime, part), "status": status, "message": part}
-                    yield base(case, artifact, "scripted") | found
+                    fields = {"key": digest(case.runtime, part), "status": status, "message": part}
+                    yield base(case, artifact, "scripted") | fields
 
 
 @pytest.fixture

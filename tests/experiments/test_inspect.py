@@ -148,8 +148,8 @@ def test_what_it_says_of_runtimes_is_what_convert_says(inspected, exporter, lene
         rows = inspected(word, runtimes=words, ask=True)["runtimes"]
         assert [row["how"] for row in rows] == ["looked up", "looked up", "asked", "asked"]
         for row in rows:
-            told = convert(artifact, row["runtime"], "cpu", tmp_path)
-            assert (row["takes"], row["lacks"]) == (told["status"] == "CONVERTED", told["operators"])
+            record = convert(artifact, row["runtime"], "cpu", tmp_path)
+            assert (row["takes"], row["lacks"]) == (record["status"] == "CONVERTED", record["operators"])
     assert rows[3]["takes"] and inspected(str(path), runtimes=["openvino"], ask=True)["runtimes"][0]["lacks"] == {
         "Det": 1
     }
@@ -202,9 +202,9 @@ def test_operators_in_branches_bodies_and_functions_are_counted(looked_at):
     assert facts["functions"] == 1 and facts["unknown"] == {}
     assert facts["macs"] is None and [layer["macs"] for layer in facts["layers"]] == [None, 0, 0, 0, 0, 0]
     assert facts["layers"][0]["parameters"] == 16
-    found = "\n".join(facts["remarks"])
-    assert "control flow: If (1), Loop (1)" in found and "2 inside that have multiply-accumulates" in found
-    assert "own.twice (2)" in found
+    text = "\n".join(facts["remarks"])
+    assert "control flow: If (1), Loop (1)" in text and "2 inside that have multiply-accumulates" in text
+    assert "own.twice (2)" in text
 
 
 REMARKS = {
@@ -294,11 +294,11 @@ ENDS = {"starts": 0, "ends": 1, "axes": 2}
 
 def broken(folder):
     """Files that cannot be read, and the words of the one line about each."""
-    whole = small().SerializeToString()
+    content = small().SerializeToString()
     outside = small()
     onnx.save(outside, folder / "outside.onnx", save_as_external_data=True, location="gone.bin", size_threshold=0)
     (folder / "gone.bin").unlink()
-    (folder / "truncated.onnx").write_bytes(whole[:-40])
+    (folder / "truncated.onnx").write_bytes(content[:-40])
     (folder / "letters.onnx").write_bytes(
         model([node("Relu", "x", "y")]).SerializeToString().replace(b"rows", b"r\xefws")
     )

@@ -59,8 +59,8 @@ def summary(folder):
     """Percentile -> nanoseconds, of LoadGen's own summary; of queries where it tells them beside samples."""
     text = (folder / "mlperf_log_summary.txt").read_text()
     assert "Mode     : PerformanceOnly" in text
-    found = re.findall(r"^([\d.]+) percentile latency \(ns\) +: (\d+)$", text, re.MULTILINE)
-    return {float(percent): int(value) for percent, value in found}
+    matches = re.findall(r"^([\d.]+) percentile latency \(ns\) +: (\d+)$", text, re.MULTILINE)
+    return {float(percent): int(value) for percent, value in matches}
 
 
 @pytest.fixture
@@ -72,11 +72,11 @@ def load_cell(faults, lenet, tmp_path):
         workers.append(Worker(tmp_path / "worker.log"))
         paths = [str(artifact.folder / f"reference-forward-synthetic-b2-s{seed}-v{ORACLE}.npz") for seed in (0, 1)]
         options = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw"}
-        told = {"artifact": str(artifact.folder), "runtime": runtime, "references": paths, **options}
-        workers[-1].call("open_cell", 60, **told)
+        cell = {"artifact": str(artifact.folder), "runtime": runtime, "references": paths, **options}
+        workers[-1].call("open_cell", 60, **cell)
         workers[-1].call("arm", 60, plane="host")
-        asked = {"seconds": 0.3, "step": 2e-4, "batches": 4, "rate": 200.0, "waiting": 10**6, "cpus": [0]} | more
-        return workers[-1].call("load", 60, scenario=scenario, folder=str(tmp_path), **asked)
+        settings = {"seconds": 0.3, "step": 2e-4, "batches": 4, "rate": 200.0, "waiting": 10**6, "cpus": [0]} | more
+        return workers[-1].call("load", 60, scenario=scenario, folder=str(tmp_path), **settings)
 
     yield run
     for worker in workers:
@@ -85,34 +85,38 @@ def load_cell(faults, lenet, tmp_path):
 
 @pytest.mark.parametrize("scenario", load.SCENARIOS)
 def test_percentiles_are_those_of_loadgens_summary(scenario, load_cell, tmp_path):
-    found, theirs = load_cell("onnxruntime", scenario), summary(tmp_path)
-    assert {50, 90, 95, 97, 99, 99.9} <= set(theirs)
-    assert {percent: round(load.percentile(found["latencies"], percent) * 1e9) for percent in theirs} == theirs
+    measured, percentiles = load_cell("onnxruntime", scenario), summary(tmp_path)
+    assert {50, 90, 95, 97, 99, 99.9} <= set(percentiles)
+    assert {
+        percent: round(load.percentile(measured["latencies"], percent) * 1e9) for percent in percentiles
+    } == percentiles
     text = (tmp_path / "mlperf_log_summary.txt").read_text()
     if scenario == "server":
         (pace,) = re.findall(r"Scheduled samples per second *: ([\d.]+)", text)
-        assert found["scheduled_per_s"] == pytest.approx(float(pace), rel=1e-3)
-        assert len(found["latencies"]) > 30
+        assert measured["scheduled_per_s"] == pytest.approx(float(pace), rel=1e-3)
+        assert len(measured["latencies"]) > 30
     if scenario == "offline":
         (pace,) = re.findall(r"Samples per second: ([\d.]+)", text)
-        assert len(found["latencies"]) / found["done_s"] == pytest.approx(float(pace), rel=1e-4)
+        assert len(measured["latencies"]) / measured["done_s"] == pytest.approx(float(pace), rel=1e-4)
     if scenario == "single-stream":
         (pace,) = re.findall(r"QPS w/ loadgen overhead *: ([\d.]+)", text)  # of the time until the last was asked
-        assert found["scheduled_per_s"] == pytest.approx(float(pace), rel=1e-4)
-        asked_s = (len(found["latencies"]) - 1) / found["scheduled_per_s"]
-        assert found["done_s"] == pytest.approx(asked_s + found["latencies"][-1], abs=1e-8)  # ours: to the last answer
+        assert measured["scheduled_per_s"] == pytest.approx(float(pace), rel=1e-4)
+        span_s = (len(measured["latencies"]) - 1) / measured["scheduled_per_s"]
+        assert measured["done_s"] == pytest.approx(
+            span_s + measured["latencies"][-1], abs=1e-8
+        )  # ours: to the last answer
 
 
 def test_a_query_that_waits_is_not_quick(load_cell, two_outputs):
     """Twenty queries a second for one that takes a fifth of one: the queue grows, and so do the latencies."""
-    asked = {"artifact": two_outputs, "rate": 20.0, "seconds": 0.4}
-    found = load_cell("fault_slow:seconds=0.2", "server", **asked)
-    assert len(found["latencies"]) >= 10
-    assert min(found["latencies"]) >= 0.2
-    assert max(found["latencies"]) > 1
-    assert found["answered_per_s"] < 5.1 < found["scheduled_per_s"]
-    assert not found["flooded"]
-    flooded = load_cell("fault_slow:seconds=0.2", "server", **asked | {"waiting": 2, "seconds": 2.0})
+    settings = {"artifact": two_outputs, "rate": 20.0, "seconds": 0.4}
+    measured = load_cell("fault_slow:seconds=0.2", "server", **settings)
+    assert len(measured["latencies"]) >= 10
+    assert min(measured["latencies"]) >= 0.2
+    assert max(measured["latencies"]) > 1
+    assert measured["answered_per_s"] < 5.1 < measured["scheduled_per_s"]
+    assert not measured["flooded"]
+    flooded = load_cell("fault_slow:seconds=0.2", "server", **settings | {"waiting": 2, "seconds": 2.0})
     assert flooded["flooded"]
     assert len(flooded["latencies"]) < 10
     assert max(flooded["latencies"]) < 2
@@ -125,29 +129,29 @@ def test_a_query_that_waits_is_not_quick(load_cell, two_outputs):
 @pytest.mark.parametrize("scenario", load.SCENARIOS)
 def test_an_honest_runtime_has_its_numbers_beside_its_proof(loaded, runtime, scenario):
     record = by_name(loaded[1])[runtime, scenario]
-    found, stream = record["load"], scenario != "offline"
+    numbers, stream = record["load"], scenario != "offline"
     assert (record["status"], record["parity"]["class"], record["case"]["plane"]) == ("PASS", "fp32", "host")
     assert all(record["contracts"][name]["held"] is not False for name in ("complete", "fresh", "threads"))
-    assert found["samples_per_s"] == pytest.approx(found["queries_per_s"] * found["samples_per_query"])
-    assert found["queries"] == (len(found["latencies"]) if stream else 1)
-    assert found["queries"] >= 10 or not stream, "audit.config of the working directory was read"
-    assert (found["latency_s"] is not None) == stream
+    assert numbers["samples_per_s"] == pytest.approx(numbers["queries_per_s"] * numbers["samples_per_query"])
+    assert numbers["queries"] == (len(numbers["latencies"]) if stream else 1)
+    assert numbers["queries"] >= 10 or not stream, "audit.config of the working directory was read"
+    assert (numbers["latency_s"] is not None) == stream
     if stream:
-        assert list(found["latency_s"]) == ["50", "75", "90", "99"]
-        assert found["latency_s"]["99"] == load.percentile(found["latencies"], 99)
+        assert list(numbers["latency_s"]) == ["50", "75", "90", "99"]
+        assert numbers["latency_s"]["99"] == load.percentile(numbers["latencies"], 99)
     if scenario == "multi-stream":
-        assert found["samples_per_query"] == 8
-        assert found["latency_s"]["50"] > 2 * by_name(loaded[1])[runtime, "single-stream"]["load"]["latency_s"]["50"]
+        assert numbers["samples_per_query"] == 8
+        assert numbers["latency_s"]["50"] > 2 * by_name(loaded[1])[runtime, "single-stream"]["load"]["latency_s"]["50"]
     if scenario == "offline":
-        assert len(found["latencies"]) * 2 == found["samples_per_query"]
+        assert len(numbers["latencies"]) * 2 == numbers["samples_per_query"]
 
 
 @pytest.mark.parametrize("runtime", HONEST)
 def test_a_server_has_the_highest_rate_that_passed(loaded, runtime):
-    found = by_name(loaded[1])[runtime, "server"]["load"]
-    passed = [trial for trial in found["trials"] if trial["passed"]]
-    assert found["queries_per_s"] == max(trial["rate_per_s"] for trial in passed)
-    assert found["latency_s"]["75"] <= found["bound_s"] == 0.03
+    numbers = by_name(loaded[1])[runtime, "server"]["load"]
+    passed = [trial for trial in numbers["trials"] if trial["passed"]]
+    assert numbers["queries_per_s"] == max(trial["rate_per_s"] for trial in passed)
+    assert numbers["latency_s"]["75"] <= numbers["bound_s"] == 0.03
     assert all(trial["scheduled_per_s"] == pytest.approx(trial["rate_per_s"], rel=0.5) for trial in passed)
 
 
@@ -199,8 +203,8 @@ def test_a_record_names_the_command_that_measures_it_again(loaded, shell):
 
 
 def test_the_runtime_stays_in_its_thread_on_its_cpus(shell, two_outputs):
-    answer, found = run(shell, "--runtime", "fault_moved", model=two_outputs.info["name"])
-    assert {record["status"] for record in found.values()} == {"PASS"}, answer.stderr
+    answer, records = run(shell, "--runtime", "fault_moved", model=two_outputs.info["name"])
+    assert {record["status"] for record in records.values()} == {"PASS"}, answer.stderr
 
 
 @pytest.mark.parametrize(
@@ -214,9 +218,9 @@ def test_the_runtime_stays_in_its_thread_on_its_cpus(shell, two_outputs):
 )
 def test_a_runtime_that_breaks_down_is_told_of_every_scenario(shell, two_outputs, runtime, status, message):
     words = ("--runtime", runtime, "--scenario", "single-stream", "--scenario", "server")
-    answer, found = run(shell, *words, model=two_outputs.info["name"])
-    assert [record["status"] for record in found.values()] == [status] * 2
-    assert all(message in record["message"] for record in found.values())
+    answer, records = run(shell, *words, model=two_outputs.info["name"])
+    assert [record["status"] for record in records.values()] == [status] * 2
+    assert all(message in record["message"] for record in records.values())
     assert answer.returncode == int(status != "UNSUPPORTED")
     assert not shell.survivors()
 
@@ -269,28 +273,28 @@ def test_loadgen_is_imported_by_the_worker_alone():
 @pytest.mark.parametrize("bound", [0.011, 0.03, 0.5])
 def test_the_search_finds_the_highest_rate_of_a_queue(start, bound):
     """M/D/1: a query of service time s waits r s / (2 (1 - r)) on average, at a load of r = rate s."""
-    service, asked = 0.01, []
+    service, rates = 0.01, []
 
     def passes(rate):
-        asked.append(rate)
+        rates.append(rate)
         load = rate * service
         return load < 1 and service + load * service / (2 * (1 - load)) <= bound
 
     waiting = bound / service - 1
     highest = 2 * waiting / (1 + 2 * waiting) / service
-    found = load.highest_rate(passes, start)
-    assert highest / (1 + load.WIDTH) <= found <= highest
-    assert len(asked) <= load.TRIALS
-    assert len(set(asked)) == len(asked)
+    best = load.highest_rate(passes, start)
+    assert highest / (1 + load.WIDTH) <= best <= highest
+    assert len(rates) <= load.TRIALS
+    assert len(set(rates)) == len(rates)
 
 
 @pytest.mark.parametrize("passes", [True, False])
 def test_the_search_ends_where_everything_passes_and_where_nothing_does(passes):
-    asked = []
-    found = load.highest_rate(lambda rate: asked.append(rate) or passes, 100.0)
-    assert (found == max(asked)) if passes else (found is None)
-    assert min(asked) >= 100 / load.DEEPEST
-    assert len(asked) <= load.TRIALS
+    rates = []
+    best = load.highest_rate(lambda rate: rates.append(rate) or passes, 100.0)
+    assert (best == max(rates)) if passes else (best is None)
+    assert min(rates) >= 100 / load.DEEPEST
+    assert len(rates) <= load.TRIALS
 
 
 def queue(rate, service, queries):
@@ -302,8 +306,8 @@ def queue(rate, service, queries):
         answers.append(free)
     latencies = [float(each) for each in np.array(answers) - arrivals]
     rates = {"scheduled_per_s": arrivals, "answered_per_s": answers}
-    told = {name: (queries - 1) / (times[-1] - times[0]) if queries > 1 else None for name, times in rates.items()}
-    return {"latencies": latencies, "flooded": False} | told
+    paces = {name: (queries - 1) / (times[-1] - times[0]) if queries > 1 else None for name, times in rates.items()}
+    return {"latencies": latencies, "flooded": False} | paces
 
 
 def test_a_trial_passes_within_its_bound_and_only_where_it_keeps_up():
@@ -344,10 +348,10 @@ def test_a_percentile_is_the_sample_that_loadgen_takes(percent, expected):
 
 def record(runtime, scenario, latency=None, pace=None, status="PASS", bound=None, message=None):
     case = {"model": "m", "runtime": runtime, "batch": 1, "device": "cpu", "threads": 2, "precision": "fp32"}
-    found = {"scenario": scenario, "samples_per_query": 1, "percentile": 99.0, "bound_s": bound, "queries": 7}
-    found |= {"latency_s": latency and {"50": latency, "99": latency}, "queries_per_s": pace, "samples_per_s": pace}
-    told = {"status": status, "note": None, "message": message, "time": "now", "parity": {"class": "fp32"}}
-    return {"case": case | {"plane": "host"}, "load": found | {"step_s": 1.0, "cpus": 1.0}} | told
+    numbers = {"scenario": scenario, "samples_per_query": 1, "percentile": 99.0, "bound_s": bound, "queries": 7}
+    numbers |= {"latency_s": latency and {"50": latency, "99": latency}, "queries_per_s": pace, "samples_per_s": pace}
+    fields = {"status": status, "note": None, "message": message, "time": "now", "parity": {"class": "fp32"}}
+    return {"case": case | {"plane": "host"}, "load": numbers | {"step_s": 1.0, "cpus": 1.0}} | fields
 
 
 @pytest.mark.parametrize(
@@ -357,10 +361,10 @@ def record(runtime, scenario, latency=None, pace=None, status="PASS", bound=None
 def test_the_best_is_first_and_what_failed_has_no_number(scenario, order):
     broken = record("broken", scenario, 1e-9, 1e9, "FAIL", message="is wrong")
     none = record("none", scenario, message="no rate")
-    found = rows([broken, none, record("slow", scenario, 2e-3, 9.0), record("quick", scenario, 1e-3, 8.0)])
-    assert [row["runtime"] for row in found] == [*order, "none", "broken"]
-    assert cells(found[-1], found)[2:] == [""] * (len(header(found)) - 2)
-    text = to_markdown(found)
+    ranked = rows([broken, none, record("slow", scenario, 2e-3, 9.0), record("quick", scenario, 1e-3, 8.0)])
+    assert [row["runtime"] for row in ranked] == [*order, "none", "broken"]
+    assert cells(ranked[-1], ranked)[2:] == [""] * (len(header(ranked)) - 2)
+    text = to_markdown(ranked)
     assert text.count("| broken | FAIL fp32 |") == 1
     assert "- broken: is wrong" in text
     assert "1e" not in text

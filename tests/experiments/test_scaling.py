@@ -45,8 +45,8 @@ def lines(out):
 
 
 def of(records, runtime, count):
-    (found,) = (r for r in records if r["case"]["runtime"] == runtime and r["scaling"]["workers"] == count)
-    return found
+    (record,) = (r for r in records if r["case"]["runtime"] == runtime and r["scaling"]["workers"] == count)
+    return record
 
 
 # ***** the engines *****
@@ -79,14 +79,16 @@ def test_a_record_has_the_times_and_what_the_model_says(scaled, runtime):
     bytes_of_gradients = 431_080 * 4  # study 1's LeNet
     assert sum(two["messages"]) == pytest.approx(bytes_of_gradients, abs=4)
     assert two["early"] == (runtime == "torch")
-    said = two["prediction"]
-    assert said["iteration_s"] == pytest.approx(two["prediction"]["visible_s"] + sum(phases(said)) * said["slower"])
+    prediction = two["prediction"]
+    assert prediction["iteration_s"] == pytest.approx(
+        two["prediction"]["visible_s"] + sum(phases(prediction)) * prediction["slower"]
+    )
     assert one["prediction"]["comm_s"] is None
     assert sum(phases(one["prediction"])) == pytest.approx(one["prediction"]["iteration_s"])
 
 
-def phases(said):
-    return [said[name] for name in ("io", "h2d", "forward", "backward", "update")]
+def phases(prediction):
+    return [prediction[name] for name in ("io", "h2d", "forward", "backward", "update")]
 
 
 def test_a_runtime_without_an_engine_says_what_it_lacks(scaled):
@@ -99,11 +101,11 @@ def test_a_runtime_without_an_engine_says_what_it_lacks(scaled):
 
 def test_rows_tables_and_pictures(scaled):
     answer, records, folder = scaled
-    found = rows(records)
-    assert json.loads(answer.stdout) == json.loads(json.dumps(found))
-    assert [row["workers"] for row in found] == [1, 2] * 4
-    assert "| torch | PASS fp32 | 2 |" in to_markdown(found)
-    assert cells(found[-1])[3:] == [""] * 11
+    ranked = rows(records)
+    assert json.loads(answer.stdout) == json.loads(json.dumps(ranked))
+    assert [row["workers"] for row in ranked] == [1, 2] * 4
+    assert "| torch | PASS fp32 | 2 |" in to_markdown(ranked)
+    assert cells(ranked[-1])[3:] == [""] * 11
     for ending in ("png", "svg"):
         assert (folder / "out" / f"lenet-weak-scaling.{ending}").stat().st_size > 10_000
 
@@ -115,7 +117,7 @@ def test_a_study_shows_them_by_workers_with_the_published_ones_beside_them(scale
         Quote({"2": {"Old": 0.1}}, "a machine", "a paper", "lenet", COMMUNICATION),
     )
     part = Part("workers", "Weak scaling", "scaling", {}, quotes)
-    speed, communication, whole = grids_of(part, scaled[1])
+    speed, communication, overview = grids_of(part, scaled[1])
     assert speed.rows == ("1", "2", "16")
     assert speed.theirs == {"Old": {"2": 1.5, "16": 9.0}}
     two = of(scaled[1], "jax", 2)["scaling"]
@@ -124,9 +126,9 @@ def test_a_study_shows_them_by_workers_with_the_published_ones_beside_them(scale
     assert speed.ours["onnxruntime"]["2"]["value"] is None
     assert communication.rows == ("2",)
     assert communication.ours["torch"]["2"]["value"] == of(scaled[1], "torch", 2)["scaling"]["comm_s"]["median"]
-    assert whole.header == HEADER
-    assert [row[0] for row in whole.cells] == ["torch"] * 2 + ["jax"] * 2 + ["tensorflow"] * 2 + ["onnxruntime"] * 2
-    assert "| torch | PASS fp32 | 2 |" in page_markdown(whole)
+    assert overview.header == HEADER
+    assert [row[0] for row in overview.cells] == ["torch"] * 2 + ["jax"] * 2 + ["tensorflow"] * 2 + ["onnxruntime"] * 2
+    assert "| torch | PASS fp32 | 2 |" in page_markdown(overview)
 
 
 def test_what_is_recorded_is_not_measured_again(scaled):
@@ -186,11 +188,11 @@ def test_a_mean_of_references_has_floors_that_its_errors_keep():
     errors = [1e-3 * generator.normal(size=9) for _ in parts]
     for part, error in zip(parts, errors):
         part["floor/gradient/w"] = np.array([np.linalg.norm(error), np.abs(error).max()])
-    found = mean(parts)
-    assert set(found) == {"gradient/w", "floor/gradient/w"}
-    off = found["gradient/w"] + np.mean(errors, axis=0)
-    assert verdict.floors_off(off, found["gradient/w"], found["floor/gradient/w"]) <= 1
-    assert apart({"gradient/w": off}, {"gradient/w": off}, found) == 0
+    average = mean(parts)
+    assert set(average) == {"gradient/w", "floor/gradient/w"}
+    off = average["gradient/w"] + np.mean(errors, axis=0)
+    assert verdict.floors_off(off, average["gradient/w"], average["floor/gradient/w"]) <= 1
+    assert apart({"gradient/w": off}, {"gradient/w": off}, average) == 0
 
 
 @pytest.mark.parametrize("runtime", ["torch", "jax", "tensorflow"])
@@ -201,13 +203,13 @@ def test_with_batch_normalization_the_reference_is_the_mean_of_shards(tmp_path, 
     group = Group(runtime, 2, tmp_path / "group.log", "cpu", 1, 120)
     try:
         joined(group, artifact, runtime)
-        found = prove(group, None, artifact, exporter, 4, 120)
+        result = prove(group, None, artifact, exporter, 4, 120)
         parts = reference(artifact, exporter, "gradient", 4, 2, 0)
     finally:
         group.stop()
         exporter.close()
-    assert found["status"] == "PASS", found["message"]
-    assert found["proof"] == {"reference": "mean of shards", "alike": True, "beside_one": None}
+    assert result["status"] == "PASS", result["message"]
+    assert result["proof"] == {"reference": "mean of shards", "alike": True, "beside_one": None}
     assert parts.judged["gradient/conv.weight"].shape == (6, 3, 3, 3)
 
 
@@ -262,9 +264,9 @@ def begun(folder, artifact):
 )
 def test_a_wrong_average_is_caught(faulty, honest, lenet, exporter, fault, alike):
     (faulty / "fault").write_text(fault)
-    found = prove(honest, None, lenet, exporter, 4, 120)
-    assert found["status"] == ("PASS" if fault == "none" else "FAIL"), found["message"]
-    assert found["proof"]["alike"] == alike
+    result = prove(honest, None, lenet, exporter, 4, 120)
+    assert result["status"] == ("PASS" if fault == "none" else "FAIL"), result["message"]
+    assert result["proof"]["alike"] == alike
 
 
 def test_who_averages_in_the_proof_alone_is_caught_while_timed(faulty, honest, lenet, exporter):

@@ -35,9 +35,9 @@ def test_the_phases_of_one_gpu_add_up_to_its_iteration():
     ],
 )
 def test_the_papers_predictions_follow_from_two_assumptions_one_each(gpus, io, says, paper):
-    found = speed_up(gpus, CNTK.io, io, CNTK.gpu, COMM[gpus])
-    assert found == pytest.approx(says, abs=5e-4)
-    assert paper is None or found == pytest.approx(paper, rel=0.006)
+    gain = speed_up(gpus, CNTK.io, io, CNTK.gpu, COMM[gpus])
+    assert gain == pytest.approx(says, abs=5e-4)
+    assert paper is None or gain == pytest.approx(paper, rel=0.006)
 
 
 def test_reading_ahead_takes_the_slower_of_both():

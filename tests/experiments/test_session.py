@@ -52,15 +52,15 @@ def test_every_fault_is_recorded_and_the_others_are_timed(shell, lenet):
     good = (FAST, "fault_babbles")
     answer = time(shell, FAST, *faults, "fault_babbles", options=(*QUICK[:-1], 20))
     assert answer.returncode == 1
-    found = by_runtime(shell)
-    assert set(found) == {*faults, *good}
+    stored = by_runtime(shell)
+    assert set(stored) == {*faults, *good}
     for runtime, (status, words) in faults.items():
-        assert found[runtime]["status"] == status, found[runtime]
-        assert words in found[runtime]["message"]
-        assert found[runtime]["message"].isprintable()
-        assert found[runtime]["times"] is None
-    assert all(found[runtime]["status"] == "PASS" for runtime in good)
-    assert all(len(found[runtime]["times"]["blocks"]) >= 3 for runtime in good)
+        assert stored[runtime]["status"] == status, stored[runtime]
+        assert words in stored[runtime]["message"]
+        assert stored[runtime]["message"].isprintable()
+        assert stored[runtime]["times"] is None
+    assert all(stored[runtime]["status"] == "PASS" for runtime in good)
+    assert all(len(stored[runtime]["times"]["blocks"]) >= 3 for runtime in good)
     assert not shell.survivors()
 
 
@@ -87,13 +87,13 @@ def test_one_wrong_output_of_two_fails_and_is_named(shell, two_outputs, runtime,
 
 def test_records_hold_what_the_documentation_says(shell, lenet):
     assert time(shell, FAST, "fault_infinite").returncode == 1
-    found = by_runtime(shell)
+    stored = by_runtime(shell)
     fields, times = documented("| field | type | meaning |"), documented("| field | meaning |")
     assert {"schema", "case", "machine"} <= fields
     assert {"load_s", "low_s", "high_s", "cpus"} <= times
-    assert all(set(record) == fields for record in found.values())
-    assert set(found[FAST]["times"]) == times
-    assert {"class", "worst_tensor", "ratio", "first_wrong", "tensors"} <= set(found[FAST]["parity"])
+    assert all(set(record) == fields for record in stored.values())
+    assert set(stored[FAST]["times"]) == times
+    assert {"class", "worst_tensor", "ratio", "first_wrong", "tensors"} <= set(stored[FAST]["parity"])
 
 
 def test_a_slow_step_is_recorded_though_its_budget_is_too_small(shell, lenet):
@@ -106,14 +106,14 @@ def test_a_slow_step_is_recorded_though_its_budget_is_too_small(shell, lenet):
 def test_a_ratio_is_the_median_over_the_common_rounds(shell, lenet):
     assert time(shell, FAST, SLOW, options=("--budget", "0.3", *QUICK[2:])).returncode == 0
     rows = {row["runtime"]: row for row in json.loads(shell.run("show", "--out", "out", "--json").stdout)}
-    found = by_runtime(shell, "out")
+    stored = by_runtime(shell, "out")
     fast, slow = (
-        {block["round"]: float(np.median(block["samples"])) for block in found[runtime]["times"]["blocks"]}
+        {block["round"]: float(np.median(block["samples"])) for block in stored[runtime]["times"]["blocks"]}
         for runtime in (FAST, SLOW)
     )
     common = fast.keys() & slow.keys()
     assert len(common) >= 3
-    assert found[FAST]["session"] == found[SLOW]["session"]
+    assert stored[FAST]["session"] == stored[SLOW]["session"]
     assert rows[SLOW]["paired"]
     ratio = float(np.exp(np.median([np.log(slow[number] / fast[number]) for number in common])))
     assert rows[SLOW]["ratio"] == pytest.approx(ratio, rel=1e-9)  # how near 2 it is, is the machine's affair
@@ -141,15 +141,15 @@ def test_a_process_that_fails_behind_others_is_no_time(shell, lenet):
     """The mark lies in the run's folder: the second process finds it."""
     word = f"fault_second:mark={shell.folder / 'mark'}"
     assert time(shell, FAST, word, options=(*QUICK, "--processes", "2")).returncode == 1
-    found = by_runtime(shell, "out")
-    assert (found[word]["status"], found[word]["times"]) == ("CRASH", None)
-    assert found[FAST]["status"] == "PASS" and len(found[FAST]["times"]["processes"]) == 2
+    stored = by_runtime(shell, "out")
+    assert (stored[word]["status"], stored[word]["times"]) == ("CRASH", None)
+    assert stored[FAST]["status"] == "PASS" and len(stored[FAST]["times"]["processes"]) == 2
 
 
 def test_a_block_that_others_disturb_is_run_again_and_then_told(shell, lenet):
     """Two processes that never sleep share the only CPU that the cell is told to use."""
     words = (*QUICK[2:], "--budget", "1.5", "--threads", "1")
-    with beside(2, min(os.sched_getaffinity(0))):
+    with spinning(2, min(os.sched_getaffinity(0))):
         assert time(shell, FAST, options=words).returncode == 0
     (record,) = records(shell.folder / "out")
     repeated = record["times"]["repeated"]
@@ -161,7 +161,7 @@ def test_a_block_that_others_disturb_is_run_again_and_then_told(shell, lenet):
 
 
 @contextlib.contextmanager
-def beside(number: int, cpu: int):
+def spinning(number: int, cpu: int):
     """So many processes that keep one CPU busy."""
     code = f"import os\nos.sched_setaffinity(0, [{cpu}])\nwhile True: pass"
     busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(number)]

@@ -19,8 +19,8 @@ from xbench.experiments.session import Protocol
 from xbench.reports.study import SHAPES, grids_of
 from xbench.studies import SCALES, STUDIES, Part, Quote, Vary
 
-FOUND = {name: studies.find(name) for name in STUDIES}
-PARTS = [pytest.param(part, id=f"{study.name} {part.name}") for study in FOUND.values() for part in study.parts]
+BY_NAME = {name: studies.find(name) for name in STUDIES}
+PARTS = [pytest.param(part, id=f"{study.name} {part.name}") for study in BY_NAME.values() for part in study.parts]
 FAST = "null:seconds=0.002"
 LENET = ("study", "bahrampour", "--part", "lenet", "--budget", "0.1", "--threads", 1)
 
@@ -31,9 +31,9 @@ def setting(scale, *runtimes, cpus=2):
 
 @pytest.mark.parametrize("module", [studies, phases])
 def test_the_examples_in_the_docstrings_are_true(module):
-    found = doctest.testmod(module)
-    assert found.attempted > 0
-    assert found.failed == 0
+    outcome = doctest.testmod(module)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -62,45 +62,45 @@ def test_published_figures_belong_to_a_row_and_are_positive(part):
 
 def test_the_published_phases_sum_to_the_published_iteration():
     """Within 4.1 %, as the research found: a digit that was copied wrongly would not."""
-    (part,) = [part for part in FOUND["s-sgd"].parts if part.kind == "phases"]
+    (part,) = [part for part in BY_NAME["s-sgd"].parts if part.kind == "phases"]
     for quote in part.quotes:
-        for tool, whole in quote.rows["t_iter"].items():
+        for tool, iteration in quote.rows["t_iter"].items():
             total = sum(quote.rows[phase][tool] for phase in phases.PHASES)
-            assert math.isclose(total, whole, rel_tol=0.041), (quote.network, tool)
+            assert math.isclose(total, iteration, rel_tol=0.041), (quote.network, tool)
 
 
 def test_the_published_layers_sum_to_what_the_repository_prints():
     """It sums times that it has not rounded: a rounding off is allowed for each of the layers."""
     printed = {"small": (2.6, 4.6, 1.9, 1.3, 1.5), "large": (3.8, 5.1, 3.6, 3.5, 3.0)}
-    for part in FOUND["bahrampour"].parts:
+    for part in BY_NAME["bahrampour"].parts:
         size = part.name.removeprefix("sae-")
         if size in printed:
             sums = part.quotes[0].rows["sum of the layers"].values()
-            assert all(abs(1e3 * ours - theirs) < 0.11 for ours, theirs in zip(sums, printed[size], strict=True))
+            assert all(abs(1e3 * total - listed) < 0.11 for total, listed in zip(sums, printed[size], strict=True))
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_what_a_scale_leaves_out_is_told_and_full_leaves_out_nothing_of_its_own(name):
-    study = FOUND[name]
+    study = BY_NAME[name]
     assert studies.omitted(study, "full", 10**6) == list(study.never)
-    told = "\n".join(studies.omitted(study, "tiny", 2))
+    text = "\n".join(studies.omitted(study, "tiny", 2))
     for part in study.parts:
         here = {vary.network for vary in part.varied.get("tiny", ())}
         for vary in part.varied["full"]:
             assert vary.network in here or any(
-                vary.network in line for line in told.splitlines() if line.startswith(f"{part.name}:")
+                vary.network in line for line in text.splitlines() if line.startswith(f"{part.name}:")
             )
 
 
 def test_workers_epochs_and_runtimes_that_are_left_out_are_told():
-    told = studies.omitted(FOUND["dlbench"], "tiny", 2, ("torch", "tensorflow:xla"))
-    assert "workers: 4 workers (here 1, 2)" in told
-    assert "convergence: 40 epochs (here 3)" in told
-    assert told[0] == "runtimes: torch_compile, onnxruntime, openvino, jax, tvm (--runtime names any)"
+    lines = studies.omitted(BY_NAME["dlbench"], "tiny", 2, ("torch", "tensorflow:xla"))
+    assert "workers: 4 workers (here 1, 2)" in lines
+    assert "convergence: 40 epochs (here 3)" in lines
+    assert lines[0] == "runtimes: torch_compile, onnxruntime, openvino, jax, tvm (--runtime names any)"
 
 
 def test_threads_that_a_machine_does_not_have_are_left_out_and_told(tmp_path):
-    study = FOUND["dlbench"]
+    study = BY_NAME["dlbench"]
     planned = running.plan(study, setting("full", "torch", cpus=4), tmp_path)
     assert {task.cases[0].threads for task in planned if task.part.name == "threads"} == {1, 2, 4}
     assert "threads: fcn5_mnist, threads 8, 16, 32 (here 1, 2, 4)" in studies.omitted(study, "full", 4)
@@ -108,7 +108,7 @@ def test_threads_that_a_machine_does_not_have_are_left_out_and_told(tmp_path):
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_plan_of_tiny_ends_within_a_quarter_of_an_hour_by_its_own_estimate(name, tmp_path):
-    tasks = running.plan(FOUND[name], setting("tiny", *studies.RUNTIMES["tiny"]), tmp_path)
+    tasks = running.plan(BY_NAME[name], setting("tiny", *studies.RUNTIMES["tiny"]), tmp_path)
     assert 0 < sum(task.seconds for task in tasks) < 900
 
 
@@ -152,8 +152,8 @@ def test_a_study_is_run_shown_and_not_run_twice(shell, lenet):
     assert f"Run again by `xbench study bahrampour {words}`" in page
     again = shell.run(*LENET, "--runtime", FAST, "--runtime", "torch", "--out", "out", "--json")
     assert records(folder) == stored
-    told = json.loads(again.stdout)
-    (table,) = told["tables"]
+    summary = json.loads(again.stdout)
+    (table,) = summary["tables"]
     forward = table["ours"]["torch"]["lenet forward, batch 64"]
     (record,) = [r for r in stored if (r["case"]["runtime"], r["case"]["mode"]) == ("torch", "forward")]
     assert forward["value"] == record["times"]["median_s"]
@@ -204,14 +204,14 @@ def test_nothing_that_is_recorded_cannot_be_shown(shell):
 
 
 def test_what_is_only_published_is_shown_where_its_table_is(tmp_path):
-    (part,) = [part for part in FOUND["minibatch"].parts if part.name == "efficiency"]
+    (part,) = [part for part in BY_NAME["minibatch"].parts if part.name == "efficiency"]
     times = {"median_s": 0.25, "low_s": 0.24, "high_s": 0.26, "converged": True}
     case = {"model": "googlenet", "mode": "gradient", "batch": 4, "threads": 2, "runtime": "jax"}
-    found = grids_of(part, [{"case": case, "times": times, "status": "PASS", "message": None, "note": None}])
-    assert [grid.rows for grid in found] == [("4",), ("64", "128")]
-    assert found[1].ours == {}
-    assert found[1].theirs == {"TensorFlow 1.0": {"64": 0.42028, "128": 0.89986}}
-    assert "published only" in found[1].title
+    grids = grids_of(part, [{"case": case, "times": times, "status": "PASS", "message": None, "note": None}])
+    assert [grid.rows for grid in grids] == [("4",), ("64", "128")]
+    assert grids[1].ours == {}
+    assert grids[1].theirs == {"TensorFlow 1.0": {"64": 0.42028, "128": 0.89986}}
+    assert "published only" in grids[1].title
 
 
 @pytest.mark.parametrize("power", [25.0, None])
@@ -228,9 +228,9 @@ def test_a_training_tells_its_memory_and_where_it_is_counted_its_power(power):
 def test_the_plan_measures_nothing(shell):
     answer = shell.run("study", "rosetta", "--plan", "--json")
     assert answer.returncode == 0, answer.stderr
-    told = json.loads(answer.stdout)
-    assert [task["network"] for task in told["tasks"]] == ["cifar_vgg", "imdb_gru", "resnet50_features"]
-    assert told["omitted"]
+    plan = json.loads(answer.stdout)
+    assert [task["network"] for task in plan["tasks"]] == ["cifar_vgg", "imdb_gru", "resnet50_features"]
+    assert plan["omitted"]
     assert not (shell.folder / "xbench-results").exists()
 
 
@@ -241,15 +241,15 @@ def test_phases_are_what_each_part_of_an_iteration_takes(shell, lenet):
     assert answer.returncode == 0, answer.stderr
     (record,) = json.loads(answer.stdout)
     assert record["status"] == "PASS"
-    found = {name: value["mean"] for name, value in record["phases"].items() if name != "rounds"}
-    assert found["t_h2d"] >= 2 * PUT  # inputs, then labels
-    assert found["t_f"] >= FORWARD
-    assert BACKWARD * 0.8 <= found["t_b"] < BACKWARD + UPDATE
-    assert UPDATE * 0.8 <= found["t_u"] < UPDATE + BACKWARD
-    assert found["t_iter"] >= 2 * PUT + FORWARD + BACKWARD + UPDATE
-    parts = sum(found[name] for name in phases.PHASES)
-    assert math.isclose(parts + found["other"], found["t_iter"], rel_tol=1e-9)
-    assert abs(found["other"]) < found["t_iter"] / 4
+    means = {name: value["mean"] for name, value in record["phases"].items() if name != "rounds"}
+    assert means["t_h2d"] >= 2 * PUT  # inputs, then labels
+    assert means["t_f"] >= FORWARD
+    assert BACKWARD * 0.8 <= means["t_b"] < BACKWARD + UPDATE
+    assert UPDATE * 0.8 <= means["t_u"] < UPDATE + BACKWARD
+    assert means["t_iter"] >= 2 * PUT + FORWARD + BACKWARD + UPDATE
+    parts = sum(means[name] for name in phases.PHASES)
+    assert math.isclose(parts + means["other"], means["t_iter"], rel_tol=1e-9)
+    assert abs(means["other"]) < means["t_iter"] / 4
     assert record["command"].startswith("xbench phases lenet --runtime slow_trainer --batch 2 --threads 1")
 
 
@@ -280,10 +280,10 @@ def test_the_layer_that_takes_longest_is_the_one_that_was_made_slow(shell):
     answer = shell.run(*words, "--runtime", "torch", "--json", PYTHONPATH=f"{shell.folder}:{os.environ['PYTHONPATH']}")
     assert answer.returncode == 0, answer.stderr
     (record,) = json.loads(answer.stdout)
-    found = {layer["name"]: layer for layer in record["profile"]["layers"]}
-    assert [layer["operator"] for layer in found.values()] == ["Linear", "Sleeps", "ReLU", "Linear"]
-    assert found["1"]["median_s"] >= 0.05
-    assert all(layer["median_s"] < 0.05 for name, layer in found.items() if name != "1")
+    layers = {layer["name"]: layer for layer in record["profile"]["layers"]}
+    assert [layer["operator"] for layer in layers.values()] == ["Linear", "Sleeps", "ReLU", "Linear"]
+    assert layers["1"]["median_s"] >= 0.05
+    assert all(layer["median_s"] < 0.05 for name, layer in layers.items() if name != "1")
     assert record["profile"]["whole_s"] >= 0.05
 
 
@@ -292,11 +292,11 @@ def test_runtimes_tell_of_the_layers_that_they_run(shell, lenet):
     runtimes = [word for name in ("torch", "onnxruntime", "openvino", "jax") for word in ("--runtime", name)]
     answer = shell.run(*words, *runtimes, "--json")
     assert answer.returncode == 0, answer.stderr
-    found = {record["case"]["runtime"]: record for record in json.loads(answer.stdout)}
-    assert found["jax"]["status"] == "UNSUPPORTED"
-    assert found["jax"]["message"] == "jax compiles a network as one, and tells of no single layer"
+    profiled = {record["case"]["runtime"]: record for record in json.loads(answer.stdout)}
+    assert profiled["jax"]["status"] == "UNSUPPORTED"
+    assert profiled["jax"]["message"] == "jax compiles a network as one, and tells of no single layer"
     for name, kinds in {"torch": "Conv2d", "onnxruntime": "Conv", "openvino": "Convolution"}.items():
-        layers = found[name]["profile"]["layers"]
+        layers = profiled[name]["profile"]["layers"]
         assert sum(kinds in layer["operator"] for layer in layers) == 2, layers
         assert all(layer["median_s"] > 0 for layer in layers)
     shown = shell.run(*words, *runtimes, "--top", 1)

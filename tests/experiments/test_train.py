@@ -74,15 +74,15 @@ def test_an_honest_runtime_is_proved_step_by_step(trained, runtime):
     record = trained[1][runtime]
     assert (record["status"], record["parity"]["class"], record["message"]) == ("PASS", "fp32", None)
     assert record["parity"]["ratio"] < 64
-    found = record["training"]
+    training = record["training"]
     assert record["parity"]["tensors"] == 20 + 2 * 8  # losses; behind them weights and biases, and the momentum of each
-    assert (len(found["oracle_losses"]), found["first_wrong_step"]) == (20, None)
-    np.testing.assert_allclose(found["losses"][:20], found["oracle_losses"], rtol=1e-4)
-    assert len(found["losses"]) == EPOCHS * STEPS
-    assert len(found["epoch_s"]) == len(found["train_accuracy"]) == EPOCHS
-    assert sum(piece["steps"] for piece in found["usage"]) == len(found["losses"])
-    assert sum(piece["seconds"] for piece in found["usage"]) == pytest.approx(sum(found["epoch_s"]))
-    assert all(piece["peak_bytes"] > 50 << 20 and piece["device_bytes"] is None for piece in found["usage"])
+    assert (len(training["oracle_losses"]), training["first_wrong_step"]) == (20, None)
+    np.testing.assert_allclose(training["losses"][:20], training["oracle_losses"], rtol=1e-4)
+    assert len(training["losses"]) == EPOCHS * STEPS
+    assert len(training["epoch_s"]) == len(training["train_accuracy"]) == EPOCHS
+    assert sum(piece["steps"] for piece in training["usage"]) == len(training["losses"])
+    assert sum(piece["seconds"] for piece in training["usage"]) == pytest.approx(sum(training["epoch_s"]))
+    assert all(piece["peak_bytes"] > 50 << 20 and piece["device_bytes"] is None for piece in training["usage"])
 
 
 def test_every_step_has_a_floor_of_its_own_that_never_falls(trained, exporter, lenet, tmp_path):
@@ -117,10 +117,10 @@ def test_a_wrong_training_fails_with_its_first_wrong_step(trained, fault, step, 
 
 def test_a_loss_that_is_no_number_is_told_with_its_step(trained):
     record = trained[1]["planted_diverges"]
-    found = record["training"]
+    training = record["training"]
     assert (record["status"], record["parity"]["status"]) == ("FAIL", "PASS")
     assert record["message"] in [f"the loss is {word} at step 27, in epoch 2 of 2" for word in ("nan", "inf")]
-    assert (len(found["losses"]), found["losses"][-1], len(found["test_accuracy"])) == (27, None, 1)
+    assert (len(training["losses"]), training["losses"][-1], len(training["test_accuracy"])) == (27, None, 1)
 
 
 def test_a_network_whose_loss_is_no_number_from_the_first_step_on(shell):

@@ -18,22 +18,22 @@ class Driver:
     NVMLError = Refused
     NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
 
-    def __init__(self, **told):
-        self.told, self.asked = told, None
+    def __init__(self, **answers):
+        self.answers, self.requested = answers, None
 
     def __getattr__(self, name):
         def call(*_):
-            if name not in self.told:
+            if name not in self.answers:
                 raise Refused
-            return self.told[name]
+            return self.answers[name]
 
         return call
 
     def nvmlDeviceGetHandleByIndex(self, index):
-        self.asked = index
+        self.requested = index
 
     def nvmlDeviceGetHandleByUUID(self, name):
-        self.asked = name
+        self.requested = name
 
 
 def on_it(*pids):
@@ -52,12 +52,12 @@ def test_without_a_driver_nothing_is_told(monkeypatch):
 
 
 def test_all_that_the_driver_tells_is_read():
-    told = {"nvmlDeviceGetClockInfo": 1980, "nvmlDeviceGetTemperature": 61}
-    told |= {"nvmlDeviceGetTotalEnergyConsumption": 5_000_000, "nvmlDeviceGetCurrentClocksThrottleReasons": 0x44}
-    told["nvmlDeviceGetComputeRunningProcesses"] = on_it(os.getpid(), os.getppid(), 1)
-    told["nvmlDeviceGetProcessUtilization"] = used(**{"p1": 30, f"p{os.getpid()}": 60})
-    told["nvmlDeviceGetMemoryInfo"] = SimpleNamespace(used=3 << 30)
-    assert gpu.look(Driver(**told), ours=os.getppid()) == gpu.Reading(1.98e9, 61.0, "heat", 1, 0.3, 5000.0, 3 << 30)
+    answers = {"nvmlDeviceGetClockInfo": 1980, "nvmlDeviceGetTemperature": 61}
+    answers |= {"nvmlDeviceGetTotalEnergyConsumption": 5_000_000, "nvmlDeviceGetCurrentClocksThrottleReasons": 0x44}
+    answers["nvmlDeviceGetComputeRunningProcesses"] = on_it(os.getpid(), os.getppid(), 1)
+    answers["nvmlDeviceGetProcessUtilization"] = used(**{"p1": 30, f"p{os.getpid()}": 60})
+    answers["nvmlDeviceGetMemoryInfo"] = SimpleNamespace(used=3 << 30)
+    assert gpu.look(Driver(**answers), ours=os.getppid()) == gpu.Reading(1.98e9, 61.0, "heat", 1, 0.3, 5000.0, 3 << 30)
 
 
 def test_what_the_driver_refuses_is_null():
@@ -65,13 +65,13 @@ def test_what_the_driver_refuses_is_null():
 
 
 def test_processes_of_another_numbering_are_not_called_strangers():
-    found = gpu.look(Driver(nvmlDeviceGetComputeRunningProcesses=on_it(1, 2)))
-    assert (found.others, found.busy) == (None, None)
+    reading = gpu.look(Driver(nvmlDeviceGetComputeRunningProcesses=on_it(1, 2)))
+    assert (reading.others, reading.busy) == (None, None)
 
 
 def test_a_process_that_has_not_computed_lately_is_there_all_the_same():
-    found = gpu.look(Driver(nvmlDeviceGetComputeRunningProcesses=on_it(os.getpid(), 1)))
-    assert (found.others, found.busy) == (1, 0.0)
+    reading = gpu.look(Driver(nvmlDeviceGetComputeRunningProcesses=on_it(os.getpid(), 1)))
+    assert (reading.others, reading.busy) == (1, 0.0)
 
 
 @pytest.mark.parametrize(("visible", "asked"), [("", 0), ("2,0", 2), ("GPU-5e,GPU-6f", "GPU-5e"), ("MIG-1", "MIG-1")])
@@ -79,7 +79,7 @@ def test_the_gpu_is_the_first_that_is_visible(visible, asked, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     driver = Driver()
     gpu.look(driver)
-    assert driver.asked == asked
+    assert driver.requested == asked
 
 
 def test_a_block_takes_the_energy_between_two_looks():
@@ -92,18 +92,18 @@ def test_energy_of_less_than_a_second_is_not_told():
     """The counter of a GPU moves ten times a second: of shorter blocks it tells what others took before."""
 
     def block(seconds):
-        found = gpu.between(gpu.Reading(joules=1.0, at=5.0), gpu.Reading(joules=15.0, at=5.0 + seconds))
-        return {"steps": 7, "joules": found["joules"], "peak_bytes": 1, "of_steps": True, "gpu": found}
+        change = gpu.between(gpu.Reading(joules=1.0, at=5.0), gpu.Reading(joules=15.0, at=5.0 + seconds))
+        return {"steps": 7, "joules": change["joules"], "peak_bytes": 1, "of_steps": True, "gpu": change}
 
     assert usage.total([block(2.0), block(1.5)])["energy_j"] == 2.0
     assert usage.total([block(2.0), block(0.03)])["energy_j"] is None
 
 
 def test_the_gpu_is_named():
-    told = {"nvmlDeviceGetName": "NVIDIA H100", "nvmlSystemGetDriverVersion": b"580.1"}
-    found = gpu.facts(Driver(**told, nvmlDeviceGetMemoryInfo=SimpleNamespace(total=80 << 30)))
-    assert found == {"name": "NVIDIA H100", "driver": "580.1", "memory_bytes": 80 << 30}
-    assert gpu.facts(Driver()) == dict.fromkeys(found)
+    answers = {"nvmlDeviceGetName": "NVIDIA H100", "nvmlSystemGetDriverVersion": b"580.1"}
+    facts = gpu.facts(Driver(**answers, nvmlDeviceGetMemoryInfo=SimpleNamespace(total=80 << 30)))
+    assert facts == {"name": "NVIDIA H100", "driver": "580.1", "memory_bytes": 80 << 30}
+    assert gpu.facts(Driver()) == dict.fromkeys(facts)
 
 
 def test_without_nvml_the_gpu_is_named_by_the_files_of_its_driver(monkeypatch, tmp_path):
@@ -112,8 +112,8 @@ def test_without_nvml_the_gpu_is_named_by_the_files_of_its_driver(monkeypatch, t
     (tmp_path / "gpus" / "0000:00:06.0").mkdir(parents=True)
     (tmp_path / "gpus" / "0000:00:06.0" / "information").write_text("Model: \t\t NVIDIA H100\nIRQ:   45\n")
     (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Mon Jan 1\n")
-    found = gpu.facts(driver=tmp_path)
-    assert found == {"name": "NVIDIA H100", "driver": "580.159.04", "memory_bytes": None}
+    facts = gpu.facts(driver=tmp_path)
+    assert facts == {"name": "NVIDIA H100", "driver": "580.159.04", "memory_bytes": None}
 
 
 def test_a_number_of_another_gpu_is_another_measurement(monkeypatch):
@@ -137,8 +137,8 @@ def test_a_number_of_another_gpu_is_another_measurement(monkeypatch):
 )
 def test_what_is_called_a_disturbance(told, says):
     quiet = {"wall_s": 1.0, **dict.fromkeys(("steal", "others", "waited", "throttled"))}
-    found = gpu.between(gpu.Reading(), gpu.Reading(**told))
-    assert health.disturbance(quiet | {"gpu": found}) == says
+    change = gpu.between(gpu.Reading(), gpu.Reading(**told))
+    assert health.disturbance(quiet | {"gpu": change}) == says
 
 
 def test_a_gpu_that_was_throttled_when_the_block_began_is_told():

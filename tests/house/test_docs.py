@@ -20,14 +20,14 @@ def page(folder: Path, text: str) -> Path:
     return path
 
 
-def told(path: Path, capsys: pytest.CaptureFixture, *words: str) -> tuple[int, str]:
+def run(path: Path, capsys: pytest.CaptureFixture, *words: str) -> tuple[int, str]:
     code = shown.main([*words, str(path)])
     return code, capsys.readouterr().out
 
 
 def test_a_page_that_says_what_is_printed_passes(tmp_path, capsys):
     text = "# P\n\n```console\n$ echo one; echo two\none\ntwo\n$ printf 'no end'\nno end\n$ true\n```\n"
-    assert told(page(tmp_path, text), capsys) == (0, "")
+    assert run(page(tmp_path, text), capsys) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_page_that_says_what_is_printed_passes(tmp_path, capsys):
     ],
 )
 def test_what_has_changed_or_fails_is_named(tmp_path, capsys, block, says):
-    code, output = told(page(tmp_path, f"Before.\n```{block}```\n"), capsys)
+    code, output = run(page(tmp_path, f"Before.\n```{block}```\n"), capsys)
     assert code == 1 and says in output
 
 
@@ -77,23 +77,23 @@ def test_write_puts_what_is_printed_now_into_the_page_and_nothing_else(tmp_path,
     )
     text = "```{code-block} text\n:caption: note.txt\n\nkept\n```\n" + before
     path = page(tmp_path, text)
-    assert told(path, capsys, "--write")[0] == 0
+    assert run(path, capsys, "--write")[0] == 0
     assert path.read_text() == text.replace("echo one\n", "echo one\none\n").replace("old\nold\n", "two\n").replace(
         "old\n", "kept\n"
     )
-    assert told(path, capsys) == (0, "")
+    assert run(path, capsys) == (0, "")
 
 
 def test_a_program_is_not_told_that_nobody_looks(tmp_path, capsys, monkeypatch):
     """pytest says more where CI is set: a page would print something else there."""
     monkeypatch.setenv("CI", "true")
     path = page(tmp_path, '```console\n$ echo "${CI:-not there}"\nnot there\n```\n')
-    assert told(path, capsys) == (0, "")
+    assert run(path, capsys) == (0, "")
 
 
 def test_a_page_is_a_story_in_one_folder_and_a_failure_ends_it(tmp_path, capsys):
     text = "```console\n$ echo 1 > a\n$ cat a\n1\n$ false\n$ echo never\nnever said\n```\n"
-    code, output = told(page(tmp_path, text), capsys)
+    code, output = run(page(tmp_path, text), capsys)
     assert code == 1 and "false: exit code 1" in output and "never" not in output
 
 
@@ -113,7 +113,7 @@ def test_the_pages_that_are_run_here_are_all_that_show_what_is_printed():
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_a_guide_prints_what_it_says(path, capsys):
-    code, output = told(path, capsys)
+    code, output = run(path, capsys)
     assert code == 0, output
 
 

@@ -55,7 +55,7 @@ BRIDGES = {
 }
 ALIASES = {"jaxlib": "jax"}
 # Keras and the backends that it computes on; Caffe2 is in the wheel of PyTorch.
-BESIDE = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}, "caffe2": {"torch"}}
+BACKENDS = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}, "caffe2": {"torch"}}
 
 # What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
 SUBFOLDERS = tuple(
@@ -135,7 +135,7 @@ def frameworks_of(path: Path) -> set[str]:
     allowed = {framework for pattern, framework in BRIDGES.items() if path.match(pattern)}
     if path.parent.name in {"ops", "runtimes", "originals", "arrays", "distributed", "support"}:
         allowed |= {framework for framework in FRAMEWORKS if path.stem.lstrip("_").split("_")[0] == framework}
-    return allowed.union(*(BESIDE.get(framework, set()) for framework in allowed))
+    return allowed.union(*(BACKENDS.get(framework, set()) for framework in allowed))
 
 
 def framework(imported: str) -> str | None:
@@ -280,8 +280,8 @@ def test_every_file_in_runtimes_has_a_row():
     table = getattr(xbench.runtimes, "RUNTIMES", None)
     if table is None:
         pytest.skip("xbench.runtimes.RUNTIMES is not written yet")
-    ours = {row.entry.partition(":")[0] for row in table.values() if row.entry.startswith("xbench.")}
-    assert ours == {f"xbench.runtimes.{word}" for word in entries("runtimes")}
+    own = {row.entry.partition(":")[0] for row in table.values() if row.entry.startswith("xbench.")}
+    assert own == {f"xbench.runtimes.{word}" for word in entries("runtimes")}
 
 
 def test_every_file_in_data_has_a_row():

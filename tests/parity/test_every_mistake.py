@@ -42,12 +42,12 @@ def deepest(generator):
 
 def lines(*files):
     """Every line of the list: the yields of these files that are no `yield from`."""
-    found = {}
+    yields = {}
     for name in files:
         for node in ast.walk(ast.parse((FOLDER / name).read_text())):
             if isinstance(node, ast.Yield) and not (name == "operators.py" and isinstance(node.value, ast.Call)):
-                found |= {(name, line): (name, node.lineno) for line in range(node.lineno, node.end_lineno + 1)}
-    return found
+                yields |= {(name, line): (name, node.lineno) for line in range(node.lineno, node.end_lineno + 1)}
+    return yields
 
 
 class Mistaken(Torch):
@@ -104,7 +104,7 @@ def watching(keep, program, inputs):
 def entries(artifact, inputs, operator):
     """The entries of the list for the calls of an operator: their line and name, and the mistakes as `of` makes them.
     None where a result is computed in NumPy, as shapes are."""
-    found = []
+    result = []
 
     def keep(name, given, named):
         if name == operator:
@@ -112,10 +112,10 @@ def entries(artifact, inputs, operator):
                 (line, slug) for kind in operators.KINDS for (slug, *_), line in deepest(kind(name, given, named))
             ]
             for (line, slug), mistake in zip(places, operators.of(name, given, named), strict=True):
-                found.append(((line, "missing" if slug == f"missing_{name.lower()}" else slug), mistake))
+                result.append(((line, "missing" if slug == f"missing_{name.lower()}" else slug), mistake))
 
     outputs = watching(keep, artifact.program(), inputs)
-    return found if all(isinstance(each, torch.Tensor) for each in outputs) else []
+    return result if all(isinstance(each, torch.Tensor) for each in outputs) else []
 
 
 # Rows that are no files that xbench reads.
@@ -171,12 +171,12 @@ def test_every_mistake_of_an_operator_is_named(tmp_path):
         all_of_them |= {key for key, _ in new}
         reference = known(artifact, inputs) if new else {}
         for key, mistake in new:
-            given, found = answer(artifact, "forward", reference, mistake)
-            if found is None or found.status == "PASS":
+            given, result = answer(artifact, "forward", reference, mistake)
+            if result is None or result.status == "PASS":
                 continue
             seen.add(key)
-            said = forward(artifact, reference, given, found.first_wrong.removeprefix("output/"))
-            if mistake.says not in [finding.says for finding in said]:
+            findings = forward(artifact, reference, given, result.first_wrong.removeprefix("output/"))
+            if mistake.says not in [finding.says for finding in findings]:
                 unnamed.append(mistake.says)
     assert not unnamed
     assert {name for _, name in all_of_them - seen} == set(UNSEEN)
@@ -243,11 +243,11 @@ def test_every_mistake_of_a_training_step_is_named(tmp_path, computed_once):
             places.add((line, mistake.says))
             if (line, mistake.says) in shown:
                 continue
-            given, found = answer(artifact, "step", reference, mistake)
-            if found is not None and found.status == "FAIL":
+            given, result = answer(artifact, "step", reference, mistake)
+            if result is not None and result.status == "FAIL":
                 shown.add((line, mistake.says))
-                said = [each.says for each in trained(artifact, "step", reference, given)]
-                unnamed += [] if mistake.says in said else [(rule, mistake.says, said)]
+                findings = [each.says for each in trained(artifact, "step", reference, given)]
+                unnamed += [] if mistake.says in findings else [(rule, mistake.says, findings)]
     assert not unnamed
     silent = {says for _, says in places - shown}
     assert {end for end in QUIET if any(says.endswith(end) for says in silent)} == set(QUIET)
@@ -263,5 +263,5 @@ def test_every_mistake_that_is_looked_for_in_a_result_is_made():
     for path in (FOLDER.parent / "explain").glob("*.py"):
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         names = [node.args[0] for node in calls if isinstance(node.func, ast.Name) and node.func.id == "Mistake"]
-        said = {name.value for name in names if isinstance(name, ast.Constant)} - {""}
-        assert said <= made, path.name
+        named = {name.value for name in names if isinstance(name, ast.Constant)} - {""}
+        assert named <= made, path.name

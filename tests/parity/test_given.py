@@ -80,13 +80,13 @@ FILES = {
 def brought(tmp_path_factory):
     """Each file, as an artifact."""
     folder = tmp_path_factory.mktemp("brought")
-    exporter, found = Exporter(folder), {}
+    exporter, artifacts = Exporter(folder), {}
     for number, (name, file) in enumerate(FILES.items()):
         path = folder / str(number) / "file.onnx"
         path.parent.mkdir()
         file(path) if callable(file) else onnx.save(file, path)
-        found[name] = path, exporter.artifact(str(path))
-    yield found
+        artifacts[name] = path, exporter.artifact(str(path))
+    yield artifacts
     exporter.close()
 
 
@@ -108,16 +108,16 @@ def test_the_file_itself_is_run(name, brought):
         ready.prepare([x], labels, dropout=False)
         result = ready.forward(*ready.put([x]))
         ready.wait(result)
-        (found,) = calls.outputs(ready, result)
-        assert np.array_equal(found, bare(runtime, path, x)), runtime
+        (output,) = calls.outputs(ready, result)
+        assert np.array_equal(output, bare(runtime, path, x)), runtime
 
 
 def test_what_a_runtime_refuses_is_recorded_in_its_own_words(shell):
     onnx.save(onnx.parser.parse_model(REFUSED), shell.folder / "refused.onnx")
     with pytest.raises(Exception, match="Node input 'a' is not a graph input") as refusal:
         onnxruntime.InferenceSession(shell.folder / "refused.onnx")
-    asked = ("--runtime", "onnxruntime", "--runtime", "torch", "--mode", "forward", "--json")
-    rows = {row["runtime"]: row for row in json.loads(shell.run("check", "refused.onnx", *asked).stdout)}
+    options = ("--runtime", "onnxruntime", "--runtime", "torch", "--mode", "forward", "--json")
+    rows = {row["runtime"]: row for row in json.loads(shell.run("check", "refused.onnx", *options).stdout)}
     assert (rows["onnxruntime"]["status"], rows["onnxruntime"]["graph"]) == ("CRASH", "given")
     assert str(refusal.value).splitlines()[0] in rows["onnxruntime"]["message"]
     assert (rows["torch"]["status"], rows["torch"]["graph"]) == ("PASS", "converted")
@@ -136,19 +136,19 @@ def test_a_file_that_drops_at_random_is_judged_by_the_graph_without(exporter, tm
     no = node("Constant", "", "training", value=numpy_helper.from_array(np.array(False)))
     files = {"on": dropout(True), "off": dropout(False), "constant": dropout(nodes=[no])}
     files["outside"] = dropout(False)  # in a file beside it
-    told = next(each for each in files["outside"].graph.initializer if each.name == "training")
-    onnx.external_data_helper.set_external_data(told, "training.bin")
-    told.data_location = TensorProto.EXTERNAL
-    (tmp_path / "training.bin").write_bytes(told.raw_data)
-    told.ClearField("raw_data")
-    found = {}
+    tensor = next(each for each in files["outside"].graph.initializer if each.name == "training")
+    onnx.external_data_helper.set_external_data(tensor, "training.bin")
+    tensor.data_location = TensorProto.EXTERNAL
+    (tmp_path / "training.bin").write_bytes(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    kinds = {}
     for name, file in files.items():
         onnx.save(file, tmp_path / f"{name}.onnx")
         artifact = exporter.artifact(str(tmp_path / f"{name}.onnx"))
         case = Case(artifact.name, "openvino", "forward", 2, "cpu", 1)
-        found[name] = graph_of(case, artifact)
+        kinds[name] = graph_of(case, artifact)
         load("openvino", artifact, Options("forward", "cpu", 1))
-    assert found == {"on": "converted", "off": "given", "constant": "given", "outside": "given"}
+    assert kinds == {"on": "converted", "off": "given", "constant": "given", "outside": "given"}
 
 
 def test_what_openvino_refuses_is_said_without_the_places_in_its_source(exporter, tmp_path):
@@ -160,8 +160,8 @@ def test_what_openvino_refuses_is_said_without_the_places_in_its_source(exporter
 def test_files_pass_the_check_as_they_are(shell, brought):
     some = ("opset 9", "narrow", "dropout", "folded", "weights as inputs", "outside")
     words = [str(brought[name][0]) for name in some]
-    asked = ("--runtime", "onnxruntime", "--runtime", "openvino", "--mode", "forward", "--json")
-    rows = json.loads(shell.run("check", *words, *asked).stdout)
+    options = ("--runtime", "onnxruntime", "--runtime", "openvino", "--mode", "forward", "--json")
+    rows = json.loads(shell.run("check", *words, *options).stdout)
     wrong = {(row["model"], row["runtime"]) for row in rows if row["status"] != "PASS"}
     assert wrong <= {(str(brought["narrow"][0]), "openvino")}, "OpenVINO computes a Cast to float16 in float32"
     assert {row["graph"] for row in rows} == {"given"} and len(rows) == 2 * len(words)

@@ -26,9 +26,9 @@ def model(nodes, initializers):
     given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", SHAPE[0]])
     made = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", SHAPE[1]])
     graph = helper.make_graph(nodes, "g", [given], [made], initializers)
-    found = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    onnx.checker.check_model(found, full_check=True)
-    return found
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.checker.check_model(proto, full_check=True)
+    return proto
 
 
 def stored(kind, values, name="w", shape=SHAPE):
@@ -93,8 +93,8 @@ def test_the_oracle_has_the_numbers_that_are_stored(name, exporter, tmp_path):
         list(graph.initializer),
     )
     opset = [helper.make_opsetid("", 21)]
-    (found,) = ReferenceEvaluator(helper.make_model(weights, opset_imports=opset, ir_version=10)).run(None, {})
-    expected = reference["input/0"].astype(np.float64) @ found.astype(np.float64)
+    (numbers,) = ReferenceEvaluator(helper.make_model(weights, opset_imports=opset, ir_version=10)).run(None, {})
+    expected = reference["input/0"].astype(np.float64) @ numbers.astype(np.float64)
     assert np.abs(reference["output/y"] - expected).max() < 1e-6 * np.abs(expected).max()
     assert artifact.info["narrow"] is None
 
@@ -103,8 +103,8 @@ def test_the_oracle_has_the_numbers_that_are_stored(name, exporter, tmp_path):
 def test_runtimes_are_right_in_float32(name, shell):
     """ONNX Runtime multiplies four bits by activations of eight unless it is told not to."""
     onnx.save(FILES[name], shell.folder / "net.onnx")
-    asked = [word for each in ("torch", "jax", "tensorflow", "onnxruntime") for word in ("--runtime", each)]
-    rows = json.loads(shell.run("check", "net.onnx", "--mode", "forward", "--json", *asked).stdout)
+    options = [word for each in ("torch", "jax", "tensorflow", "onnxruntime") for word in ("--runtime", each)]
+    rows = json.loads(shell.run("check", "net.onnx", "--mode", "forward", "--json", *options).stdout)
     assert {row["runtime"]: (row["status"], row["class"]) for row in rows} == {
         row["runtime"]: ("PASS", "fp32") for row in rows
     }

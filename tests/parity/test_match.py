@@ -50,17 +50,17 @@ def word(factory, name):
 
 @pytest.mark.parametrize(("factory", "name", "says"), PORTS, ids=[each[0] for each in PORTS])
 def test_a_port_that_is_another_network_is_rejected_with_the_reason(exporter, factory, name, says):
-    found = exporter.matched(word(factory, name), exporter.artifact(name), 2)
-    assert not found["same"]
-    assert any(says in line for line in found["differences"]), found["differences"]
+    result = exporter.matched(word(factory, name), exporter.artifact(name), 2)
+    assert not result["same"]
+    assert any(says in line for line in result["differences"]), result["differences"]
 
 
 @pytest.mark.parametrize(("factory", "same"), [("BranchesTurned", True), ("BranchesSwapped", False)])
 def test_which_branch_is_written_first_does_not_matter(exporter, factory, same):
     options = "x:float32:batch,3,8,8"
     reference = exporter.artifact(f"ports:Branches@{options}")
-    found = exporter.matched(f"ports:{factory}@{options}", reference, 2)
-    assert found["same"] == same, found
+    result = exporter.matched(f"ports:{factory}@{options}", reference, 2)
+    assert result["same"] == same, result
 
 
 def test_a_faithful_port_is_the_network(shell):

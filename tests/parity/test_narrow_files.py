@@ -26,18 +26,20 @@ def node(operator, inputs, output, **attributes):
     return helper.make_node(operator, inputs.split(), [output], **attributes)
 
 
-def file(path, kind, nodes, shape, weights, whole=False):
+def file(path, kind, nodes, shape, weights, narrow_ends=False):
     """A file of float32 from x to y, or of 16 bits from end to end."""
     type_, dtype = TYPES[kind]
     draw = np.random.default_rng(0)
-    held = [numpy_helper.from_array((draw.standard_normal(size) / 3).astype(dtype), n) for n, size in weights.items()]
+    initializers = [
+        numpy_helper.from_array((draw.standard_normal(size) / 3).astype(dtype), n) for n, size in weights.items()
+    ]
     begin, end = [node("Cast", "x", "in", to=type_)], [node("Cast", "out", "y", to=TensorProto.FLOAT)]
-    if whole:
+    if narrow_ends:
         begin, end = [node("Identity", "x", "in")], [node("Identity", "out", "y")]
-    outside = type_ if whole else TensorProto.FLOAT
+    outside = type_ if narrow_ends else TensorProto.FLOAT
     given = helper.make_tensor_value_info("x", outside, ["batch", *shape])
     made = helper.make_tensor_value_info("y", outside, ["batch", 10])
-    graph = helper.make_graph([*begin, *nodes, *end], "g", [given], [made], held)
+    graph = helper.make_graph([*begin, *nodes, *end], "g", [given], [made], initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     onnx.checker.check_model(model)
     onnx.save(model, path)
@@ -93,7 +95,7 @@ def checked(shell, path, *words):
 
 @pytest.mark.parametrize(("net", "whole"), [("images", False), ("images", True), ("tokens", False), ("tokens", True)])
 def test_every_runtime_is_judged_on_a_file_of_float16(net, whole, shell, tmp_path):
-    path = file(tmp_path / "net.onnx", "fp16", *(IMAGES if net == "images" else TOKENS), whole=whole)
+    path = file(tmp_path / "net.onnx", "fp16", *(IMAGES if net == "images" else TOKENS), narrow_ends=whole)
     rows = checked(shell, positive(path))
     assert {name: row["status"] for name, row in rows.items()} == dict.fromkeys(rows, "PASS")
     assert len(rows) >= 6
@@ -164,20 +166,20 @@ def scaled(name, factor):
 
 def without(operator):
     def change(model):
-        (found,) = (each for each in model.graph.node if each.op_type == operator)
-        found.op_type = "Identity"
-        del found.input[1:], found.attribute[:]
+        (match,) = (each for each in model.graph.node if each.op_type == operator)
+        match.op_type = "Identity"
+        del match.input[1:], match.attribute[:]
 
     return change
 
 
 def attribute(operator, **values):
     def change(model):
-        (found,) = (each for each in model.graph.node if each.op_type == operator)
+        (match,) = (each for each in model.graph.node if each.op_type == operator)
         for name, value in values.items():
-            kept = [each for each in found.attribute if each.name != name]
-            del found.attribute[:]
-            found.attribute.extend([*kept, helper.make_attribute(name, value)])
+            kept = [each for each in match.attribute if each.name != name]
+            del match.attribute[:]
+            match.attribute.extend([*kept, helper.make_attribute(name, value)])
 
     return change
 
@@ -203,9 +205,9 @@ def test_what_another_network_gives_fails(fault, exporter, images):
 
     assert candidate.judged(given(model), reference).status == "PASS"
     FAULTS[fault](model)
-    found = candidate.judged(given(model), reference)
-    assert (found.status, found.worst_tensor) == ("FAIL", "output/y")
-    assert "more than rounding to fp16 explains" in found.message
+    result = candidate.judged(given(model), reference)
+    assert (result.status, result.worst_tensor) == ("FAIL", "output/y")
+    assert "more than rounding to fp16 explains" in result.message
 
 
 def test_of_such_a_file_float32_is_as_good_and_another_type_is_not():
@@ -254,6 +256,6 @@ def test_the_standalone_file_of_pytorch_has_its_weights(kind, exporter, tmp_path
     standalone.write(artifact.program(), "torch", "net", tmp_path)
     made = runpy.run_path(str(tmp_path / "net.py"))
     params, state = made["load"]()
-    (found,) = made["apply"](params, state, torch.randn(2, 24))[0]
+    (output,) = made["apply"](params, state, torch.randn(2, 24))[0]
     assert params["w"].dtype == {"fp16": torch.float16, "bf16": torch.bfloat16}[kind]
-    assert found.shape == (2, 10) and torch.allclose(found.sum(1), torch.ones(2), atol=1e-2)
+    assert output.shape == (2, 10) and torch.allclose(output.sum(1), torch.ones(2), atol=1e-2)

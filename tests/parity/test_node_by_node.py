@@ -32,9 +32,9 @@ def test_a_node_alone_computes_what_it_does_in_its_graph(op, index):
         pytest.skip("refused by the table, or another computation in training")
     given = [np.array(array) for array in row.given(op)]
     expected = network.values(convert(canonical(row.model(op)), []), given, training=False)
-    found = node_by_node.computed(canonical(row.model(op)), given)
+    values = node_by_node.computed(canonical(row.model(op)), given)
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name].numpy(), value, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(values[name].numpy(), value, rtol=1e-12, atol=1e-12)
 
 
 @pytest.fixture(scope="module")

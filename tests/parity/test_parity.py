@@ -89,9 +89,9 @@ def verdict_of(change, tensor=TENSOR, floor=1e-7):
     ("floors", "precision"), [(1, "fp32"), (60, "fp32"), (2**10, "tf32"), (2**15, "half"), (2**20, "wrong")]
 )
 def test_the_class_follows_from_the_error_in_noise_floors(floors, precision):
-    found = verdict_of(lambda x: x + floors * 1e-7)
-    assert (found.precision, found.status) == (precision, "PASS" if precision == "fp32" else "FAIL")
-    assert found.ratio == pytest.approx(floors, rel=0.01)
+    result = verdict_of(lambda x: x + floors * 1e-7)
+    assert (result.precision, result.status) == (precision, "PASS" if precision == "fp32" else "FAIL")
+    assert result.ratio == pytest.approx(floors, rel=0.01)
 
 
 @pytest.mark.parametrize(("name", "limit"), LIMITS.items())
@@ -106,33 +106,33 @@ def test_the_floor_is_never_below_half_a_unit_in_the_last_place():
 
 
 def test_an_error_is_named_in_floors_and_in_the_terms_of_its_tensor():
-    found = judge({"output/p": np.array([2.5e-6])}, reference_of(1e-9, output__p=np.array([2e-6])))
-    assert found.message == "output/p is 500 times the float32 noise off (by 5e-07, its largest value is 2e-06)"
+    result = judge({"output/p": np.array([2.5e-6])}, reference_of(1e-9, output__p=np.array([2e-6])))
+    assert result.message == "output/p is 500 times the float32 noise off (by 5e-07, its largest value is 2e-06)"
 
 
 @pytest.mark.parametrize("bad", [NAN, INF, -INF])
 def test_one_bad_number_fails_and_leaves_no_ratio(bad):
-    found = verdict_of(lambda x: np.where(x == 1, bad, x))
-    assert (found.status, found.precision, found.ratio) == ("FAIL", "wrong", None)
-    assert "not finite" in found.message
+    result = verdict_of(lambda x: np.where(x == 1, bad, x))
+    assert (result.status, result.precision, result.ratio) == ("FAIL", "wrong", None)
+    assert "not finite" in result.message
 
 
 @pytest.mark.parametrize("floor", [1e-7, INF, NAN])
 @pytest.mark.parametrize("given", [1.0, NAN])
 def test_nan_in_the_reference_is_no_proof_even_beside_nan(given, floor):
-    found = verdict_of(lambda x: np.array([1.0, given]), np.array([1.0, NAN]), floor=floor)
-    assert (found.status, found.ratio) == ("UNVERIFIED", None)
-    assert "NaN" in found.message
+    result = verdict_of(lambda x: np.array([1.0, given]), np.array([1.0, NAN]), floor=floor)
+    assert (result.status, result.ratio) == ("UNVERIFIED", None)
+    assert "NaN" in result.message
 
 
 def test_a_loss_that_is_nan_in_float64_is_told_with_its_step_and_excuses_no_other_tensor():
     undefined = reference_of(loss__2=np.array([NAN]), weight__w=TENSOR)
-    found = judge({"loss/2": np.array([NAN]), "weight/w": TENSOR}, undefined)
-    assert (found.status, found.message.split(" is ")[0]) == ("UNVERIFIED", "the loss of step 2")
+    result = judge({"loss/2": np.array([NAN]), "weight/w": TENSOR}, undefined)
+    assert (result.status, result.message.split(" is ")[0]) == ("UNVERIFIED", "the loss of step 2")
     undefined = reference_of(output__a=np.array([NAN]), output__b=TENSOR)
     assert judge({"output/a": np.array([NAN]), "output/b": TENSOR}, undefined).status == "UNVERIFIED"
-    found = judge({"output/a": np.array([NAN]), "output/b": 2 * TENSOR}, undefined)
-    assert (found.status, found.first_wrong) == ("FAIL", "output/b")
+    result = judge({"output/a": np.array([NAN]), "output/b": 2 * TENSOR}, undefined)
+    assert (result.status, result.first_wrong) == ("FAIL", "output/b")
 
 
 def test_an_infinite_element_of_the_reference_does_not_excuse_the_finite_ones():
@@ -142,8 +142,8 @@ def test_an_infinite_element_of_the_reference_does_not_excuse_the_finite_ones():
 
 
 def test_a_missing_tensor_fails_and_is_named():
-    found = judge({}, reference_of(gradient__w=TENSOR))
-    assert (found.status, found.worst_tensor, found.first_wrong) == ("FAIL", "gradient/w", "gradient/w")
+    result = judge({}, reference_of(gradient__w=TENSOR))
+    assert (result.status, result.worst_tensor, result.first_wrong) == ("FAIL", "gradient/w", "gradient/w")
 
 
 def test_a_tensor_of_zeros_must_be_zero():
@@ -156,9 +156,9 @@ def test_one_wrong_row_of_a_large_gradient_does_not_drown():
     large = np.random.default_rng(0).standard_normal((10_000, 64))
     wrong = large.copy()
     wrong[123] *= 1 + 1e-4
-    found = judge({"gradient/w": wrong}, reference_of(1e-7, gradient__w=large))
-    assert found.status == "FAIL"
-    assert found.rel_l2 < 2e-6
+    result = judge({"gradient/w": wrong}, reference_of(1e-7, gradient__w=large))
+    assert result.status == "FAIL"
+    assert result.rel_l2 < 2e-6
 
 
 def test_the_first_wrong_output_is_the_first_of_the_graph_and_the_first_wrong_gradient_the_last():
@@ -202,8 +202,8 @@ def references(artifact):
 def rounded(x, bits):
     """A float32 array with `bits` bits of mantissa, rounded to nearest."""
     drop = 23 - bits
-    whole = x.astype(np.float32).view(np.uint32).astype(np.uint64) + (1 << (drop - 1))
-    return (whole >> drop << drop).astype(np.uint32).view(np.float32)
+    integers = x.astype(np.float32).view(np.uint32).astype(np.uint64) + (1 << (drop - 1))
+    return (integers >> drop << drop).astype(np.uint32).view(np.float32)
 
 
 def candidate(artifact, reference, mode, change=lambda name, w: w):
@@ -228,15 +228,15 @@ def test_float32_pytorch_passes(artifact, references, mode):
 @pytest.mark.parametrize(("bits", "precision"), [(10, "tf32"), (7, "half")])
 def test_weights_rounded_to_fewer_bits_are_recognised(artifact, references, bits, precision):
     reference = references["forward"]
-    found = judge(candidate(artifact, reference, "forward", lambda _, w: rounded(w, bits)), reference)
-    assert (found.status, found.precision) == ("FAIL", precision)
+    result = judge(candidate(artifact, reference, "forward", lambda _, w: rounded(w, bits)), reference)
+    assert (result.status, result.precision) == ("FAIL", precision)
 
 
 @pytest.mark.parametrize("bits", [10, 7])
 def test_no_rounding_of_the_weights_passes_as_float32_in_training(artifact, references, bits):
     for mode in ("gradient", "step"):
-        found = judge(candidate(artifact, references[mode], mode, lambda _, w: rounded(w, bits)), references[mode])
-        assert found.status == "FAIL"
+        result = judge(candidate(artifact, references[mode], mode, lambda _, w: rounded(w, bits)), references[mode])
+        assert result.status == "FAIL"
 
 
 @pytest.mark.parametrize("mode", ["forward", "gradient"])
@@ -300,10 +300,10 @@ def test_a_training_in_which_rounding_explodes_is_judged_over_fewer_steps(tmp_pa
     steps = verdict.steps_of(reference)
     assert steps in told
     assert verdict.blind(reference, verdict.compared(reference, reference)) is None, "nor of what the optimizer carries"
-    found = judge({name: value for name, value in reference.items() if not name.startswith("floor/")}, reference)
-    assert (found.status, found.steps) == ("PASS", steps)
-    said = cut_short(found.as_dict(), 16)
-    assert said.startswith(f"behind step {steps} ") and ("what the optimizer carries" in said) == (steps == 1)
+    result = judge({name: value for name, value in reference.items() if not name.startswith("floor/")}, reference)
+    assert (result.status, result.steps) == ("PASS", steps)
+    message = cut_short(result.as_dict(), 16)
+    assert message.startswith(f"behind step {steps} ") and ("what the optimizer carries" in message) == (steps == 1)
 
 
 def test_another_seed_is_another_sample(artifact):

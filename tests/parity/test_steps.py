@@ -105,11 +105,11 @@ def test_every_scale_and_zero_point_that_moves_an_output_by_a_hundredth_fails(qu
         "PASS"
     ] * 2
     for words, model in changed(file):
-        found = answers_of(model, references)
-        moved = [apart(one["output/y"], other["output/y"]) for one, other in zip(found, right, strict=True)]
+        answers = answers_of(model, references)
+        moved = [apart(one["output/y"], other["output/y"]) for one, other in zip(answers, right, strict=True)]
         if min(moved) > 0.01:
             tried += 1
-            missed += [(words, moved)] if "FAIL" not in statuses(found, references) else []
+            missed += [(words, moved)] if "FAIL" not in statuses(answers, references) else []
     assert tried > 10
     assert not missed
 
@@ -119,8 +119,8 @@ def answers_of(model, references):
     return [{"output/y": session.run(None, {"x": inputs[0]})[0]} for inputs, _ in references]
 
 
-def statuses(found, references):
-    return [verdict.judge(each, known).status for each, (_, known) in zip(found, references, strict=True)]
+def statuses(answers, references):
+    return [verdict.judge(each, known).status for each, (_, known) in zip(answers, references, strict=True)]
 
 
 def apart(one, other):
@@ -152,8 +152,8 @@ def test_right_runtimes_pass_on_quantised_files(quantised, name):
         for inputs, known in references:
             result = runtime.forward(*runtime.put(inputs))
             runtime.wait(result)
-            found = verdict.judge(candidate.named(artifact, calls.outputs(runtime, result)), known)
-            assert found.status == "PASS", found.message
+            judged = verdict.judge(candidate.named(artifact, calls.outputs(runtime, result)), known)
+            assert judged.status == "PASS", judged.message
 
 
 @pytest.mark.parametrize(("network", "form", "seed"), [("residual", "qdq-uint8", 13), ("deep", "qdq-int8", 60)])
@@ -221,11 +221,11 @@ def test_runs_that_take_other_operators_are_not_compared():
 
 
 def spread_of(exact, *pairs):
-    found = steps.Spread(np.array(exact))
+    spread = steps.Spread(np.array(exact))
     for number, pair in enumerate(pairs):
         for value in pair:
-            found.add(np.array(value), number)
-    return {"output/y": np.array(exact), "floor/output/y": np.zeros(2), **found.arrays("output/y")}
+            spread.add(np.array(value), number)
+    return {"output/y": np.array(exact), "floor/output/y": np.zeros(2), **spread.arrays("output/y")}
 
 
 def test_an_error_is_what_no_right_run_explains():

@@ -31,10 +31,10 @@ def check(word, folder, inputs, masks, tables, length):
     assert len(wrong) > len(masks)
     for what, model in wrong:
         assert judge.verdict(model) == "FAIL", what
-    for told in judge.artifact.info["inputs"]:
-        assert told["why"] or told["dtype"] == "float32", told
-        if told["name"] in masks:
-            assert models.Input(**told).mask == (1 if masks[told["name"]] else -1), told
+    for entry in judge.artifact.info["inputs"]:
+        assert entry["why"] or entry["dtype"] == "float32", entry
+        if entry["name"] in masks:
+            assert models.Input(**entry).mask == (1 if masks[entry["name"]] else -1), entry
 
 
 @pytest.mark.parametrize("net", attention_nets.NETS, ids=lambda net: net.__name__)

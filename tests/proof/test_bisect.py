@@ -54,16 +54,16 @@ def test_the_smallest_part_is_found_by_cutting_down_the_whole(seed):
     draw = random.Random(seed)
     count = draw.randrange(1, 80)
     needed = set(draw.sample(range(count), draw.randrange(1, min(count, 4) + 1)))
-    asked = []
+    trials = []
 
     def shows(nodes):
-        asked.append(nodes)
+        trials.append(nodes)
         return needed <= set(nodes)
 
     assert search.smallest(list(range(count)), shows) == sorted(needed)
     assert search.first(count, shows) == max(needed)
     assert search.first(count, lambda nodes: False) is None
-    assert len(asked) < 20 + 40 * len(needed)
+    assert len(trials) < 20 + 40 * len(needed)
 
 
 def test_a_part_is_given_the_tensor_of_its_name(exporter, tmp_path):

@@ -81,11 +81,11 @@ def made(tmp_path_factory):
 
     def make(model, rule):
         if (model, rule) not in known:
-            whole, every = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("every")
-            build.export_module(parse(f"{model};optimizer={rule}" if rule else model), whole)
-            reference(Artifact.read(whole), "forward")
-            bisect_jobs.mark(str(whole), str(whole / "forward-0-3.npz"), str(every))
-            known[model, rule] = Artifact.read(whole), Artifact.read(every)
+            plain, every = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("every")
+            build.export_module(parse(f"{model};optimizer={rule}" if rule else model), plain)
+            reference(Artifact.read(plain), "forward")
+            bisect_jobs.mark(str(plain), str(plain / "forward-0-3.npz"), str(every))
+            known[model, rule] = Artifact.read(plain), Artifact.read(every)
         return known[model, rule]
 
     return make
@@ -106,19 +106,19 @@ def answer(make, artifact, mode, expected):
     return candidate.run(runtime, artifact, mode, expected)
 
 
-def explained(make, whole, every, mode):
+def explained(make, plain, every, mode):
     """The verdict, and the mistakes that explain it, as `xbench check --explain` finds them."""
-    expected = reference(whole, mode)
-    given = answer(make, whole, mode, expected)
-    found = verdict.judge(given, expected)
+    expected = reference(plain, mode)
+    given = answer(make, plain, mode, expected)
+    result = verdict.judge(given, expected)
     if mode == "step":  # whose mistakes here are of training alone
-        return found, trained(whole, mode, expected, given)
+        return result, trained(plain, mode, expected, given)
     tensors = verdict.read(every.folder / verdict.REFERENCE)
     marked = answer(make, every, "forward", tensors)
     wrong = verdict.judge(marked, tensors).first_wrong
     if wrong:
-        return found, forward(every, tensors, marked, wrong.removeprefix("output/"))
-    return found, trained(whole, mode, expected, given)
+        return result, forward(every, tensors, marked, wrong.removeprefix("output/"))
+    return result, trained(plain, mode, expected, given)
 
 
 def test_every_mistake_is_tried():
@@ -128,8 +128,8 @@ def test_every_mistake_is_tried():
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_caught_and_named(made, mistake):
     model, mode, rule, name = MISTAKES[mistake]
-    found, explanations = explained(mistaken.RUNTIMES[mistake], *made(model, rule), mode)
-    assert found.status == "FAIL"
+    result, explanations = explained(mistaken.RUNTIMES[mistake], *made(model, rule), mode)
+    assert result.status == "FAIL"
     assert explanations, "no known mistake explains it"
     assert explanations[0].mistake == name, [each.says for each in explanations]
 
@@ -140,20 +140,20 @@ def test_what_a_mistake_itself_rounds_is_no_reason_against_it(tmp_path):
     build.export_zoo(source.place, 0, tmp_path, source.optimizer)
     lenet = Artifact.read(tmp_path)
     expected = reference(lenet, "step", batch=2)
-    found = trained(lenet, "step", expected, answer(mistaken.RUNTIMES["coupled"], lenet, "step", expected))
-    assert [each.mistake for each in found] == ["weight_decay_coupling"]
+    findings = trained(lenet, "step", expected, answer(mistaken.RUNTIMES["coupled"], lenet, "step", expected))
+    assert [each.mistake for each in findings] == ["weight_decay_coupling"]
 
 
 @pytest.mark.parametrize(("model", "rule"), [(SMALL, SGD), (SMALL, ADAM), (RESIDUAL, SGD), (LSTM, None), (GRU, None)])
 def test_what_is_right_is_never_blamed(made, model, rule):
-    whole, _ = made(model, rule)
-    runtime = Jax(whole, Options("step"))
-    first = reference(whole, "step")
+    plain, _ = made(model, rule)
+    runtime = Jax(plain, Options("step"))
+    first = reference(plain, "step")
     runtime.prepare(candidate.inputs_of(first), first["labels"], dropout=False)
     for seed in range(4):
-        expected = reference(whole, "step", seed)
-        found = verdict.judge(candidate.run(runtime, whole, "step", expected), expected)
-        assert found.status == "PASS", (seed, found.worst_tensor, found.ratio)
+        expected = reference(plain, "step", seed)
+        result = verdict.judge(candidate.run(runtime, plain, "step", expected), expected)
+        assert result.status == "PASS", (seed, result.worst_tensor, result.ratio)
 
 
 def test_the_command_says_what_a_failure_looks_like(tmp_path):

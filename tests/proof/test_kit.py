@@ -39,10 +39,10 @@ def examined(bench):
 @pytest.mark.parametrize("kind", cheats.EXPECTED, ids=lambda kind: kind.__name__)
 def test_an_adapter_that_cheats_is_caught_and_named(kind, bench, faults):
     device = "cuda" if kind is cheats.Elsewhere else "cpu"
-    found = [each for each in examined(bench(f"cheat_{kind.__name__.lower()}", device)) if each.held is False]
+    broken = [each for each in examined(bench(f"cheat_{kind.__name__.lower()}", device)) if each.held is False]
     check, fault = cheats.EXPECTED[kind]
-    named = [each for each in found if (each.check, each.fault) == (check, fault)]
-    assert named, found
+    named = [each for each in broken if (each.check, each.fault) == (check, fault)]
+    assert named, broken
     SEEN[kind.__name__] = named[0]
 
 
@@ -69,24 +69,26 @@ def names(row: str) -> list[str]:
 
 
 def test_an_honest_adapter_passes(bench, faults):
-    found = examined(bench("cheat_honest"))
-    assert {each.check for each in found} == set(conformance.CHECKS)
-    assert not [each for each in found if not each.held and each.check != "random"]  # it has no dropout in evaluation
+    findings = examined(bench("cheat_honest"))
+    assert {each.check for each in findings} == set(conformance.CHECKS)
+    assert not [
+        each for each in findings if not each.held and each.check != "random"
+    ]  # it has no dropout in evaluation
 
 
 @pytest.mark.parametrize("runtime", [name for name, row in RUNTIMES.items() if not (row.hidden or row.named)])
 def test_our_adapters_pass_in_every_mode(runtime, bench):
     if not version(RUNTIMES[runtime]):
         pytest.skip(f"{runtime} is not installed")
-    found = examined(bench(runtime))
-    assert not [each for each in found if each.held is False]
-    assert {each.mode for each in found} == set(conformance.modes(runtime))
-    assert not silent(found) or not silent(examined(bench(runtime))), "its networks are too small to be judged"
+    findings = examined(bench(runtime))
+    assert not [each for each in findings if each.held is False]
+    assert {each.mode for each in findings} == set(conformance.modes(runtime))
+    assert not silent(findings) or not silent(examined(bench(runtime))), "its networks are too small to be judged"
 
 
-def silent(found):
+def silent(findings):
     """What could not be measured; once, where others use the machine and steps differ as much as the clock may."""
-    return [each for each in found if each.held is None and each.check not in ("deterministic", "random")]
+    return [each for each in findings if each.held is None and each.check not in ("deterministic", "random")]
 
 
 def test_a_strangers_package_is_listed_and_passes(shell, tmp_path):
@@ -101,9 +103,9 @@ def test_a_strangers_package_is_listed_and_passes(shell, tmp_path):
         each for each in listed if each["runtime"] == "onnx_reference"
     ).items()
     answer = shell.run("plugin", "test", "onnx_reference", "--json", **environment)
-    found = json.loads(answer.stdout)
-    assert answer.returncode == 0, [each for each in found if each["held"] is False]
-    assert {each["check"] for each in found} == set(conformance.CHECKS)
+    findings = json.loads(answer.stdout)
+    assert answer.returncode == 0, [each for each in findings if each["held"] is False]
+    assert {each["check"] for each in findings} == set(conformance.CHECKS)
     timed = shell.run(
         "time", "lenet", "--runtime", "onnx_reference", "--mode", "forward", "--budget", "0.2", **environment
     )
@@ -134,10 +136,10 @@ def test_a_cheat_is_told_on_the_command_line_and_gets_no_time(shell):
 )
 def test_an_adapter_that_breaks_down_is_told_in_one_finding(shell, runtime, held, says):
     answer = shell.run("plugin", "test", runtime, "--json", "--timeout", 15)
-    (found,) = json.loads(answer.stdout)
+    (finding,) = json.loads(answer.stdout)
     assert answer.returncode == 1
-    assert (found["check"], found["held"]) == ("result", held)
-    assert says in found["says"]
+    assert (finding["check"], finding["held"]) == ("result", held)
+    assert says in finding["says"]
 
 
 def test_a_wrong_word_is_one_line(shell):
@@ -202,15 +204,15 @@ AWAY = {"repeated_s": [2.1e-4], "fresh_s": [2.1e-4], "copied_s": [2.1e-4], "fetc
     ],
 )
 def test_what_breaks_which_promise(facts, broken):
-    found = contracts.judge(CASE, GOOD | facts)
-    assert [name for name, each in found.items() if each.held is False] == broken
+    judged = contracts.judge(CASE, GOOD | facts)
+    assert [name for name, each in judged.items() if each.held is False] == broken
 
 
 def test_what_is_too_short_to_tell_is_not_said_to_hold():
     short = {"repeated_s": [1e-6], "fresh_s": [9e-5], "fetch_s": [9e-5], "put_s": [9e-5]}
-    found = contracts.judge(CASE, GOOD | short)
-    assert [name for name, each in found.items() if each.held is None] == ["begins", "complete", "fresh", "random"]
-    assert {found[name].says for name in ("begins", "complete", "fresh")} == {"its steps are too short to tell"}
+    judged = contracts.judge(CASE, GOOD | short)
+    assert [name for name, each in judged.items() if each.held is None] == ["begins", "complete", "fresh", "random"]
+    assert {judged[name].says for name in ("begins", "complete", "fresh")} == {"its steps are too short to tell"}
 
 
 def network(path: Path, nodes, inputs, outputs, arrays):
@@ -262,11 +264,11 @@ def test_a_gpu_that_was_asked_for_must_be_used(facts, held, says):
 
 
 def test_the_fake_that_our_tests_time_may_compute_before_the_clock_and_no_other():
-    found = contracts.judge(CASE, GOOD | {"put_s": [9e-3]})
-    assert contracts.broken(found, "null:seconds=0.001") is None
-    assert contracts.broken(found, "torch").startswith("works before the clock starts")
+    judged = contracts.judge(CASE, GOOD | {"put_s": [9e-3]})
+    assert contracts.broken(judged, "null:seconds=0.001") is None
+    assert contracts.broken(judged, "torch").startswith("works before the clock starts")
     assert contracts.broken(contracts.judge(CASE, GOOD | {"fetch_s": [9e-3]}), "null")
-    assert contracts.told(found) == [contracts.broken(found, "torch")]
+    assert contracts.told(judged) == [contracts.broken(judged, "torch")]
     assert contracts.broken(contracts.judge(CASE, GOOD | {"idle_cpus": 1.0, "same": 1e-3}), "torch") is None
 
 
@@ -274,6 +276,6 @@ def test_the_fake_that_our_tests_time_may_compute_before_the_clock_and_no_other(
     ("kept", "kind"), [(24, "float32"), (10, "TF32 or float16"), (7, "bfloat16"), (3, "fewer bits")]
 )
 def test_the_bits_of_a_number_name_the_arithmetic(kept, kind):
-    whole = probes.images()[0]
-    cut = (whole.view("uint32") >> (23 - kept) << (23 - kept)).view("float32") if kept < 24 else whole
-    assert probes.kind_of(probes.bits(cut, whole)) == kind
+    exact = probes.images()[0]
+    cut = (exact.view("uint32") >> (23 - kept) << (23 - kept)).view("float32") if kept < 24 else exact
+    assert probes.kind_of(probes.bits(cut, exact)) == kind

@@ -19,12 +19,12 @@ def test_a_cell_that_differs_in_anything_has_a_key_of_its_own(lenet, name):
 
 
 def test_another_network_version_or_machine_has_another_key(lenet, two_outputs, monkeypatch):
-    found = [record.key(CASE, lenet), record.key(CASE, two_outputs)]
+    keys = [record.key(CASE, lenet), record.key(CASE, two_outputs)]
     for name, value in {"VERSION": "0", "version": lambda row, runtime: "0"}.items():
         with monkeypatch.context() as patch:
             patch.setattr(record, name, value)
-            found.append(record.key(CASE, lenet))
+            keys.append(record.key(CASE, lenet))
     with monkeypatch.context() as patch:
         patch.setattr(record.machine, "describe", lambda: {"cpu": "another", "cpus": 512})
-        found.append(record.key(CASE, lenet))
-    assert len(set(found)) == 5
+        keys.append(record.key(CASE, lenet))
+    assert len(set(keys)) == 5

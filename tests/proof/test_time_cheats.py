@@ -59,8 +59,8 @@ def test_an_adapter_whose_time_cannot_be_is_caught_and_gets_none(kind, ours, len
 def test_what_is_faster_than_the_machine_is_called_so(kind, faults, exporter, tmp_path):
     _, mode, _ = time_cheats.EXPECTED[kind]
     bench = conformance_cell.Bench(time_cheats.name(kind), "cpu", 1, exporter, probes.write(tmp_path), tmp_path, 120)
-    found = {each.check: each for each in conformance_cell.cell(bench, mode, lambda words: None, "work")}
-    assert found["physical"].held is False, found
+    findings = {each.check: each for each in conformance_cell.cell(bench, mode, lambda words: None, "work")}
+    assert findings["physical"].held is False, findings
 
 
 def test_a_clock_that_runs_backwards_is_no_time(ours, lenet, exporter, tmp_path):
@@ -166,8 +166,8 @@ def test_each_cache_counts_once(tmp_path):
 
 
 def test_where_caches_are_unknown_all_may_lie_in_them(tmp_path):
-    found = COST | {"flop": 3 * 10**8, "bytes": 10**9}
-    assert physics.judge(OPEN, found, 1e-2, tmp_path).held is True
+    cost = COST | {"flop": 3 * 10**8, "bytes": 10**9}
+    assert physics.judge(OPEN, cost, 1e-2, tmp_path).held is True
 
 
 # ***** CPUs and processes *****
@@ -186,8 +186,8 @@ def opened(kind, lenet, exporter, folder):
     """A worker that holds a cell of a cheat."""
     worker = Worker(folder / "worker.log")
     paths = [str(exporter.reference(lenet, "forward", 2, seed, "synthetic")) for seed in (0, 1)]
-    told = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw", "references": paths}
-    worker.call("open_cell", 60, artifact=str(lenet.folder), runtime=time_cheats.name(kind), **told)
+    settings = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw", "references": paths}
+    worker.call("open_cell", 60, artifact=str(lenet.folder), runtime=time_cheats.name(kind), **settings)
     return worker
 
 
@@ -207,21 +207,21 @@ def test_a_process_that_left_the_group_is_stopped_resumed_and_ended_with_its_wor
     worker = opened(time_cheats.Daemon, lenet, exporter, tmp_path)
     try:
         worker.call("check", 60, index=0)
-        found = [each for each in process_tree.members(worker.process.pid) if is_alive(each)]
-        assert any(os.getsid(each) != worker.process.pid for each in found)
+        members = [each for each in process_tree.members(worker.process.pid) if is_alive(each)]
+        assert any(os.getsid(each) != worker.process.pid for each in members)
         worker.pause()
-        assert until(lambda: {state(process) for process in found} <= {"T", "Z"})  # each when it has a CPU again
+        assert until(lambda: {state(process) for process in members} <= {"T", "Z"})  # each when it has a CPU again
         worker.resume()
         assert worker.call("check", 60, index=0)["status"] == "PASS"
     finally:
         worker.stop()
-    assert until(lambda: not any(map(is_alive, found)))  # each when it has a CPU again
+    assert until(lambda: not any(map(is_alive, members)))  # each when it has a CPU again
 
 
 def test_what_a_worker_left_behind_that_ended_by_itself_is_ended_too(faults, lenet, exporter, tmp_path):
     worker = opened(time_cheats.Daemon, lenet, exporter, tmp_path)
-    found = process_tree.members(worker.process.pid)
+    members = process_tree.members(worker.process.pid)
     worker.process.kill()
     worker.process.wait()
     worker.stop()
-    assert until(lambda: not any(map(is_alive, found)))
+    assert until(lambda: not any(map(is_alive, members)))

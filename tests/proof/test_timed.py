@@ -59,19 +59,19 @@ def bench(tmp_path_factory):
 @pytest.mark.parametrize("kind", cheats_training.EXPECTED, ids=lambda kind: kind.__name__)
 def test_an_adapter_that_trains_less_while_it_is_timed_is_caught_and_named(kind, bench, faults):
     mode, model, check = cheats_training.EXPECTED[kind]
-    found = list(conformance_cell.cell(bench(f"trains_{kind.__name__.lower()}"), mode, lambda _: None, model))
-    (named,) = [each for each in found if each.check == check]
-    assert (named.held, named.fault) == (False, check), found
-    assert next(each for each in found if each.check == "result").held, "it is right while it is verified"
+    findings = list(conformance_cell.cell(bench(f"trains_{kind.__name__.lower()}"), mode, lambda _: None, model))
+    (named,) = [each for each in findings if each.check == check]
+    assert (named.held, named.fault) == (False, check), findings
+    assert next(each for each in findings if each.check == "result").held, "it is right while it is verified"
 
 
 @pytest.mark.parametrize(
     ("mode", "model"), [("step", "norm"), ("step", "work"), ("gradient", "norm"), ("gradient", "work")]
 )
 def test_an_honest_trainer_passes(mode, model, bench, faults):
-    found = list(conformance_cell.cell(bench("trains_honest"), mode, lambda _: None, model))
-    assert [each for each in found if each.held is False] == []
-    assert next(each for each in found if each.check == "timed").held
+    findings = list(conformance_cell.cell(bench("trains_honest"), mode, lambda _: None, model))
+    assert [each for each in findings if each.held is False] == []
+    assert next(each for each in findings if each.check == "timed").held
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def state(artifact, steps, **settings):
 @pytest.mark.parametrize("exact", [True, False])
 def test_float32_in_another_order_passes(network, exact):
     artifact, steps = network
-    found = trajectory.judged(artifact, steps, [(7, state(artifact, steps, onednn=False))], exact, narrow=False)
-    assert [(each.passed, each.says, each.reach) for each in found] == [(True, None, 7)]
+    judged = trajectory.judged(artifact, steps, [(7, state(artifact, steps, onednn=False))], exact, narrow=False)
+    assert [(each.passed, each.says, each.reach) for each in judged] == [(True, None, 7)]
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -134,17 +134,17 @@ def test_a_tensor_that_is_a_third_of_its_change_off_fails(network, exact, name):
         start = {n: v.numpy() for n, v in Training(artifact, torch.float32).state("step").items()}
         change = right[name] - start.get(name, 0.0)
         wrong = right | {name: right[name] - change / 3}
-    (found,) = trajectory.judged(artifact, steps, [(7, wrong)], exact, narrow=False)
-    assert found.passed is (name == "weight/first.bias")
-    assert found.passed or (name in found.says and "33%" in found.says)
+    (judgement,) = trajectory.judged(artifact, steps, [(7, wrong)], exact, narrow=False)
+    assert judgement.passed is (name == "weight/first.bias")
+    assert judgement.passed or (name in judgement.says and "33%" in judgement.says)
 
 
 def test_a_loss_from_memory_fails(network):
     artifact, steps = network
     wrong = state(artifact, steps)
     wrong["loss/7"] = wrong["loss/6"]
-    (found,) = trajectory.judged(artifact, steps, [(7, wrong)], True, narrow=False)
-    assert found.passed is False and found.says.startswith("the loss of step 7 is")
+    (judgement,) = trajectory.judged(artifact, steps, [(7, wrong)], True, narrow=False)
+    assert judgement.passed is False and judgement.says.startswith("the loss of step 7 is")
 
 
 def test_nan_and_missing_and_misshapen_tensors_fail(network):
@@ -152,8 +152,8 @@ def test_nan_and_missing_and_misshapen_tensors_fail(network):
     right, name = state(artifact, steps), "weight/last.weight"
     less = {each: array for each, array in right.items() if each != name}
     for wrong in (right | {name: right[name] * np.nan}, right | {name: right[name][:1]}, less):
-        (found,) = trajectory.judged(artifact, steps, [(7, wrong)], True, narrow=False)
-        assert found.passed is False and name in found.says
+        (judgement,) = trajectory.judged(artifact, steps, [(7, wrong)], True, narrow=False)
+        assert judgement.passed is False and name in judgement.says
 
 
 def test_no_two_blocks_have_the_same_batches_and_both_sides_make_the_same(network):
@@ -202,8 +202,8 @@ def test_inputs_that_were_not_there_before_must_not_take_longer(pairs, held):
         looks.add(
             {"fetch_s": [], "judged": 0, "unseen": 1, "lead": others[:1], "samples": [others[1], new, *others[2:]]}
         )
-    found = timed._fresh(looks)
-    assert (found and found.held) == held
+    contract = timed._fresh(looks)
+    assert (contract and contract.held) == held
 
 
 def test_what_was_not_judged_is_not_said_to_hold():
@@ -281,12 +281,12 @@ def test_what_looks_wrong_beside_a_few_draws_is_compared_with_more(dropping, mon
     artifact, steps = dropping
     few, many, looks = draws._few, draws._many, []
 
-    def close(*told):
-        found = few(*told)
-        return draws.Usual({kind: np.ones_like(placed) for kind, placed in found.placed.items()}, found.losses)
+    def close(*arguments):
+        usual = few(*arguments)
+        return draws.Usual({kind: np.ones_like(placed) for kind, placed in usual.placed.items()}, usual.losses)
 
     monkeypatch.setattr(draws, "_few", close)
-    monkeypatch.setattr(draws, "_many", lambda *told: looks.append(1) or many(*told))
+    monkeypatch.setattr(draws, "_many", lambda *arguments: looks.append(1) or many(*arguments))
     states = [(4, drawn(artifact, steps, seed)) for seed in (100, 101)] + [(4, state(artifact, steps))]
     assert [each.passed for each in draws.judged(artifact, steps, states)] == [True, True, False]
     assert len(looks) == 3
@@ -294,8 +294,8 @@ def test_what_looks_wrong_beside_a_few_draws_is_compared_with_more(dropping, mon
 
 def test_a_training_without_dropout_is_told(dropping):
     artifact, steps = dropping
-    (found,) = draws.judged(artifact, steps, [(4, state(artifact, steps))])
-    assert found.passed is False and "differ from training without dropout" in found.says
+    (judgement,) = draws.judged(artifact, steps, [(4, state(artifact, steps))])
+    assert judgement.passed is False and "differ from training without dropout" in judgement.says
 
 
 def test_the_sources_of_the_cheats_are_complete():
@@ -322,8 +322,8 @@ def test_what_looks_wrong_early_is_compared_with_more(exact, passed, asked, outc
         return [trajectory.Outcome(passed[moved], None, 2)]
 
     monkeypatch.setattr(trajectory, "_judged", judged)
-    (found,) = trajectory.judged(None, [], [(2, {})], exact, False)
-    assert (runs, found.passed) == (asked, outcome)
+    (judgement,) = trajectory.judged(None, [], [(2, {})], exact, False)
+    assert (runs, judgement.passed) == (asked, outcome)
 
 
 def test_a_network_beside_more_runs_is_still_told_from_another(lenet):
@@ -335,5 +335,5 @@ def test_a_network_beside_more_runs_is_still_told_from_another(lenet):
     assert trajectory._judged(lenet, batches, [(2, state)], True, False, trajectory.KINKS)[0].passed is True
     name = "optimizer/momentum.conv1.weight"
     wrong = state | {name: state[name] * 1.05}
-    (found,) = trajectory._judged(lenet, batches, [(2, wrong)], True, False, trajectory.KINKS)
-    assert (found.passed, found.says) == (False, f"{name} after 2 steps is off by 5% of its change")
+    (judgement,) = trajectory._judged(lenet, batches, [(2, wrong)], True, False, trajectory.KINKS)
+    assert (judgement.passed, judgement.says) == (False, f"{name} after 2 steps is off by 5% of its change")

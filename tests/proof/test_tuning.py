@@ -11,8 +11,8 @@ from xbench.proof.tuning import as_opened, settings
 QUICK = ("--mode", "forward", "--budget", "0.1", "--batch", "2")
 
 
-def words_of(artifact, runtime, **told):
-    return [(each.runtime, each.layout) for each in settings(Case("lenet", runtime, **told), artifact)]
+def words_of(artifact, runtime, **fields):
+    return [(each.runtime, each.layout) for each in settings(Case("lenet", runtime, **fields), artifact)]
 
 
 def test_a_tune_is_said_in_the_words_of_the_runtime(lenet):
@@ -39,11 +39,11 @@ def test_settings_and_layouts_are_tried_together(lenet):
 
 def test_the_fastest_setting_is_timed_and_the_search_is_kept(shell, lenet):
     pytest.importorskip("onnxruntime")
-    found, words = [], ("time", "lenet", "--runtime", "onnxruntime", *QUICK, "--tune", "max", "--rerun")
+    latest, words = [], ("time", "lenet", "--runtime", "onnxruntime", *QUICK, "--tune", "max", "--rerun")
     for _ in range(2):
         assert shell.run(*words).returncode == 0
-        found.append(records(shell.folder / "xbench-results")[-1])
-    first, second = found
+        latest.append(records(shell.folder / "xbench-results")[-1])
+    first, second = latest
     assert first["tuning"] == second["tuning"]
     tried = first["tuning"]["tried"]
     assert set(tried) == {"level=all", "level=extended", "level=basic"}
@@ -84,15 +84,15 @@ def test_tvm_is_tuned_by_its_own_tuner_and_still_the_same_network(shell, lenet):
 def test_a_wrong_word_is_one_line(shell, lenet):
     for words in (("--tune", "most"), ("--tune", "max", "--tune-budget", "0")):
         assert shell.inside("time", "lenet", *words).returncode == 2
-    said = {
+    messages = {
         "onnxruntime:level=most": "its levels are disable, basic, extended, all",
         "onnxruntime:provider=tensorrt": "on cpu its providers are cpu",
         "tvm:tune=long": "tune is a number of seconds",
     }
-    runtimes = [word for runtime in said for word in ("--runtime", runtime)]
+    runtimes = [word for runtime in messages for word in ("--runtime", runtime)]
     rows = json.loads(shell.run("time", "lenet", *runtimes, *QUICK, "--json").stdout)
     assert {row["runtime"]: (row["status"], row["message"]) for row in rows} == {
-        runtime: ("UNSUPPORTED", f"{runtime}: {words}") for runtime, words in said.items()
+        runtime: ("UNSUPPORTED", f"{runtime}: {words}") for runtime, words in messages.items()
     }
     assert only_line(shell.inside("time", "lenet", "--tune", "most").stderr).startswith("xbench: ")
 
@@ -100,7 +100,7 @@ def test_a_wrong_word_is_one_line(shell, lenet):
 def test_a_failure_is_looked_for_in_what_was_opened(lenet):
     case = Case("lenet", "tensorflow", tune="max", layout="auto")
     record = {"tuning": {"chosen": "xla"}, "layout": {"chosen": "nhwc"}}
-    found = as_opened(case, lenet, record)
-    assert (found.runtime, found.layout) == ("tensorflow:xla", "nhwc")
-    found = as_opened(case, lenet, {"tuning": None, "layout": None})
-    assert (found.runtime, found.layout) == ("tensorflow", "nchw")
+    opened = as_opened(case, lenet, record)
+    assert (opened.runtime, opened.layout) == ("tensorflow:xla", "nhwc")
+    opened = as_opened(case, lenet, {"tuning": None, "layout": None})
+    assert (opened.runtime, opened.layout) == ("tensorflow", "nchw")

@@ -51,7 +51,7 @@ def environment(folder, requirements):
 def test_it_runs_in_an_environment_of_its_requirements_alone(runtime, lenet, exporter, index, tmp_path):
     pytest.importorskip(runtime)
     folder = tmp_path / "deployed"
-    said = deploy(measured(lenet, runtime), lenet, exporter, folder, tmp_path)
+    lines = deploy(measured(lenet, runtime), lenet, exporter, folder, tmp_path)
     python = environment(tmp_path / "new", folder / "requirements.txt")
     alone = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
 
@@ -62,7 +62,7 @@ def test_it_runs_in_an_environment_of_its_requirements_alone(runtime, lenet, exp
     assert "No module named 'xbench'" in run("-c", "import xbench").stderr
     done = run(folder / "run.py")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("outputs [(2, 10)] relative errors [") and "run.py computes it here: " in said[0]
+    assert done.stdout.startswith("outputs [(2, 10)] relative errors [") and "run.py computes it here: " in lines[0]
     wrong(folder)
     assert run(folder / "run.py").returncode == 1
 
@@ -78,8 +78,8 @@ def wrong(folder):
 @pytest.mark.parametrize("runtime", ["torch", "tvm"])
 def test_the_other_forms_run_here(runtime, lenet, exporter, tmp_path):
     pytest.importorskip(runtime)
-    said = deploy(measured(lenet, runtime), lenet, exporter, tmp_path / "deployed", tmp_path)
-    assert said[0].startswith("run.py computes it here: outputs [(2, 10)] relative errors [")
+    lines = deploy(measured(lenet, runtime), lenet, exporter, tmp_path / "deployed", tmp_path)
+    assert lines[0].startswith("run.py computes it here: outputs [(2, 10)] relative errors [")
 
 
 def test_the_folder_holds_what_runs_it_and_what_proves_it(lenet, exporter, tmp_path):
@@ -181,8 +181,8 @@ def test_nothing_is_handed_over_that_is_not_what_was_measured(lenet, exporter, t
 def test_another_version_than_was_measured_is_told(lenet, exporter, tmp_path):
     record = measured(lenet, "onnxruntime")
     record["versions"] = record["versions"] | {"onnxruntime": "1.2.3+cpu"}
-    said = deploy(record, lenet, exporter, tmp_path / "deployed", tmp_path)
-    assert "onnxruntime 1.2.3+cpu was measured and is required" in said[1]
+    lines = deploy(record, lenet, exporter, tmp_path / "deployed", tmp_path)
+    assert "onnxruntime 1.2.3+cpu was measured and is required" in lines[1]
     assert "onnxruntime==1.2.3\n" in (tmp_path / "deployed" / "requirements.txt").read_text()
 
 

@@ -59,7 +59,7 @@ def record(runtime, level=0.01, samples=10, rounds=8, noise=0.0, seed=0, status=
     return made | fields
 
 
-def asked(**fields):
+def query(**fields):
     return Question(**(PLAIN | {"machine": HERE} | fields))
 
 
@@ -76,7 +76,7 @@ PERCENTS = (50.0, 90.0, 99.0)
 def random_store(seed):
     """Records of all kinds, and a question of them."""
     draw = random.Random(seed)
-    found = []
+    records = []
     for runtime in draw.sample(
         ["jax", "torch", "tvm", "openvino", "onnxruntime", "tensorflow", "keras"], draw.randint(2, 6)
     ):
@@ -93,8 +93,8 @@ def random_store(seed):
                 times = {"load_s": draw.uniform(0.05, 6), "compile_s": draw.choice([None, draw.uniform(0.1, 9)])}
                 times |= {"first_s": draw.uniform(0.01, 1), "anew_s": draw.choice([None, draw.uniform(1, 30)])}
                 level, size = 0.01 * draw.choice(LEVELS), draw.choice([3, 20, 60])
-                found.append(record(runtime, level, size, times=times, **more))
-    draw.shuffle(found)
+                records.append(record(runtime, level, size, times=times, **more))
+    draw.shuffle(records)
     limits = []
     if draw.random() < 0.6:
         limits.append(Limit(f"p{draw.choice(PERCENTS):g}", 0.01 * draw.choice([0.5, 1.05, 2.0, 3.0])))
@@ -102,11 +102,11 @@ def random_store(seed):
         limits.append(Limit(MEMORY, draw.choice([10e6, 60e6, 100e6, 200e6])))
     calls = draw.choice([None, None, 1, 30, 1000, 100_000])
     precisions = draw.choice([("fp32",), ("fp32", "bf16")])
-    return found, asked(limits=tuple(limits), calls=calls, precisions=precisions)
+    return records, query(limits=tuple(limits), calls=calls, precisions=precisions)
 
 
-def cell_of(found):
-    return found["case"]["runtime"], found["case"]["layout"], found["case"]["precision"]
+def cell_of(measured):
+    return measured["case"]["runtime"], measured["case"]["layout"], measured["case"]["precision"]
 
 
 def searched(store, question):
@@ -138,8 +138,8 @@ def cost_of(cell, last, fit, question):
     if question.calls:
         first = times["first_s"] if times["anew_s"] is None else times["anew_s"]
         return times["load_s"] + (times["compile_s"] or 0) + first + (question.calls - 1) * times["median_s"]
-    beside = [o for o in fit if all(last[o][n] == last[cell][n] for n in ["session"]) and o[1:] == cell[1:]]
-    fastest = min(beside, key=lambda other: last[other]["times"]["median_s"])
+    peers = [o for o in fit if all(last[o][n] == last[cell][n] for n in ["session"]) and o[1:] == cell[1:]]
+    fastest = min(peers, key=lambda other: last[other]["times"]["median_s"])
     base = last[fastest]["times"]
     pairs = zip(times["blocks"], base["blocks"], strict=True)
     middle = statistics.median
@@ -154,15 +154,15 @@ def least_relaxations(fit, question):
     """Every limit at every value that a cell needs, alone, else all together: the least that admit a cell."""
     limits = [limit.most for limit in question.limits]
     values = [sorted({n[i] for n in fit.values() if n[i] is not None}) for i in range(len(limits))]
-    found = set()
+    relaxed = set()
     for place, known in enumerate(values):
         for value in known:
             widened = [value if place == i else limit for i, limit in enumerate(limits)]
             if value > limits[place] and any(within(needs, widened) for needs in fit.values()):
-                found.add(((question.limits[place].name, value),))
+                relaxed.add(((question.limits[place].name, value),))
                 break
-    if found:
-        return found
+    if relaxed:
+        return relaxed
     every = itertools.product(*([limit, *known] for limit, known in zip(limits, values, strict=True)))
     admit = [w for w in every if all(map(operator.ge, w, limits)) and any(within(n, w) for n in fit.values())]
     least = [w for w in admit if not any(o != w and all(map(operator.le, o, w)) for o in admit)]
@@ -215,7 +215,7 @@ def holds_advice(answer, store, question):
         scales = {name: 1e6 if name == MEMORY else 1e-3 for name in each.limits}
         wide = {n: report.rounded_up(v / scales[n]) * scales[n] for n, v in each.limits.items()}
         limits = tuple(Limit(limit.name, wide.get(limit.name, limit.most)) for limit in question.limits)
-        again = recommend(store, asked(limits=limits, precisions=question.precisions, calls=question.calls))
+        again = recommend(store, query(limits=limits, precisions=question.precisions, calls=question.calls))
         assert each.label in labels(again.ranked)
         assert f"then {each.label} fits" in " ".join(report.verdict(answer))
 
@@ -253,7 +253,7 @@ def test_a_percentile_is_at_most_what_it_is_with_95_per_cent():
 @pytest.mark.parametrize("apart", [1.0, 1.02, 1.05, 1.1])
 def test_the_probability_of_two_is_that_of_the_ratio_between_them(same, prior, apart):
     store = [record("a", 0.01), record("b", 0.01 * apart, session="s" if same else "other")]
-    answer = recommend(store, asked())
+    answer = recommend(store, query())
     expected = stats.t.cdf(math.log(apart) / (prior * math.sqrt(2)), 6)
     assert answer.ranked[0].chance == pytest.approx(expected, abs=0.03)
     assert bool(answer.tied) == (expected < 0.975)
@@ -262,7 +262,7 @@ def test_the_probability_of_two_is_that_of_the_ratio_between_them(same, prior, a
 def test_cells_of_two_sessions_are_told_apart_by_what_sessions_differ_by():
     """Whoever else ran beside them."""
     store = [record("a", 0.01), record("x", 0.03), record("b", 0.0105, session="t"), record("y", 0.03, session="t")]
-    answer = recommend(store, asked())
+    answer = recommend(store, query())
     expected = stats.t.cdf(math.log(1.05) / (SESSION * math.sqrt(2)), 6)
     assert labels(answer.ranked)[:2] == ["a", "b"] and answer.ranked[0].chance == pytest.approx(expected, abs=0.04)
 
@@ -270,15 +270,15 @@ def test_cells_of_two_sessions_are_told_apart_by_what_sessions_differ_by():
 def test_one_session_that_was_slow_as_a_whole_says_nothing_of_the_order_in_it():
     """Cells share what their session was: the fastest of one is surely faster than the slowest of it."""
     store = [record(name, level, session="s") for name, level in (("a", 0.01), ("b", 0.0108))]
-    alone = recommend(store, asked()).ranked[0].chance
-    beside = recommend([*store, record("z", 0.05, session="t")], asked()).ranked[0].chance
-    assert beside == pytest.approx(alone, abs=0.02) and alone > 0.96
+    alone = recommend(store, query()).ranked[0].chance
+    accompanied = recommend([*store, record("z", 0.05, session="t")], query()).ranked[0].chance
+    assert accompanied == pytest.approx(alone, abs=0.02) and alone > 0.96
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_rounds_that_differ_make_it_as_unsure_as_the_ratio(seed):
     store = [record("a", 0.01, 1, noise=0.2, seed=seed), record("b", 0.012, 1, noise=0.2, seed=seed)]
-    answer = recommend(store, asked())
+    answer = recommend(store, query())
     ratio = answer.ranked[1].ratio
     error = math.log(ratio.high / ratio.low) / 2 / 2.447
     expected = stats.t.cdf(math.log(ratio.value) / error, 6)
@@ -292,8 +292,8 @@ def test_processes_make_it_surer():
         made["times"]["blocks"] = blocks
         return made
 
-    one = recommend([record("a", 0.01), record("b", 0.0105)], asked())
-    eight = recommend([several("a", 0.01), several("b", 0.0105)], asked())
+    one = recommend([record("a", 0.01), record("b", 0.0105)], query())
+    eight = recommend([several("a", 0.01), several("b", 0.0105)], query())
     assert one.tied and not eight.tied
     assert one.ranked[0].chance < 0.95 < eight.ranked[0].chance
 
@@ -304,19 +304,19 @@ def test_a_drift_between_blocks_does_not_rank():
     for block in first["times"]["blocks"][6:]:
         block["samples"] = [2 * value for value in block["samples"]]
     first["times"]["median_s"] = 0.015
-    answer = recommend([first, second], asked())
+    answer = recommend([first, second], query())
     assert labels(answer.ranked) == ["first", "second"] and answer.ranked[1].ratio.value == pytest.approx(1.04)
 
 
 def test_ties_are_told_as_ties():
     store = [record("a", 0.01), record("b", 0.0101), record("c", 0.03)]
-    words = report.verdict(recommend(store, asked()))
+    words = report.verdict(recommend(store, query()))
     assert (
         words[0].startswith("Cannot be told apart: a (")
         and "b (" in words[0]
         and "c" not in words[0].split("each")[0].split()
     )
-    clear = report.verdict(recommend(store[1:], asked()))
+    clear = report.verdict(recommend(store[1:], query()))
     assert clear[0] == "Take b: 10.1 ms a call." and "probability of > 99 %; c takes 2.97 times (" in clear[1]
 
 
@@ -324,22 +324,22 @@ def test_starts_that_differ_by_a_tenth_are_not_told_apart():
     """Each was seen once, and a disk's cache makes more than that."""
     starts = (("a", 1.0), ("b", 1.1), ("c", 9.0))
     store = [record(name, times={"load_s": start, "first_s": 0.0, "anew_s": None}) for name, start in starts]
-    answer = recommend(store, asked(calls=1))
+    answer = recommend(store, query(calls=1))
     assert labels(answer.tied) == ["a", "b"] and answer.ranked[0].chance < 0.75
 
 
 def test_a_start_counts_with_calls_and_the_break_even_is_told():
     quick = record("quick", 0.02, times={"load_s": 0.1, "compile_s": 0.1, "first_s": 0.3, "anew_s": 0.3})
     slow = record("slow", 0.01, times={"load_s": 1.0, "compile_s": None, "first_s": 0.5, "anew_s": 9.5})
-    few, many = (recommend([quick, slow], asked(calls=calls)) for calls in (10, 10_000))
+    few, many = (recommend([quick, slow], query(calls=calls)) for calls in (10, 10_000))
     assert labels(few.ranked) == ["quick", "slow"] and labels(many.ranked) == ["slow", "quick"]
     assert few.even == many.even == pytest.approx(1001)
     assert few.ranked[0].cost == pytest.approx(0.5 + 9 * 0.02) and few.ranked[1].cost == pytest.approx(10.5 + 9 * 0.01)
     assert "Up to 1001 calls quick costs less than slow" in report.even(few)[0]
     assert "From 1001 calls on slow costs less than quick" in report.even(many)[0]
-    always = recommend([quick, record("worse", 0.03)], asked(calls=10))
+    always = recommend([quick, record("worse", 0.03)], query(calls=10))
     assert always.even is None and "At any number of calls quick" in report.even(always)[0]
-    assert labels(recommend([quick, slow], asked()).ranked) == ["slow", "quick"]
+    assert labels(recommend([quick, slow], query()).ranked) == ["slow", "quick"]
 
 
 # ***** what is excluded *****
@@ -365,7 +365,7 @@ def test_a_start_counts_with_calls_and_the_break_even_is_told():
 def test_whoever_is_excluded_is_told_why(change, why):
     limits = (Limit("p99", 0.02), Limit(MEMORY, 100e6))
     store = [record("bad", **{"samples": 40, **change}), record("good", 0.015, samples=40)]
-    answer = recommend(store, asked(limits=limits))
+    answer = recommend(store, query(limits=limits))
     assert labels(answer.ranked) == ["good"]
     (cell,) = answer.excluded
     assert cell.why == why
@@ -376,9 +376,9 @@ def test_whoever_is_excluded_is_told_why(change, why):
 def test_a_percentile_that_may_be_over_is_over():
     made = record("a", 0.01, samples=100)
     made["times"]["blocks"][0]["samples"][:3] = [0.03] * 3
-    assert not recommend([made], asked(limits=(Limit("p99", 0.02),))).excluded
+    assert not recommend([made], query(limits=(Limit("p99", 0.02),))).excluded
     made["times"]["blocks"][0]["samples"][:5] = [0.03] * 5  # of 800
-    (cell,) = recommend([made], asked(limits=(Limit("p99", 0.02),))).excluded
+    (cell,) = recommend([made], query(limits=(Limit("p99", 0.02),))).excluded
     assert cell.why == "p99 is 10 ms, and may be 30, over 20"
 
 
@@ -386,8 +386,8 @@ def test_relaxations_of_one_limit_go_before_those_of_several():
     limits = (Limit("p99", 5.0), Limit(MEMORY, 100.0))
     both = ("both", {"p99": 6.0, MEMORY: 110.0})
     slow, large = ("slow", {"p99": 7.0, MEMORY: 90.0}), ("large", {"p99": 4.0, MEMORY: 180.0})
-    found = relaxations([both, slow, large, ("slower", {"p99": 8.0, MEMORY: 90.0})], limits)
-    assert found == [Relaxation({"p99": 7.0}, "slow"), Relaxation({MEMORY: 180.0}, "large")]
+    advice = relaxations([both, slow, large, ("slower", {"p99": 8.0, MEMORY: 90.0})], limits)
+    assert advice == [Relaxation({"p99": 7.0}, "slow"), Relaxation({MEMORY: 180.0}, "large")]
     more = [both, ("worse", {"p99": 6.5, MEMORY: 111.0}), ("other", {"p99": 5.5, MEMORY: 300.0})]
     assert {each.label for each in relaxations(more, limits)} == {"both", "other"}
     assert relaxations([("unknown", {"p99": None, MEMORY: 300.0})], limits) == []
@@ -397,14 +397,14 @@ def test_what_is_missing_and_what_was_sampled_too_little_is_measured():
     limits = (Limit("p99", 0.02),)
     store = [record("jax", samples=5), record("torch", 0.09, samples=40), record("tvm", status="CRASH")]
     wanted = [(name, "fp32") for name in ("jax", "torch", "tvm", "openvino")]
-    answer = recommend(store, asked(limits=limits), wanted)
+    answer = recommend(store, query(limits=limits), wanted)
     assert answer.missing == [("openvino", "fp32")]
     assert "not measured: openvino; --measure measures them" in report.below(answer)
     assert [case.runtime for case in to_measure(answer, False)] == ["openvino"]
     (case,) = to_measure(answer, True)
     assert (case.runtime, case.batch, case.threads) == ("jax", 8, 2)
     assert long_enough(answer, 2.0) == pytest.approx(1.3 * 299 * 0.01) and long_enough(answer, 9.0) == 9.0
-    unknown = recommend(store[:1], asked(limits=limits))
+    unknown = recommend(store[:1], query(limits=limits))
     assert report.verdict(unknown)[1] == "What would admit one is not known: measure longer, with --measure."
 
 
@@ -413,13 +413,13 @@ def test_what_is_missing_and_what_was_sampled_too_little_is_measured():
 
 def loaded(runtime, scenario, latency=0.01, rate=100.0, **load):
     made = record(runtime, plane="host")
-    asked_of = {"scenario": scenario, "percentile": 99.0, "bound_s": None, "samples_per_query": 8}
+    scenario_fields = {"scenario": scenario, "percentile": 99.0, "bound_s": None, "samples_per_query": 8}
     numbers = {"latencies": [latency] * 500, "queries_per_s": rate, "samples_per_s": 8 * rate, "latency_s": {}}
-    return made | {"cost": None, "load": asked_of | numbers | load}
+    return made | {"cost": None, "load": scenario_fields | numbers | load}
 
 
 def under(scenario, **fields):
-    return asked(scenario=scenario, plane="host", **fields)
+    return query(scenario=scenario, plane="host", **fields)
 
 
 @pytest.mark.parametrize("scenario", ["single-stream", "offline", "server"])
@@ -463,13 +463,13 @@ def test_the_memory_of_a_load_is_that_of_the_same_cell():
 # ***** the question *****
 
 
-def settle(store, measured=False, more=(), **said):
-    return settled(store, "lenet", said, dict(more), measured)
+def settle(store, measured=False, more=(), **options):
+    return settled(store, "lenet", options, dict(more), measured)
 
 
 def test_what_nobody_said_is_what_the_store_has():
-    found = settle([record("a", batch=4, threads=3)])
-    assert (found.batch, found.threads, found.mode, found.machine) == (4, 3, "forward", HERE)
+    question = settle([record("a", batch=4, threads=3)])
+    assert (question.batch, question.threads, question.mode, question.machine) == (4, 3, "forward", HERE)
     assert settle([record("a", batch=4), record("a", batch=2)], batch=2).batch == 2
 
 
@@ -522,8 +522,8 @@ def test_of_several_machines_this_one_is_meant_and_the_others_are_told():
 
 
 def test_measuring_is_done_here():
-    found = settle([record("a", machine=THERE)], measured=True)
-    assert found.machine == HERE and settle([], measured=True).batch == 64  # lenet's own
+    question = settle([record("a", machine=THERE)], measured=True)
+    assert question.machine == HERE and settle([], measured=True).batch == 64  # lenet's own
     with pytest.raises(XBenchError, match="--measure measures here"):
         settle([record("a", machine=THERE)], measured=True, machine="Other")
 
@@ -555,10 +555,10 @@ def test_the_command_prints_what_it_found(store):
     assert "Take openvino: 10.0 ms a call." in answer.stdout
     assert "not chosen: jax: p99 is 30 ms, over 20; its memory is 200 MB, over 100" in answer.stdout
     assert "not measured: " in answer.stdout and "onnxruntime" in answer.stdout
-    found = json.loads(command("lenet", "--out", store, "--json").stdout)
-    assert found["best"] == "openvino" and found["tied"] == [] and found["question"]["batch"] == 8
-    assert [row["cell"] for row in found["ranked"]] == ["openvino", "jax"]
-    assert found["ranked"][1]["ratio"] == pytest.approx(3.0)
+    output = json.loads(command("lenet", "--out", store, "--json").stdout)
+    assert output["best"] == "openvino" and output["tied"] == [] and output["question"]["batch"] == 8
+    assert [row["cell"] for row in output["ranked"]] == ["openvino", "jax"]
+    assert output["ranked"][1]["ratio"] == pytest.approx(3.0)
     markdown = command("lenet", "--out", store, "--markdown").stdout
     assert "| openvino | PASS fp32 | 10.0 ms | 1.00 |" in markdown
 

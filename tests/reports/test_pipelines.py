@@ -75,8 +75,8 @@ def test_what_passes_has_no_annotation(run, tmp_path):
 
 
 def test_many_tables_are_folded_but_those_that_failed():
-    found = rows([record("torch", batch=n) for n in range(1, 6)] + [record("jax", status="CRASH", batch=6)])
-    page, annotations = github.times(found)
+    listed = rows([record("torch", batch=n) for n in range(1, 6)] + [record("jax", status="CRASH", batch=6)])
+    page, annotations = github.times(listed)
     assert page.count("<details><summary>") == page.count("</details>") == 5 and len(annotations) == 1
     assert "#### lenet forward, batch 6" in page and "<summary>lenet forward, batch 5" in page
     for table in re.findall(r"</summary>\n(.*?)</details>", page, re.DOTALL):
@@ -103,8 +103,8 @@ def test_no_more_annotations_than_github_shows():
 
 
 def test_a_page_is_no_larger_than_github_shows():
-    found = rows([record("torch", model=f"{n}" + "x" * 9000) for n in range(200)])
-    page, _ = github.times(found)
+    table = rows([record("torch", model=f"{n}" + "x" * 9000) for n in range(200)])
+    page, _ = github.times(table)
     assert len(page.encode()) <= 1024 * 1024 and re.search(r"\n\d+ tables are left out", page)
 
 
@@ -127,10 +127,10 @@ def test_a_regression_is_an_annotation_and_an_exit_code(run, tmp_path, factor, c
     assert done.exit_code == code
     page = [line for line in done.stdout.splitlines() if not line.startswith("::error")]
     assert page[0].startswith(f"### {sign}: xbench compare: {'1 cell' if code else 'no cell'} slower by 3 %")
-    found = re.findall(
+    annotations = re.findall(
         r"^::error title=lenet forward batch 1%2C torch.*%3A slower::new / old is 1.2", done.stdout, re.M
     )
-    assert len(found) == code and ("🔺 slower" in done.stdout) == bool(code)
+    assert len(annotations) == code and ("🔺 slower" in done.stdout) == bool(code)
 
 
 def test_a_cell_that_no_longer_passes_says_why(run, tmp_path):
@@ -184,18 +184,18 @@ def test_a_word_that_cannot_be_meant_is_one_line(shell, words, line):
 @pytest.mark.parametrize("form", ["json", "csv", "markdown"])
 def test_the_short_forms_are_the_long_ones(run, tmp_path, form):
     out = store(tmp_path / "s", STORE)
-    said = run("show", "--out", out, f"--{form}").stdout
-    assert run("show", "--out", out, "--format", form).stdout == said
-    assert run("show", "--out", out, "--format", form, f"--{form}").stdout == said
+    output = run("show", "--out", out, f"--{form}").stdout
+    assert run("show", "--out", out, "--format", form).stdout == output
+    assert run("show", "--out", out, "--format", form, f"--{form}").stdout == output
     run("show", "--out", out, "--format", form, "--output", tmp_path / "file")
-    assert (tmp_path / "file").read_text() == said != ""
+    assert (tmp_path / "file").read_text() == output != ""
 
 
 def test_a_comparison_as_csv_says_what_json_says(run, tmp_path):
     sides = stores(tmp_path, 1.2)
-    told = json.loads(run("compare", *sides, "--json").stdout)
+    changes = json.loads(run("compare", *sides, "--json").stdout)
     read = list(csv.DictReader(run("compare", *sides, "--format", "csv").stdout.splitlines()))
-    for plain, row in zip(told, read, strict=True):
+    for plain, row in zip(changes, read, strict=True):
         expected = plain | {"versions": json.dumps(plain["versions"])}
         assert row == {name: "" if value is None else str(value) for name, value in expected.items()}
 
@@ -212,8 +212,8 @@ def test_parquet_holds_the_rows_in_their_types(run, tmp_path):
     done = run("show", "--out", out, "--format", "parquet", "--output", path)
     assert done.exit_code == 0 and done.stdout == ""
     table = pyarrow.read_table(path)
-    told = json.loads(run("show", "--out", out, "--json").stdout)
-    assert json.dumps(table.to_pylist()) == json.dumps(told) and table.column_names == list(COLUMNS)
+    records = json.loads(run("show", "--out", out, "--json").stdout)
+    assert json.dumps(table.to_pylist()) == json.dumps(records) and table.column_names == list(COLUMNS)
     types = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}
     assert (types["flop"], types["converged"], types["median_s"], types["status"]) == (
         "int64",
@@ -277,8 +277,8 @@ def test_the_steps_of_the_workflow_run(workflow, tmp_path, faults):
         script = f'#!/bin/sh\nexec {sys.executable} -P -c "from xbench.cli import main; main()" "$@"\n'
         (folder / "xbench").write_text(script)
         (folder / "xbench").chmod(0o755)
-    told = {name: str(value) for name, value in workflow["env"].items()}
-    told |= {
+    variables = {name: str(value) for name, value in workflow["env"].items()}
+    variables |= {
         "MODEL": "two.onnx",
         "RUNTIMES": "null:seconds=0.004",
         "RUNS": "1",
@@ -290,7 +290,7 @@ def test_the_steps_of_the_workflow_run(workflow, tmp_path, faults):
     for step in ran:
         where = tmp_path / step.get("working-directory", ".")
         command = ["bash", "-e", "-c", step["run"]]
-        done = subprocess.run(command, cwd=where, env={**os.environ, **told}, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=where, env={**os.environ, **variables}, capture_output=True, text=True)
         codes[step["name"]] = done.returncode, done.stdout + done.stderr
     lines = (tmp_path / "summary.md").read_text().splitlines()
     verdicts = [line for line in lines if line.startswith("### ")]

@@ -25,9 +25,9 @@ from xbench.store.schema import problem
 EVIL = "</script><img src=x onerror=alert(1)>\u2028&\"'<!--"
 
 
-def said(*records: dict) -> str:
-    (found,) = verdicts(rows(records))
-    return found.sentence
+def sentence_of(*records: dict) -> str:
+    (only,) = verdicts(rows(records))
+    return only.sentence
 
 
 def scattered(runtime: str, medians: list[float]) -> dict:
@@ -99,7 +99,7 @@ def test_the_fastest_is_named_with_the_interval_of_its_lead():
     first, second = (scattered(name, [t * f for f in (1, 1.01, 0.99, 1, 1.01, 0.99, 1, 1)]) for name, t in TWO)
     row = rows([first, second])[1]
     half = f"{(row['ratio_high'] - row['ratio_low']) / 2:.2f}"
-    assert said(first, second) == (
+    assert sentence_of(first, second) == (
         f"openvino, 1.27× ±{half} faster than the next, torch; equal to PyTorch in fp32 class"
     )
     assert verdicts(rows([first, second]))[0].kind == "faster"
@@ -109,16 +109,18 @@ TWO = (("openvino", 0.01), ("torch", 0.0127))
 
 
 def test_a_tie_names_all_that_cannot_be_told_apart():
-    found = verdicts(rows([scattered(name, [0.01, 0.0101, 0.0099] * 3) for name in ("a", "b")]))[0]
-    assert found.kind == "tie" and len(found.winners) == 2
-    assert re.fullmatch(r"[ab] and [ab] cannot be told apart \(1.00× ±0.\d\d\): a tie; equal.*", found.sentence)
+    tie = verdicts(rows([scattered(name, [0.01, 0.0101, 0.0099] * 3) for name in ("a", "b")]))[0]
+    assert tie.kind == "tie" and len(tie.winners) == 2
+    assert re.fullmatch(r"[ab] and [ab] cannot be told apart \(1.00× ±0.\d\d\): a tie; equal.*", tie.sentence)
 
 
 def test_one_whose_times_scatter_is_named_apart():
     wild = scattered("wild", [0.001, 5.0, 0.0001, 2.0, 0.05, 3.0, 0.002, 4.0])
     calm = [scattered(name, [0.01, 0.0101, 0.0099] * 3) for name in ("a", "b")]
-    assert said(calm[0], wild).startswith("a leads by its median, but cannot be told apart from wild, whose times")
-    assert "a tie, nor can wild, whose times scatter" in said(*calm, wild)
+    assert sentence_of(calm[0], wild).startswith(
+        "a leads by its median, but cannot be told apart from wild, whose times"
+    )
+    assert "a tie, nor can wild, whose times scatter" in sentence_of(*calm, wild)
 
 
 @pytest.mark.parametrize(
@@ -130,15 +132,15 @@ def test_one_whose_times_scatter_is_named_apart():
     ],
 )
 def test_what_nobody_can_be_compared_with_is_said(records, kind, sentence):
-    (found,) = verdicts(rows(records))
-    assert found.kind == kind and found.sentence.startswith(sentence)
+    (alone,) = verdicts(rows(records))
+    assert alone.kind == kind and alone.sentence.startswith(sentence)
     if kind != "unsure":
-        assert "jax FAIL" in found.sentence or "jax CRASH" in found.sentence
+        assert "jax FAIL" in alone.sentence or "jax CRASH" in alone.sentence
 
 
 def test_a_lower_class_is_not_called_equal_in_fp32():
     half = stores.record(runtime="openvino", precision="bf16", parity={"class": "half"})
-    assert "equal to PyTorch only in half class" in said(half)
+    assert "equal to PyTorch only in half class" in sentence_of(half)
 
 
 def line(runtime: str, start: float, step: float) -> dict:
@@ -159,13 +161,13 @@ def test_break_even_is_the_first_call_that_is_done_sooner():
 
 
 def test_the_leaders_are_those_that_lead_at_some_number_of_calls():
-    found = rows([line("a", 1.0, 0.5), line("b", 10.0, 0.1), line("c", 5.0, 0.45), line("d", 100.05, 0.01)])
-    leaders = [(row["runtime"], calls) for row, calls in break_even.leaders(found)]
+    table = rows([line("a", 1.0, 0.5), line("b", 10.0, 0.1), line("c", 5.0, 0.45), line("d", 100.05, 0.01)])
+    leaders = [(row["runtime"], calls) for row, calls in break_even.leaders(table)]
     for calls in (1, 2, 23, 24, 25, 500, 1000, 1001, 1002, 1003, 1100, 10**6):
-        best = min(found, key=lambda row: break_even.total(row, calls))["runtime"]
-        said = [name for name, first in leaders if first <= calls][-1]
-        assert said == best, (calls, leaders)
-    assert break_even.sentence(found) == "a first; b from call 24; d from call 1,002"
+        best = min(table, key=lambda row: break_even.total(row, calls))["runtime"]
+        leader = [name for name, first in leaders if first <= calls][-1]
+        assert leader == best, (calls, leaders)
+    assert break_even.sentence(table) == "a first; b from call 24; d from call 1,002"
 
 
 def test_anew_is_the_start_of_one_that_found_its_kernels_on_disk():
@@ -185,28 +187,28 @@ def test_a_search_pays_after_as_many_steps_as_it_saves():
 
 def test_a_distribution_counts_every_block_alike():
     blocks = [{"samples": [1.0] * 10}, {"samples": [3.0] * 1000}]
-    found = distribution({"blocks": blocks})
-    assert (found.low, found.quarter, found.three_quarters, found.high) == (1.0, 1.0, 3.0, 3.0)
+    spread = distribution({"blocks": blocks})
+    assert (spread.low, spread.quarter, spread.three_quarters, spread.high) == (1.0, 1.0, 3.0, 3.0)
     values = np.random.default_rng(1).random(4000)
-    found = distribution({"blocks": [{"samples": part.tolist()} for part in values.reshape(40, 100)]})
-    assert found[:5] == pytest.approx(np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95), method="hazen"))
+    spread = distribution({"blocks": [{"samples": part.tolist()} for part in values.reshape(40, 100)]})
+    assert spread[:5] == pytest.approx(np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95), method="hazen"))
     assert distribution(None) is None and distribution({"blocks": [{"samples": []}]}) is None
 
 
 def test_a_place_of_the_matrix_is_the_worst_of_its_batches():
     bad = stores.record(batch=8, status="FAIL")
-    found = matrix(pairs([stores.record(batch=1), bad, stores.record(runtime="jax", status="UNSUPPORTED")]))
-    torch = found.lines[0][found.columns.index("torch")]
+    grid = matrix(pairs([stores.record(batch=1), bad, stores.record(runtime="jax", status="UNSUPPORTED")]))
+    torch = grid.lines[0][grid.columns.index("torch")]
     assert torch.status == "FAIL" and torch.cells == 2 and torch.words.startswith("FAIL ") and torch.shade == "bad"
-    assert found.lines[0][found.columns.index("jax")].words == "n/a"
+    assert grid.lines[0][grid.columns.index("jax")].words == "n/a"
 
 
 def test_a_sweep_has_the_time_of_a_sample():
     made = [stores.record(batch=batch, median=0.01 * batch) for batch in (1, 4)]
     made += [stores.record(model="other"), stores.record(batch=2, status="FAIL", runtime="jax")]
-    (found,) = sweeps.sweeps(rows(made), "batch")
-    assert found.numbers == (1, 4)
-    assert found.lines["torch"] == pytest.approx({n: made[at]["times"]["median_s"] / n for at, n in ((0, 1), (1, 4))})
+    (sweep,) = sweeps.sweeps(rows(made), "batch")
+    assert sweep.numbers == (1, 4)
+    assert sweep.lines["torch"] == pytest.approx({n: made[at]["times"]["median_s"] / n for at, n in ((0, 1), (1, 4))})
 
 
 # ---- the page
@@ -233,12 +235,12 @@ def html(suite, others) -> str:
 def test_without_javascript_every_cell_is_in_a_table(suite, html):
     read = Reader(html)
     lines = [tuple(line) for table in read.tables for line in table]
-    found = rows(suite)
-    for own in grouped(found):
+    cells = rows(suite)
+    for own in grouped(cells):
         assert any(verdict(own).sentence == line[-1] for line in lines if line)
     named = [line for line in lines if line and line[0] in {"tvm (untuned)", *stores.SPEED} and len(line) > 9]
-    assert len(named) == len(found)
-    for row in found:
+    assert len(named) == len(cells)
+    for row in cells:
         assert any(formats.cells(row) == list(line[: len(formats.HEADER)]) for line in named)
     for record in suite:
         assert any(measures(command, record) for command in read.commands)
@@ -395,10 +397,10 @@ DAMAGE = [None, "x", -1, 1e999, [], [{}], {"a": [None]}]
 def test_records_that_are_damaged_within_do_not_stop_the_report(name):
     """Every field of a record in turn is of another kind, as far as the store's reader lets it pass."""
     made = {"training": stores.training, "phases": stores.phases}.get(name, stores.record)
-    whole = made(tune="max", tuning={"seconds": 1.0}) if name == "tuning" else made()
-    for field in [None, *(whole[name] or {})]:
+    sound = made(tune="max", tuning={"seconds": 1.0}) if name == "tuning" else made()
+    for field in [None, *(sound[name] or {})]:
         for value in DAMAGE:
-            broken = {**whole, name: value if field is None else {**whole[name], field: value}}
+            broken = {**sound, name: value if field is None else {**sound[name], field: value}}
             if problem(broken):
                 continue
             if name in FILES:
@@ -496,20 +498,20 @@ def test_very_many_networks_have_one_table(a_fifth):
     assert "img" not in read.tags and "onerror" not in read.attributes and len(read.scripts) == 3
     matrix_lines = [line for table in read.tables for line in table[1:] if table[0][:2] == ["network", "mode"]][46:]
     assert len(matrix_lines) == len([each for each in made if each["status"] != "PASS"])
-    told = re.search(r"(\d+) of 46 are left out", read.words)
-    assert int(told[1]) == 46 - len(matrix_lines) > 0
+    match = re.search(r"(\d+) of 46 are left out", read.words)
+    assert int(match[1]) == 46 - len(matrix_lines) > 0
     assert len(read.data["proofs"]) == len(matrix_lines)
 
 
 def test_cells_that_differ_in_the_runtime_alone_have_one_command(suite):
     three = [stores.record(runtime=name, time=f"2026-11-23T18:5{at}:00Z") for at, name in enumerate(("a", "b", "c"))]
-    (found,) = commands.merged(three, {"torch"})
-    assert found == (
+    (merged,) = commands.merged(three, {"torch"})
+    assert merged == (
         "xbench time lenet --runtime a --runtime b --runtime c --mode forward --batch 1 --threads 2 --rerun",
         "2026-11-23 18:50 to 18:52",
     )
     three[2]["versions"], three[0]["versions"] = {"torch": "2"}, {"torch": "1"}
-    assert [told.partition(", ")[2] for _, told in commands.merged(three, {"torch"})] == ["torch 1", "torch 2"]
+    assert [label.partition(", ")[2] for _, label in commands.merged(three, {"torch"})] == ["torch 1", "torch 2"]
     three[1]["command"] = "xbench by hand"
     assert [command for command, _ in commands.merged(three, set())][1] == "xbench by hand"
 

@@ -46,9 +46,9 @@ def browser():
         pytest.skip("Chromium is missing: apt-get install chromium")
     sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is missing: pip install playwright")
     with sync_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +73,14 @@ def opened(browser):
     def opened(path, **options):
         context = browser.new_context(offline=True, **{"viewport": {"width": 1280, "height": 900}, **options})
         contexts.append(context)
-        found = context.new_page()
-        found.set_default_timeout(60_000)
-        found.on("console", lambda message: wrong.append(f"console: {message.text}"))
-        found.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-        found.on("request", lambda request: request.url == path.as_uri() or wrong.append(f"request: {request.url}"))
-        found.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
-        found.goto(path.as_uri())
-        return found
+        tab = context.new_page()
+        tab.set_default_timeout(60_000)
+        tab.on("console", lambda message: wrong.append(f"console: {message.text}"))
+        tab.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+        tab.on("request", lambda request: request.url == path.as_uri() or wrong.append(f"request: {request.url}"))
+        tab.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
+        tab.goto(path.as_uri())
+        return tab
 
     yield opened
     for context in contexts:
@@ -193,8 +193,8 @@ def test_both_schemes_are_legible(opened, file, scheme):
     page = opened(file, color_scheme=scheme)
     draw_all(page)
     for _ in range(2):
-        found = page.evaluate(CONTRAST)
-        assert len(found) > 500 and found[0][0] >= 4.5, found[:5]
+        contrasts = page.evaluate(CONTRAST)
+        assert len(contrasts) > 500 and contrasts[0][0] >= 4.5, contrasts[:5]
         page.locator("#scheme").click()  # and the other one, by its button
         page.wait_for_timeout(300)
         draw_all(page)

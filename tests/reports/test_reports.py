@@ -40,13 +40,13 @@ def jittered(runtime: str, samples: list[float], **fields: object) -> dict:
     return made
 
 
-def order(found: list) -> list[str]:
-    return [row["runtime"] for row in found]
+def order(table: list) -> list[str]:
+    return [row["runtime"] for row in table]
 
 
-def printed(found: list, width: int = 200, **options: object) -> str:
+def printed(table: list, width: int = 200, **options: object) -> str:
     console = Console(file=io.StringIO(), width=width, **options)
-    show_table(found, console)
+    show_table(table, console)
     return console.file.getvalue()
 
 
@@ -92,18 +92,18 @@ def test_rows_hold_what_the_issue_promises_and_the_document_names_every_column()
 
 @pytest.mark.parametrize("status", ["FAIL", "UNVERIFIED", "UNSUPPORTED", "OOM", "TIMEOUT", "CRASH"])
 def test_only_a_pass_is_ranked_even_where_another_is_the_fastest(status):
-    found = rows([record("cheat", 1e-6, status), record("slow", 0.03), record("fast", 0.01)])
-    assert order(found) == ["fast", "slow", "cheat"]
-    assert [row["ratio"] for row in found] == pytest.approx([1.0, 3.0, None])
+    table = rows([record("cheat", 1e-6, status), record("slow", 0.03), record("fast", 0.01)])
+    assert order(table) == ["fast", "slow", "cheat"]
+    assert [row["ratio"] for row in table] == pytest.approx([1.0, 3.0, None])
     times = ("median_s", "low_s", "high_s", "compile_s", "load_s", "first_s", "samples_per_s", "ratio_low", "converged")
-    assert {found[2][name] for name in times} == {None}
-    assert "µs" not in printed(found) and "µs" not in formats.to_markdown(found)
-    assert "1e-06" not in formats.to_csv(found)
+    assert {table[2][name] for name in times} == {None}
+    assert "µs" not in printed(table) and "µs" not in formats.to_markdown(table)
+    assert "1e-06" not in formats.to_csv(table)
 
 
 def test_a_pass_without_a_time_is_shown_unranked():
-    found = rows([record("checked", times=None), record("fast")])
-    assert order(found) == ["fast", "checked"] and found[1]["ratio"] is None
+    table = rows([record("checked", times=None), record("fast")])
+    assert order(table) == ["fast", "checked"] and table[1]["ratio"] is None
     missing = record("nothing")
     missing["times"]["median_s"] = None
     assert rows([missing])[0]["ratio"] is None
@@ -111,9 +111,9 @@ def test_a_pass_without_a_time_is_shown_unranked():
 
 def test_the_last_record_of_a_case_counts_also_under_another_key():
     again = {**record("a", 0.02), "key": "newer version"}
-    found = rows([record("a", 0.01), record("b", 0.04), again])
-    assert [(row["runtime"], row["median_s"]) for row in found] == [("a", 0.02), ("b", 0.04)]
-    assert found[1]["ratio"] == pytest.approx(2.0)
+    table = rows([record("a", 0.01), record("b", 0.04), again])
+    assert [(row["runtime"], row["median_s"]) for row in table] == [("a", 0.02), ("b", 0.04)]
+    assert table[1]["ratio"] == pytest.approx(2.0)
     failed = {**record("a", status="CRASH", times=None), "key": "newest"}
     assert [row["status"] for row in rows([again, failed])] == ["CRASH"]
 
@@ -125,9 +125,9 @@ def test_cells_that_differ_in_more_than_the_runtime_are_not_compared(other):
 
 def test_models_stand_in_the_order_of_the_store_and_forward_before_step():
     cells = [("z", "step"), ("a", "forward"), ("z", "forward"), ("a", "step")]
-    found = rows([record("r", model=model, mode=mode) for model, mode in cells])
+    table = rows([record("r", model=model, mode=mode) for model, mode in cells])
     expected = [("z", "forward"), ("z", "step"), ("a", "forward"), ("a", "step")]
-    assert [(row["model"], row["mode"]) for row in found] == expected
+    assert [(row["model"], row["mode"]) for row in table] == expected
 
 
 def test_one_session_is_compared_round_by_round_and_two_are_not():
@@ -144,16 +144,16 @@ def test_one_session_is_compared_round_by_round_and_two_are_not():
 def test_no_ratio_is_below_one_where_rounds_and_medians_disagree():
     """By medians a is faster (1.0 against 1.05); in most rounds b is."""
     a, b = jittered("a", [1.0, 1.0, 1.0, 3.0, 4.0]), jittered("b", [1.05, 0.9, 1.05, 2.0, 3.0])
-    found = rows([a, b])
-    assert order(found) == ["b", "a"]
-    assert found[0]["ratio"] == 1.0 and found[1]["ratio"] > 1
+    table = rows([a, b])
+    assert order(table) == ["b", "a"]
+    assert table[0]["ratio"] == 1.0 and table[1]["ratio"] > 1
 
 
 def test_a_ratio_that_cannot_be_told_from_one_is_marked():
     even = [1.0, 1.2, 1.0, 1.2, 1.0, 1.2, 1.0, 1.2]
-    found = rows([jittered("a", even), jittered("b", even[::-1]), record("c", 9.0)])
-    text = formats.to_markdown(found)
-    assert "| ~1.00 |" in text and "not told apart" in text and "not told apart" in printed(found)
+    table = rows([jittered("a", even), jittered("b", even[::-1]), record("c", 9.0)])
+    text = formats.to_markdown(table)
+    assert "| ~1.00 |" in text and "not told apart" in text and "not told apart" in printed(table)
     assert "~" not in formats.to_markdown(rows([record("a", 1.0), record("c", 9.0)]))
 
 
@@ -163,13 +163,13 @@ def test_the_report_of_the_same_store_is_the_same():
 
 
 def test_json_is_strict_and_csv_says_the_same():
-    found = rows(STORE)
-    back = json.loads(formats.to_json(found), parse_constant=pytest.fail)
-    assert back == found
-    lines = list(csv.DictReader(io.StringIO(formats.to_csv(found))))
-    assert [line["runtime"] for line in lines] == order(found)
-    assert [float(line["median_s"]) if line["median_s"] else None for line in lines] == [r["median_s"] for r in found]
-    assert lines[-1]["converged"] == "false" and lines[3]["message"] == found[3]["message"]
+    table = rows(STORE)
+    back = json.loads(formats.to_json(table), parse_constant=pytest.fail)
+    assert back == table
+    lines = list(csv.DictReader(io.StringIO(formats.to_csv(table))))
+    assert [line["runtime"] for line in lines] == order(table)
+    assert [float(line["median_s"]) if line["median_s"] else None for line in lines] == [r["median_s"] for r in table]
+    assert lines[-1]["converged"] == "false" and lines[3]["message"] == table[3]["message"]
 
 
 def test_the_terminal_shows_ranks_labels_flags_and_whole_messages():
@@ -236,8 +236,8 @@ def test_show_prints_each_format(run):
 
 
 def test_show_filters_rows_and_keeps_their_ratios(run):
-    found = json.loads(run("--json", "--runtime", "torch", "--mode", "forward").stdout)
-    assert [(row["runtime"], row["mode"], round(row["ratio"], 6)) for row in found] == [("torch", "forward", 1.2)]
+    table = json.loads(run("--json", "--runtime", "torch", "--mode", "forward").stdout)
+    assert [(row["runtime"], row["mode"], round(row["ratio"], 6)) for row in table] == [("torch", "forward", 1.2)]
 
 
 def test_show_names_a_word_that_no_cell_has(run):

@@ -53,8 +53,8 @@ def test_who_has_a_message_is_named(count, named):
 
 
 def test_modes_of_a_runtime_are_named_together_and_explanations_come_last():
-    found = {"says": "a bias is left out", "scope": "every Conv", "tensor": "c", "ratio": 1.0}
-    rows = [row("torch", "FAIL", "y is off"), row("torch", "FAIL", "y is off", "gradient", explanations=[found])]
+    explanation = {"says": "a bias is left out", "scope": "every Conv", "tensor": "c", "ratio": 1.0}
+    rows = [row("torch", "FAIL", "y is off"), row("torch", "FAIL", "y is off", "gradient", explanations=[explanation])]
     (table,) = checks.tables([*rows, row("jax", explanations=[])])
     assert list(table.notes) == [
         "torch forward/gradient: y is off",

@@ -62,15 +62,15 @@ def plain_text(text):
 @pytest.fixture
 def guarded(tmp_path, monkeypatch):
     """An empty folder to work in, beside one that must stay as it is; nothing may make the canary."""
-    beside, place = tmp_path / "beside", tmp_path / "deep" / "er" / "place"
-    beside.mkdir(), place.mkdir(parents=True)
-    (beside / "kept").write_text("as it was")
+    neighbour, place = tmp_path / "beside", tmp_path / "deep" / "er" / "place"
+    neighbour.mkdir(), place.mkdir(parents=True)
+    (neighbour / "kept").write_text("as it was")
     monkeypatch.chdir(place)
     before = {path for path in tmp_path.rglob("*") if place not in path.parents}
     yield place
     assert not [*tmp_path.rglob(CANARY)] and not Path("/tmp", CANARY).exists()
     assert {path for path in tmp_path.rglob("*") if place not in path.parents} == before
-    assert (beside / "kept").read_text() == "as it was"
+    assert (neighbour / "kept").read_text() == "as it was"
 
 
 # ***** one function a language *****
@@ -147,9 +147,9 @@ def test_html_and_its_scripts_hold_text(text):
 @FEW
 @given(texts)
 def test_a_cell_of_csv_is_no_formula(text):
-    found = io.StringIO()
-    csv.writer(found).writerow([printable.csv(text), "b"])
-    (line,) = csv.reader(io.StringIO(found.getvalue(), newline=""))
+    buffer = io.StringIO()
+    csv.writer(buffer).writerow([printable.csv(text), "b"])
+    (line,) = csv.reader(io.StringIO(buffer.getvalue(), newline=""))
     assert line[0].strip(" \n")[:1] not in ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
     assert plain_text(line[0].replace("\t", ""))
 
@@ -309,8 +309,8 @@ def test_a_reproduction_of_wicked_names_runs(wicked, exporter, guarded, tmp_path
     known = verdict.read(Path(reference))
     answer = tmp_path_factory.mktemp("answer") / "a.npz"
     verdict.join(answer, {name: array for name, array in known.items() if name.startswith("output/")})
-    told = {"device": "cpu", "threads": 1, "layout": "nchw"}
-    runtimes = [told | {"word": word, "answer": str(answer)} for word in ("onnxruntime", 'null:a""";x')]
+    common = {"device": "cpu", "threads": 1, "layout": "nchw"}
+    runtimes = [common | {"word": word, "answer": str(answer)} for word in ("onnxruntime", 'null:a""";x')]
     runtimes[1]["word"] = f"null:{TENSORS['docstring']}"
     words = {"a": runtimes[0]["word"], "b": runtimes[1]["word"], "differs": True, "tensor": TENSORS["docstring"]}
     report = words | {"model": path, "mode": "forward", "node": {"op_type": "Relu"}, "nodes_in_subgraph": 3}
@@ -340,8 +340,8 @@ def test_a_standalone_file_of_wicked_names_runs(wicked, guarded):
 def test_arrays_are_told_apart_whatever_they_are_called(names, guarded):
     arrays = {name: np.full(2, number) for number, name in enumerate(names)}
     verdict.join(guarded / "a.npz", arrays)
-    found = verdict.read(guarded / "a.npz")
-    assert {name: array.tolist() for name, array in found.items()} == {n: a.tolist() for n, a in arrays.items()}
+    loaded = verdict.read(guarded / "a.npz")
+    assert {name: array.tolist() for name, array in loaded.items()} == {n: a.tolist() for n, a in arrays.items()}
     assert 'file[f"{{key}}.npy"]' in scripts.SCRIPT  # which reads the same files, without xbench
 
 
@@ -370,16 +370,16 @@ def store(guarded):
     return guarded / "store"
 
 
-def said(monkeypatch, capsys, *words):
+def output_of(monkeypatch, capsys, *words):
     """What the console script prints, on both streams; it may end with any code, but not with a traceback."""
     monkeypatch.setattr(sys, "argv", ["xbench", *map(str, words)])
     try:
         cli.main()
     except SystemExit as end:
         assert end.code in (None, 0, 1, 2), end.code
-    found = capsys.readouterr()
-    assert plain_text(found.err) and "Traceback" not in found.err
-    return found.out
+    captured = capsys.readouterr()
+    assert plain_text(captured.err) and "Traceback" not in captured.err
+    return captured.out
 
 
 FORMS = {
@@ -396,7 +396,7 @@ FORMS = {
 @pytest.mark.parametrize("words", FORMS.values(), ids=FORMS)
 def test_what_commands_print_of_a_wicked_store_is_text(words, store, monkeypatch, capsys):
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    out = said(monkeypatch, capsys, *words, "--out", store)
+    out = output_of(monkeypatch, capsys, *words, "--out", store)
     assert plain_text(out) and out
     if words == ("show",):
         assert TENSORS["markup"] in out and printable.visible(NAMES["escape"]) in out
@@ -416,7 +416,7 @@ def test_what_commands_print_of_a_wicked_store_is_text(words, store, monkeypatch
 def test_a_terminal_is_given_colours_and_nothing_of_a_name(store, monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
-    out = said(monkeypatch, capsys, "show", "--out", store)
+    out = output_of(monkeypatch, capsys, "show", "--out", store)
     assert "\x1b[" in out and plain_text(re.sub(r"\x1b\[[\d;]*m", "", out))
 
 
@@ -426,8 +426,8 @@ def test_import_and_compare_of_wicked_stores_print_text(store, monkeypatch, caps
         ("compare", store, "there"),
         ("compare", store, "there", "--format", "csv"),
     ):
-        assert plain_text(said(monkeypatch, capsys, *words)), words
-    read = rendered(said(monkeypatch, capsys, "compare", store, "there", "--markdown"))
+        assert plain_text(output_of(monkeypatch, capsys, *words)), words
+    read = rendered(output_of(monkeypatch, capsys, "compare", store, "there", "--markdown"))
     assert set(read.tags) <= {"table", "thead", "tbody", "tr", "th", "td", "p"} and TENSORS["script"] in read.words
 
 
@@ -438,7 +438,7 @@ def test_the_page_of_a_wicked_store_has_its_own_tags_alone(store, monkeypatch, c
     )
     pages = []
     for folder in (store, "plain"):
-        said(monkeypatch, capsys, "report", folder, "--output", "page.html", "--title", TENSORS["script"])
+        output_of(monkeypatch, capsys, "report", folder, "--output", "page.html", "--title", TENSORS["script"])
         pages.append(Path("page.html").read_text())
     body = [page.partition("<script>")[0] for page in pages]
     bad, good = map(Page, body)
@@ -457,9 +457,9 @@ def test_pictures_show_dollar_signs(guarded):
 
     made = [each for each in hostile() if each["status"] == "PASS"]
     made += [stores.record("$\\frac{$", "torch:$\\nothing$")]
-    found = rows(made)
-    assert points(found)
-    draw(found[:3] + found[-3:], guarded / "a.svg")
+    table = rows(made)
+    assert points(table)
+    draw(table[:3] + table[-3:], guarded / "a.svg")
     assert (guarded / "a.svg").stat().st_size
 
 

@@ -50,8 +50,8 @@ def stand_in(tmp_path):
 
 
 def build(name, python):
-    said = []
-    return environment.create(name, python, lambda words: None, said.append), said
+    lines = []
+    return environment.create(name, python, lambda words: None, lines.append), lines
 
 
 def test_every_recipe_is_pinned_and_belongs_to_a_runtime_that_is_asked_for_by_name():
@@ -70,9 +70,9 @@ def test_an_unknown_name_gets_the_nearest(root):
 
 
 def test_an_environment_is_made_and_found_and_removed(root, stand_in):
-    made, said = build("mxnet", stand_in())
+    made, lines = build("mxnet", stand_in())
     assert made.versions == {"python": "3.8.1", "mxnet": "1.9.1", "numpy": "1.23.5"}
-    assert len(said) == environment.steps("mxnet")
+    assert len(lines) == environment.steps("mxnet")
     assert _environments.find("mxnet") == made
     assert _configuration.interpreter("mxnet") == str(root / "mxnet" / "bin" / "python")
     rows = {row["name"]: row for row in environment.listed()}

@@ -45,9 +45,9 @@ def broken(_):
 )
 def test_what_a_transfer_takes_is_asked_of_devices_alone(device, remote, get, names):
     runtime = OnDevice(get)
-    found = _transfers(SimpleNamespace(device=device, remote=remote, runtime=runtime), count=3)
-    assert set(found) == names
-    assert all(len(times) == TRANSFERS for times in found.values())
+    transfers = _transfers(SimpleNamespace(device=device, remote=remote, runtime=runtime), count=3)
+    assert set(transfers) == names
+    assert all(len(times) == TRANSFERS for times in transfers.values())
     if names:  # an array that was fetched before may be remembered
         assert len({float(np.ravel(array)[0]) for array in runtime.given}) == len(runtime.given) == 4 * TRANSFERS
 

@@ -116,16 +116,16 @@ def cells_worker(exporter, folder):
     case, artifact = Case("lenet", "mxnet", "forward", 8, threads=1), exporter.artifact("lenet")
     paths = [str(exporter.reference(artifact, "forward", 8, seed, "synthetic")) for seed in (0, 1)]
     worker = worker_of(case, folder / "worker.log")
-    told = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw", "references": paths}
-    worker.call("open_cell", 120, artifact=str(artifact.folder), runtime="mxnet", **told)
+    settings = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw", "references": paths}
+    worker.call("open_cell", 120, artifact=str(artifact.folder), runtime="mxnet", **settings)
     worker.call("arm", 60, plane="resident")
     return case, worker
 
 
 def hosts(worker: Worker) -> list[int]:
     """The processes that a worker has started, by number."""
-    found = [int(each.name) for each in Path("/proc").glob("[0-9]*")]
-    return [each for each in found if each != worker.process.pid and _group(each) == worker.process.pid]
+    processes = [int(each.name) for each in Path("/proc").glob("[0-9]*")]
+    return [each for each in processes if each != worker.process.pid and _group(each) == worker.process.pid]
 
 
 def _group(process):
@@ -143,9 +143,9 @@ def test_the_process_of_an_original_is_counted_stopped_and_ended_with_its_worker
         facts, kept = contracts.audited(worker, case, 60, 0.2)
         assert contracts.broken(kept, case.runtime) is None
         assert facts["cpus"] > 0.3  # of which this side of the pipe is next to nothing
-        found = worker.call("block", 60, seconds=0.3, limit=10**6, seed=0)
-        assert found["cpu_s"] > 0.3 * sum(found["samples"])
-        assert sum(found["samples"]) < found["wall_s"]
+        block = worker.call("block", 60, seconds=0.3, limit=10**6, seed=0)
+        assert block["cpu_s"] > 0.3 * sum(block["samples"])
+        assert sum(block["samples"]) < block["wall_s"]
         worker.pause()
         end = time.monotonic() + 10
         while state(host) != "T" and time.monotonic() < end:

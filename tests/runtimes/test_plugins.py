@@ -192,8 +192,8 @@ def test_nothing_in_a_row_or_an_adapter_excuses_it(odd, lenet, tmp_path):
     words = [word for name in names for word in ("--runtime", name)]
     answer = odd("time", "lenet", *words, "--mode", "forward", "--batch", 2, "--budget", "0.1", "--out", "out")
     assert "Traceback" not in answer.stderr
-    found = {row["case"]["runtime"]: row for row in records(tmp_path / "out")}
-    status = {name: row["status"] for name, row in found.items()}
+    stored = {row["case"]["runtime"]: row for row in records(tmp_path / "out")}
+    status = {name: row["status"] for name, row in stored.items()}
     assert status == {
         "good": "PASS",
         "early": "FAIL",
@@ -202,10 +202,10 @@ def test_nothing_in_a_row_or_an_adapter_excuses_it(odd, lenet, tmp_path):
         "bare": "CRASH",
         "no_module": "CRASH",
     }
-    assert found["early"]["message"].startswith("works before the clock starts")
-    assert found["own_clock"]["times"]["median_s"] > 2e-3, "its own clock counted"
-    assert found["renamed"]["versions"]["onnx"] != "99" and found["renamed"]["versions"]["own"] == "1"
-    assert "cannot do forward: it has no `forward`" in found["bare"]["message"]
+    assert stored["early"]["message"].startswith("works before the clock starts")
+    assert stored["own_clock"]["times"]["median_s"] > 2e-3, "its own clock counted"
+    assert stored["renamed"]["versions"]["onnx"] != "99" and stored["renamed"]["versions"]["own"] == "1"
+    assert "cannot do forward: it has no `forward`" in stored["bare"]["message"]
     device = odd("time", "lenet", "--runtime", "own_clock", "--mode", "forward", "--plane", "device", "--json")
     (row,) = json.loads(device.stdout)
     assert row["status"] == "UNSUPPORTED" and row["median_s"] is None

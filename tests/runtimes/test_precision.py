@@ -36,10 +36,10 @@ def off(share: float) -> dict[str, np.ndarray]:
     ],
 )
 def test_every_precision_has_its_tolerance_and_none_may_be_float32_in_disguise(asked, share, status):
-    found = verdict.judge(off(share), REFERENCE, asked)
-    assert found.status == status
+    result = verdict.judge(off(share), REFERENCE, asked)
+    assert result.status == status
     if status == "UNSUPPORTED":
-        assert found.message == f"was told {asked}, and computes in float32"
+        assert result.message == f"was told {asked}, and computes in float32"
 
 
 @pytest.mark.parametrize("asked", ["tf32", "bf16", "fp16", "int8"])

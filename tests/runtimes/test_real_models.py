@@ -104,11 +104,11 @@ def test_a_file_computes_the_same_on_every_runtime(request, verdicts, name, kind
     runtime = request.node.callspec.params["verdicts"]
     if (name, runtime, kind) == ("detection", "onnxruntime", "noise"):
         request.applymarker(INEXACT)
-    found = verdicts(name)[kind]
-    assert (found["status"], found["class"], found["message"]) == ("PASS", "fp32", None)
+    result = verdicts(name)[kind]
+    assert (result["status"], result["class"], result["message"]) == ("PASS", "fp32", None)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_runtime_holds_the_weights_of_the_file(verdicts, name):
-    held = verdicts(name)["held"]
-    assert held["different"] == []
+    certificate = verdicts(name)["held"]
+    assert certificate["different"] == []

@@ -79,10 +79,10 @@ def test_what_our_adapter_needs_is_not_in_the_load_of_a_runtime(exporter, runtim
     """ONNX Runtime's was four times as long with its quantisation tools in it, which are not asked for here."""
     words = [sys.executable, "-P", "-c", LOAD, runtime, str(exporter.artifact("lenet").folder), mode]
     answer = subprocess.run(words, capture_output=True, text=True, check=True)
-    found = json.loads(answer.stdout.splitlines()[-1])
-    assert runtime in found
-    ours = ("onnx.", "onnx_ir", "onnxscript", "onnxruntime.quantization")
-    assert not [name for name in found if name.startswith(ours)]
+    modules = json.loads(answer.stdout.splitlines()[-1])
+    assert runtime in modules
+    own = ("onnx.", "onnx_ir", "onnxscript", "onnxruntime.quantization")
+    assert not [name for name in modules if name.startswith(own)]
 
 
 THREADS = """
@@ -135,8 +135,8 @@ def test_tvm_reads_the_rows_of_a_matrix_whose_transpose_is_asked_for(left, right
     module = _by_rows(from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])))
     assert ("einsum" in str(module)) == by_rows
     main = relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())["main"]
-    found = main(tvm.runtime.tensor(x), tvm.runtime.tensor(w))[0].numpy()
-    np.testing.assert_allclose(found, x @ w.transpose(axes), rtol=1e-5, atol=1e-5)
+    product = main(tvm.runtime.tensor(x), tvm.runtime.tensor(w))[0].numpy()
+    np.testing.assert_allclose(product, x @ w.transpose(axes), rtol=1e-5, atol=1e-5)
 
 
 def test_a_module_that_other_code_converted_is_another_artifact(exporter, monkeypatch):
@@ -266,10 +266,10 @@ def test_a_framework_of_its_own_does_without_torch(digit_losses, runtime):
 
 @pytest.mark.parametrize("runtime", [name for name in TRAINERS if name != "tvm"])  # it has no random numbers
 def test_dropout_drops_its_share_and_scales_up_the_rest(exporter, runtime):
-    whole, dropped = in_process(LEFT, runtime, "gradient", exporter.artifact(DROPPING).folder)
-    assert dropped[0] / whole[0] == pytest.approx(0.5, abs=0.12)  # three standard deviations of one mask
+    complete, dropped = in_process(LEFT, runtime, "gradient", exporter.artifact(DROPPING).folder)
+    assert dropped[0] / complete[0] == pytest.approx(0.5, abs=0.12)  # three standard deviations of one mask
     # ReLU is convex, so the noise of earlier dropout can only raise the mean; without scaling up it would be below 0.4.
-    assert 0.9 < dropped[1] / whole[1] < 2
+    assert 0.9 < dropped[1] / complete[1] < 2
 
 
 def test_digits_are_real_images_of_the_right_size():

@@ -21,29 +21,29 @@ def chosen(names):
     return [word for name in (HONEST, *(f"strange_{each}" for each in names)) for word in ("--runtime", name)]
 
 
-def judged(found, table, names):
+def judged(by_name, table, names):
     """Every adapter has its record, and what it says is what its row of the table says."""
-    assert set(found) == {HONEST, *(f"strange_{name}" for name in names)}
-    assert found[HONEST]["status"] == "PASS", found[HONEST]["message"]
+    assert set(by_name) == {HONEST, *(f"strange_{name}" for name in names)}
+    assert by_name[HONEST]["status"] == "PASS", by_name[HONEST]["message"]
     for name in names:
         _, status, words = table[name]
-        row = found[f"strange_{name}"]
-        said = row["message"] or ""
-        assert row["status"] == status, (name, said)
-        assert said.isprintable() and len(said) < 1000, name
-        assert (words or "") in said, (name, said)
+        row = by_name[f"strange_{name}"]
+        message = row["message"] or ""
+        assert row["status"] == status, (name, message)
+        assert message.isprintable() and len(message) < 1000, name
+        assert (words or "") in message, (name, message)
 
 
 @pytest.mark.parametrize("names", PARTS, ids=lambda names: names[0])
 def test_each_costs_its_own_cell_alone(shell, lenet, names):
     answer = shell.run("time", "lenet", *chosen(names), "--mode", "forward", *QUICK)
     assert "Traceback" not in answer.stderr
-    found = {record["case"]["runtime"]: record for record in records(shell.folder / "out")}
-    judged(found, STRANGE, names)
-    for record in found.values():
+    by_name = {record["case"]["runtime"]: record for record in records(shell.folder / "out")}
+    judged(by_name, STRANGE, names)
+    for record in by_name.values():
         assert (record["times"] is None) == (record["status"] != "PASS")
         assert all(each.isprintable() for pair in record["versions"].items() for each in pair)
-    assert found[HONEST]["times"]["median_s"] > 0
+    assert by_name[HONEST]["times"]["median_s"] > 0
     assert not shell.survivors()
 
 
@@ -65,9 +65,9 @@ def test_a_profile_and_what_it_is_told_of_layers(shell, lenet):
     answer = shell.run("profile", "lenet", *chosen(LAYERS), "--batch", 2, "--out", "out")
     assert "Traceback" not in answer.stderr
     lines = [json.loads(line) for line in (shell.folder / "out" / "layers.jsonl").read_text().splitlines()]
-    found = {line["case"]["runtime"]: line for line in lines}
-    judged(found, LAYERS, list(LAYERS))
-    (layer,) = found["strange_layers_words"]["profile"]["layers"]
+    by_name = {line["case"]["runtime"]: line for line in lines}
+    judged(by_name, LAYERS, list(LAYERS))
+    (layer,) = by_name["strange_layers_words"]["profile"]["layers"]
     assert layer["name"].isprintable() and layer["operator"].isprintable()
 
 
@@ -106,10 +106,10 @@ def test_other_commands_go_on_as_well(shell, lenet, words, file, names):
     answer = shell.run(*words, *chosen(names), "--out", "out")
     assert "Traceback" not in answer.stderr, answer.stderr
     lines = [json.loads(line) for line in (shell.folder / "out" / file).read_text().splitlines()]
-    found = {line["case"]["runtime"]: line for line in lines}
-    assert found[HONEST]["status"] == "PASS", found[HONEST]["message"]
+    by_name = {line["case"]["runtime"]: line for line in lines}
+    assert by_name[HONEST]["status"] == "PASS", by_name[HONEST]["message"]
     for name in names:
-        row = found[f"strange_{name}"]
+        row = by_name[f"strange_{name}"]
         assert row["status"] in ("CRASH", "FAIL") and row["message"].isprintable(), (name, row["message"])
         assert table[name][2] in row["message"], (name, row["message"])
 
@@ -138,17 +138,17 @@ def test_a_bisection_of_one_ends_in_one_line(shell, lenet):
 
 def reply(data: bytes, job: str = "warm"):
     """What a parent makes of what a worker sent; NUMBER stands for the number of the request."""
-    asked = Reply(job, {})
-    asked.add(data.replace(b"NUMBER", asked.number.encode()))
-    return asked.result()
+    pending = Reply(job, {})
+    pending.add(data.replace(b"NUMBER", pending.number.encode()))
+    return pending.result()
 
 
 def test_an_answer_with_the_number_of_its_request_is_one():
     assert reply(b'{"number": "NUMBER", "result": [0.5]}\n') == [0.5]
-    asked = Reply("warm", {})
-    asked.add(encoded(asked.number, {"result": [0.25]}))
-    assert asked.result() == [0.25]
-    assert asked.number.encode() in asked.request
+    pending = Reply("warm", {})
+    pending.add(encoded(pending.number, {"result": [0.25]}))
+    assert pending.result() == [0.25]
+    assert pending.number.encode() in pending.request
 
 
 @pytest.mark.parametrize(
@@ -193,17 +193,17 @@ def test_a_failure_says_no_more_than_a_line():
 
 
 def test_an_answer_without_end_is_a_crash():
-    asked = Reply("warm", {})
+    pending = Reply("warm", {})
     with pytest.raises(WorkerFailure, match="longer than 128 MiB"):
         for _ in range(MOST // 2**20 + 1):
-            asked.add(b"x" * 2**20)
+            pending.add(b"x" * 2**20)
 
 
 def test_what_is_no_json_is_told_as_such():
-    asked = Reply("warm", {})
-    asked.add(encoded(asked.number, {"result": {1, 2}}))
+    pending = Reply("warm", {})
+    pending.add(encoded(pending.number, {"result": {1, 2}}))
     with pytest.raises(WorkerFailure, match="no answer: Object of type set"):
-        asked.result()
+        pending.result()
 
 
 @pytest.mark.parametrize(("value", "held"), [(0, True), (0.5, True), (-1, False), (float("nan"), False), (True, False)])

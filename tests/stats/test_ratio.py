@@ -42,9 +42,9 @@ def test_the_interval_of_the_ratio_covers_the_true_ratio(processes, same_session
     hits = []
     for _ in range(300):
         slow, fast = several(generator, processes, 6, spread, 1.3), several(generator, processes, 6, spread)
-        found = paired_ratio(slow, fast, generator, same_session=same_session)
-        assert found.paired is same_session
-        hits.append(found.low <= 1.3 <= found.high)
+        ratio = paired_ratio(slow, fast, generator, same_session=same_session)
+        assert ratio.paired is same_session
+        hits.append(ratio.low <= 1.3 <= ratio.high)
     assert 0.92 <= np.mean(hits) <= 1
 
 
@@ -54,15 +54,15 @@ def test_processes_that_differ_more_than_was_known_widen_the_interval():
     for processes in (1, 8):
         for _ in range(200):
             a, b = (several(generator, processes, 30, 4 * PROCESS) for _ in range(2))
-            found = paired_ratio(a, b, generator)
-            wrong[processes] += not found.low <= 1 <= found.high
+            ratio = paired_ratio(a, b, generator)
+            wrong[processes] += not ratio.low <= 1 <= ratio.high
     assert wrong[8] <= 32 < 80 < wrong[1]
 
 
 def test_more_processes_give_a_narrower_interval_and_more_rounds_of_one_do_not():
     def width(processes: int, rounds: int) -> float:
-        found = paired_ratio(several(rng(1), processes, rounds, 0), several(rng(2), processes, rounds, 0), rng())
-        return math.log(found.high / found.low)
+        ratio = paired_ratio(several(rng(1), processes, rounds, 0), several(rng(2), processes, rounds, 0), rng())
+        return math.log(ratio.high / ratio.low)
 
     assert width(4, 6) < width(1, 6) / 2
     least = 2 * students_t(FREEDOM) * math.sqrt(2) * PROCESS
@@ -71,17 +71,17 @@ def test_more_processes_give_a_narrower_interval_and_more_rounds_of_one_do_not()
 
 def test_the_moderated_variance_is_smyths():
     prior, sides = 0.02, [[(0.1, 0.0), (0.2, 0.0)], [(0.0, 0.0)]]
-    found = moderated(sides, prior)
+    estimate = moderated(sides, prior)
     variance = (FREEDOM * prior**2 + 0.005) / (FREEDOM + 1)
-    assert found == pytest.approx((0.15, math.sqrt(variance * 1.5), FREEDOM + 1))
+    assert estimate == pytest.approx((0.15, math.sqrt(variance * 1.5), FREEDOM + 1))
 
 
 def test_what_the_rounds_show_is_known_better_than_what_processes_differ_by():
     """One weighs as the normal does, the other as Student's t; together they never weigh less than one of them."""
 
     def half(prior: float, noise: float) -> float:
-        found = moderated([[(0.0, noise**2)], [(0.0, 0.0)]], prior)
-        return students_t(found.freedom) * found.error
+        estimate = moderated([[(0.0, noise**2)], [(0.0, 0.0)]], prior)
+        return students_t(estimate.freedom) * estimate.error
 
     assert half(0.01, 0.0) == pytest.approx(students_t(FREEDOM) * math.sqrt(2) * 0.01)
     assert half(0.0, 0.01) == pytest.approx(1.96 * 0.01, rel=1e-3)
@@ -102,19 +102,19 @@ def test_a_drift_of_20_per_cent_that_both_see_leaves_the_ratio_alone():
     drift = np.linspace(1, 1.2, 40)
     slow = [1.5 * factor * generator.lognormal(0, 0.01, 10) for factor in drift]
     fast = [factor * generator.lognormal(0, 0.01, 10) for factor in drift]
-    found = paired_ratio(numbered(slow), numbered(fast), generator)
-    assert found.paired and abs(found.value / 1.5 - 1) < 0.01
-    assert found.low < 1.5 < found.high
+    ratio = paired_ratio(numbered(slow), numbered(fast), generator)
+    assert ratio.paired and abs(ratio.value / 1.5 - 1) < 0.01
+    assert ratio.low < 1.5 < ratio.high
     apart = paired_ratio(numbered(slow), numbered(fast), generator, same_session=False)
-    assert apart.high / apart.low > found.high / found.low
+    assert apart.high / apart.low > ratio.high / ratio.low
 
 
 def test_rounds_that_only_one_has_are_left_out_of_the_paired_ratio():
     a = [{"round": number, "samples": [2.0]} for number in (1, 3, 5, 7)]
     b = [{"round": number, "samples": [1.0]} for number in (1, 3, 5)] + [{"round": 2, "samples": [100.0] * 9}]
-    found = paired_ratio(a, b, rng())
-    assert found.value == pytest.approx(2.0) and found.paired
-    assert math.log(found.high / 2) == pytest.approx(students_t(FREEDOM) * math.sqrt(2) * PROCESS)
+    ratio = paired_ratio(a, b, rng())
+    assert ratio.value == pytest.approx(2.0) and ratio.paired
+    assert math.log(ratio.high / 2) == pytest.approx(students_t(FREEDOM) * math.sqrt(2) * PROCESS)
 
 
 def test_too_few_rounds_are_not_paired_and_too_few_blocks_have_no_interval():

@@ -98,16 +98,16 @@ def test_chance_is_called_a_drift_or_a_resemblance_once_in_a_hundred_series(coun
 
 
 def test_a_drift_is_found_and_told_as_a_share():
-    found = [drift((1 + 0.2 * np.arange(15) / 14) * rng(seed).lognormal(0, 0.02, 15)) for seed in range(100)]
-    assert sum(each is None for each in found) == 0
-    assert np.median([each for each in found if each]) == pytest.approx(0.2 / 1.1, rel=0.1)
+    drifts = [drift((1 + 0.2 * np.arange(15) / 14) * rng(seed).lognormal(0, 0.02, 15)) for seed in range(100)]
+    assert sum(each is None for each in drifts) == 0
+    assert np.median([each for each in drifts if each]) == pytest.approx(0.2 / 1.1, rel=0.1)
     assert (drift(np.linspace(2, 1, 10)) or 0) < -0.5
     assert drift([1.0, 2.0, 3.0]) is None and drift([0.0] * 9) is None
 
 
 def test_neighbours_that_resemble_each_other_are_found():
-    found = [resemblance(walk(seed, 40, 0.8)) for seed in range(100)]
-    assert sum(each > 0 for each in found) >= 90
-    assert 0.5 < np.median(found) < 0.95
+    resemblances = [resemblance(walk(seed, 40, 0.8)) for seed in range(100)]
+    assert sum(each > 0 for each in resemblances) >= 90
+    assert 0.5 < np.median(resemblances) < 0.95
     assert resemblance([1.0] * 20) == 0.0 and resemblance([1.0, 2.0]) == 0.0
     assert resemblance([1.0, 2.0] * 10) == 0.0, "what alternates says more, not less"

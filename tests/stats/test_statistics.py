@@ -28,7 +28,7 @@ def draw(generator: np.random.Generator, number: int, size: int = 20, between: f
 def test_the_interval_covers_the_true_median(number, size):
     generator = rng(number)
     intervals = [median_interval(draw(generator, number, size), generator) for _ in range(400)]
-    covered = np.mean([found.low <= 1 <= found.high for found in intervals])
+    covered = np.mean([interval.low <= 1 <= interval.high for interval in intervals])
     assert 0.90 <= covered <= 0.99
 
 
@@ -60,22 +60,22 @@ def test_the_median_is_exact_and_every_block_counts_alike():
 def test_the_resampled_median_is_the_median_of_the_pooled_draw():
     """Against the plain way, draw by draw, with blocks of unequal length left out (NumPy has no weighted median)."""
     blocks = draw(rng(6), 7, 8)
-    found = median_interval(blocks, rng(7))
+    interval = median_interval(blocks, rng(7))
     drawn = rng(7).integers(7, size=(1000, 7))
     plain = [np.median(np.concatenate([blocks[place] for place in line])) for line in drawn]
     stretch = students_t(6) / 1.959964 * math.sqrt(7 / 6)
     low, high = np.quantile(plain, [0.025, 0.975])
-    assert found.low == pytest.approx(found.median - stretch * (found.median - low), rel=1e-9)
-    assert found.high == pytest.approx(found.median + stretch * (high - found.median), rel=1e-9)
+    assert interval.low == pytest.approx(interval.median - stretch * (interval.median - low), rel=1e-9)
+    assert interval.high == pytest.approx(interval.median + stretch * (high - interval.median), rel=1e-9)
 
 
 def test_fewer_than_three_blocks_give_the_range_and_never_a_false_zero():
     assert median_interval([[1.0, 2.0, 4.0]], rng()) == Interval(2.0, 1.0, 4.0)
     assert median_interval([[1.0], [3.0], []], rng()) == Interval(2.0, 1.0, 3.0)
     for unknown in ([[2.0]], [[2.0], [2.0]]):
-        found = median_interval(unknown, rng())
-        assert found == Interval(2.0, None, None)
-        assert relative_half_width(found) == math.inf
+        interval = median_interval(unknown, rng())
+        assert interval == Interval(2.0, None, None)
+        assert relative_half_width(interval) == math.inf
     with pytest.raises(ValueError, match="no samples"):
         median_interval([[], []], rng())
 
@@ -97,10 +97,10 @@ def test_a_call_stays_under_10_milliseconds():
 def test_many_samples_cost_little_and_the_grid_loses_nothing():
     blocks = draw(rng(10), 20, 20_000)
     start = time.perf_counter()
-    found = median_interval(blocks, rng(0))
+    interval = median_interval(blocks, rng(0))
     assert time.perf_counter() - start < 1
     thin = median_interval([block[:100] for block in blocks], rng(0))
-    assert relative_half_width(found) == pytest.approx(relative_half_width(thin), rel=0.25)
+    assert relative_half_width(interval) == pytest.approx(relative_half_width(thin), rel=0.25)
 
 
 @pytest.mark.parametrize(("freedom", "expected"), [(2, 4.303), (9, 2.262), (10, 2.228), (15, 2.131), (1000, 1.962)])

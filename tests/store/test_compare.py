@@ -52,17 +52,17 @@ def test_the_correction_is_benjaminis_and_hochbergs():
 @pytest.mark.parametrize("runs", [1, 3])
 def test_of_stores_that_do_not_differ_hardly_any_is_said_to(runs):
     """50 pairs of 20 cells: without the correction every pair would have one that looks slower or faster."""
-    generator, said = np.random.default_rng(runs), 0
+    generator, reported = np.random.default_rng(runs), 0
     for _ in range(50):
         changes = compare(drawn(generator, runs, 20), drawn(generator, runs, 20))
-        said += any(change.verdict in ("slower", "faster") for change in changes)
-    assert said <= 6
+        reported += any(change.verdict in ("slower", "faster") for change in changes)
+    assert reported <= 6
 
 
 def test_the_processes_of_one_run_are_one_observation():
     """Each side is one run of eight processes, all of them off by what its moment made them: told apart as seldom as
     runs of one process are."""
-    generator, said = np.random.default_rng(9), 0
+    generator, reported = np.random.default_rng(9), 0
     for _ in range(200):
         sides = []
         for _ in range(2):
@@ -75,21 +75,21 @@ def test_the_processes_of_one_run_are_one_observation():
             sides.append([run | {"times": run["times"] | {"blocks": blocks}}])
         (change,) = compare(*sides)
         assert change.runs == (1, 1)
-        said += change.verdict != "same"
-    assert said <= 20
+        reported += change.verdict != "same"
+    assert reported <= 20
 
 
 def test_of_what_is_said_to_be_slower_at_most_one_in_twenty_is_not():
     """A quarter of 40 cells is 15 % slower, measured six times a side."""
-    generator, found, false = np.random.default_rng(5), 0, 0
+    generator, hits, false = np.random.default_rng(5), 0, 0
     for _ in range(20):
         old = drawn(generator, 6, 40)
         new = [r for r in drawn(generator, 6, 40) if r["case"]["batch"] > 10]
         new += [r for r in drawn(generator, 6, 40, 1.15) if r["case"]["batch"] <= 10]
         slower = [change for change in compare(old, new) if change.verdict == "slower"]
-        found += sum(change.case.batch <= 10 for change in slower)
+        hits += sum(change.case.batch <= 10 for change in slower)
         false += sum(change.case.batch > 10 for change in slower)
-    assert found >= 0.9 * 200 and false <= 0.05 * (found + false) + 6
+    assert hits >= 0.9 * 200 and false <= 0.05 * (hits + false) + 6
 
 
 def test_runs_count_and_those_of_another_version_do_not():
@@ -135,8 +135,8 @@ def stores(shell):
 
 
 def test_the_command_names_what_is_worse_and_exits_with_1_where_it_was_asked_to(stores):
-    told = stores.run("compare", "old", "new")
-    assert told.returncode == 0 and "1.30" in told.stdout and "lost its way" in told.stdout
+    answer = stores.run("compare", "old", "new")
+    assert answer.returncode == 0 and "1.30" in answer.stdout and "lost its way" in answer.stdout
     failed = stores.run("compare", "old", "new", "--fail-on", "3%")
     assert failed.returncode == 1
     assert failed.stderr.splitlines() == [
@@ -145,14 +145,14 @@ def test_the_command_names_what_is_worse_and_exits_with_1_where_it_was_asked_to(
     ]
     patient = stores.run("compare", "old/results.jsonl", "new", "--fail-on", "0.5")
     assert patient.returncode == 1 and "torch" not in patient.stderr
-    found = json.loads(stores.run("compare", "old", "new", "--json").stdout)
-    assert [(each["runtime"], each["verdict"]) for each in found] == [
+    changes = json.loads(stores.run("compare", "old", "new", "--json").stdout)
+    assert [(each["runtime"], each["verdict"]) for each in changes] == [
         ("tvm", "lost"),
         ("torch", "slower"),
         ("jax", "same"),
     ]
-    assert found[1]["ratio"] == pytest.approx(1.3, rel=0.02)
-    assert found[1]["ratio_low"] < found[1]["ratio"] < found[1]["ratio_high"]
+    assert changes[1]["ratio"] == pytest.approx(1.3, rel=0.02)
+    assert changes[1]["ratio_low"] < changes[1]["ratio"] < changes[1]["ratio_high"]
     assert stores.run("compare", "old", "new", "--markdown").stdout.count("\n") == 5
 
 

@@ -40,19 +40,19 @@ FIELDS = [
     ],
 )
 def test_a_field_of_another_type_is_named(place, value, says):
-    found = copy.deepcopy(stores.record())
+    stored = copy.deepcopy(stores.record())
     *folders, last = place
-    part = found
+    part = stored
     for name in folders:
         part = part[name]
     part[last] = value
-    assert schema.unreadable(found) == says
+    assert schema.unreadable(stored) == says
 
 
 def test_what_is_missing_or_unknown_is_no_matter():
-    found = stores.record() | {"more": object()}
-    del found["cost"]["flop"], found["contracts"]
-    assert schema.unreadable(found) is None
+    stored = stores.record() | {"more": object()}
+    del stored["cost"]["flop"], stored["contracts"]
+    assert schema.unreadable(stored) is None
 
 
 def test_null_and_numbers_of_either_kind_fit():
@@ -75,8 +75,8 @@ def test_a_line_of_another_type_is_named_and_the_others_are_shown(tmp_path):
     path.write_text("".join(json.dumps({"schema": schema.VERSION, **each}) + "\n" for each in (good, bad)))
     with pytest.raises(StoreError, match=r"line 2: parity\.tensors is not a whole number"):
         read(path)
-    found, (problem,) = salvage(path)
-    assert len(found) == 1 and "line 2: parity.tensors is not a whole number" in problem
+    readable, (problem,) = salvage(path)
+    assert len(readable) == 1 and "line 2: parity.tensors is not a whole number" in problem
 
 
 def test_the_stores_of_the_tests_have_these_types(tmp_path: Path):

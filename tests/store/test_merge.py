@@ -37,11 +37,11 @@ def shown(*words: object) -> tuple[int, str, str]:
 def test_machines_are_never_ranked_together_and_each_can_be_shown_alone(tmp_path):
     store(tmp_path / "here", record("torch", 0.01), record("jax", 0.02))
     there = store(tmp_path / "there", record("torch", 0.001, machine=THERE), record("jax", 0.004, machine=THERE))
-    code, said, _ = shown("import", there, "--out", tmp_path / "here", "--as", "laptop")
-    assert code == 0 and said.strip() == f"{FILE}: 2 added (laptop)"
-    found = rows(read(tmp_path / "here" / FILE))
-    told = {(row["machine"], row["runtime"]): row["ratio"] for row in found}
-    assert told == pytest.approx(
+    code, output, _ = shown("import", there, "--out", tmp_path / "here", "--as", "laptop")
+    assert code == 0 and output.strip() == f"{FILE}: 2 added (laptop)"
+    table = rows(read(tmp_path / "here" / FILE))
+    ratios = {(row["machine"], row["runtime"]): row["ratio"] for row in table}
+    assert ratios == pytest.approx(
         {
             ("Fast & Co, 8 CPUs", "torch"): 1,
             ("Fast & Co, 8 CPUs", "jax"): 2,
@@ -53,9 +53,9 @@ def test_machines_are_never_ranked_together_and_each_can_be_shown_alone(tmp_path
     assert [title.rpartition("thread, ")[2] for title in titles] == ["Fast & Co, 8 CPUs", "laptop"]
     _, alone, _ = shown("show", "--out", tmp_path / "here", "--machine", "LAP", "--json")
     assert {row["machine"] for row in json.loads(alone)} == {"laptop"}
-    _, nothing, told_so = shown("show", "--out", tmp_path / "here", "--machine", "tower")
+    _, nothing, complaint = shown("show", "--out", tmp_path / "here", "--machine", "tower")
     assert (
-        not nothing.strip() and "no machine 'tower' among the results; there is: Fast & Co, 8 CPUs; laptop" in told_so
+        not nothing.strip() and "no machine 'tower' among the results; there is: Fast & Co, 8 CPUs; laptop" in complaint
     )
 
 
@@ -87,16 +87,16 @@ def test_an_older_record_of_a_cell_does_not_replace_the_newer_one(tmp_path):
 def test_a_named_machine_has_keys_of_its_own_so_that_its_cells_are_still_measured_here(tmp_path):
     source = store(tmp_path / "source", record("torch"))
     merge([source], tmp_path / "out", "laptop")
-    (found,) = read(tmp_path / "out" / FILE)
-    assert found["key"] != "key of torch" and found["machine"] == HERE | {"name": "laptop"}
+    (stored,) = read(tmp_path / "out" / FILE)
+    assert stored["key"] != "key of torch" and stored["machine"] == HERE | {"name": "laptop"}
 
 
 def test_every_kind_of_measurement_is_merged(tmp_path):
     source = store(tmp_path / "source", record("torch"))
     store(source, record("torch", load={}), file="load.jsonl")
-    code, said, _ = shown("import", source, "--out", tmp_path / "out", "--json")
+    code, output, _ = shown("import", source, "--out", tmp_path / "out", "--json")
     assert code == 0
-    assert [(each["file"], each["added"], each["known"], each["older"]) for each in json.loads(said)] == [
+    assert [(each["file"], each["added"], each["known"], each["older"]) for each in json.loads(output)] == [
         ("load.jsonl", 1, 0, 0),
         (FILE, 1, 0, 0),
     ]
@@ -107,12 +107,12 @@ def test_damaged_lines_are_skipped_counted_and_named(tmp_path):
     path = source / FILE
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([lines[0], b"{broken", b'{"schema": 5, "key": 7}', lines[1], b""]))
-    found, problems = salvage(path)
-    assert len(found) == 2 and ["line 2" in problems[0], "line 3" in problems[1]] == [True, True]
-    code, said, told = shown("import", source, "--out", tmp_path / "out")
-    assert code == 0 and "2 added, 2 not readable" in said and told.count("xbench: skipped ") == 2
-    code, said, told = shown("show", "--out", source, "--json")
-    assert code == 0 and len(json.loads(said)) == 2 and told.count("xbench: skipped ") == 2
+    readable, problems = salvage(path)
+    assert len(readable) == 2 and ["line 2" in problems[0], "line 3" in problems[1]] == [True, True]
+    code, output, errors = shown("import", source, "--out", tmp_path / "out")
+    assert code == 0 and "2 added, 2 not readable" in output and errors.count("xbench: skipped ") == 2
+    code, output, errors = shown("show", "--out", source, "--json")
+    assert code == 0 and len(json.loads(output)) == 2 and errors.count("xbench: skipped ") == 2
 
 
 DAMAGE = {
@@ -135,8 +135,8 @@ DAMAGE = {
 def test_what_reports_would_stumble_over_is_no_record(tmp_path, damage):
     line = {"schema": VERSION, **record("torch"), **damage}
     (tmp_path / FILE).write_text(json.dumps(line) + "\n")
-    found, problems = salvage(tmp_path / FILE)
-    assert not found and "line 1" in problems[0] and "\n" not in problems[0]
+    readable, problems = salvage(tmp_path / FILE)
+    assert not readable and "line 1" in problems[0] and "\n" not in problems[0]
 
 
 def test_a_newer_store_is_refused_whole(tmp_path):
@@ -172,14 +172,14 @@ def test_older_formats_are_read_as_todays(tmp_path, schema):
     for version in range(1, schema + 1):
         line |= OLD[version]
     (tmp_path / FILE).write_text(json.dumps(line) + "\n")
-    ((found,), problems) = salvage(tmp_path / FILE)
-    assert not problems and found["schema"] == VERSION
-    assert found["contracts"] == ([] if schema > 1 else None) and found["cost"] == ({} if schema > 2 else None)
-    assert found["tuning"] == ({} if schema > 3 else None) and found["times"]["anew_s"] is None
-    (process,) = found["times"]["processes"]
+    ((upgraded,), problems) = salvage(tmp_path / FILE)
+    assert not problems and upgraded["schema"] == VERSION
+    assert upgraded["contracts"] == ([] if schema > 1 else None) and upgraded["cost"] == ({} if schema > 2 else None)
+    assert upgraded["tuning"] == ({} if schema > 3 else None) and upgraded["times"]["anew_s"] is None
+    (process,) = upgraded["times"]["processes"]
     assert process["warmup"] == [0.3, 0.2] and process["proof_s"] is None
-    assert all(block["process"] == 0 and block["disturbed"] is None for block in found["times"]["blocks"])
-    (row,) = rows([found])
+    assert all(block["process"] == 0 and block["disturbed"] is None for block in upgraded["times"]["blocks"])
+    (row,) = rows([upgraded])
     assert row["median_s"] == 0.1 and row["machine"] == "unknown machine" and tuple(row) == COLUMNS
 
 
@@ -191,9 +191,9 @@ def test_a_record_of_today_is_not_changed():
 def test_cells_of_several_machines_are_compared_each_with_itself():
     here, there = record("torch", 0.01), record("torch", 0.10, machine=THERE)
     slower = record("torch", 0.05, machine=THERE)
-    told = {change.machine: (change.verdict, change.ratio) for change in compare([here, there], [slower, here])}
-    assert told["Fast & Co, 8 CPUs"][0] == "same" and told["Fast & Co, 8 CPUs"][1].value == pytest.approx(1)
-    assert told["Old <chip>, 1 CPU"][1].value == pytest.approx(0.5)
+    changes = {change.machine: (change.verdict, change.ratio) for change in compare([here, there], [slower, here])}
+    assert changes["Fast & Co, 8 CPUs"][0] == "same" and changes["Fast & Co, 8 CPUs"][1].value == pytest.approx(1)
+    assert changes["Old <chip>, 1 CPU"][1].value == pytest.approx(0.5)
     (alone,) = compare([here], [there])
     assert alone.verdict == "other machine" and alone.ratio is None
 

@@ -26,16 +26,16 @@ def record(number: int, **fields: object) -> dict:
 
 
 def keys(path: Path) -> list[str]:
-    return [found["key"] for found in read(path)]
+    return [line["key"] for line in read(path)]
 
 
 def test_records_come_back_in_order_with_their_schema(tmp_path):
     store = open_store(tmp_path / "deep" / "folder")
     for number in range(5):
         store.append(record(number))
-    found = store.read()
-    assert [line["key"] for line in found] == [f"k{number}" for number in range(5)]
-    assert found[3] == {"schema": VERSION, **record(3)}
+    lines = store.read()
+    assert [line["key"] for line in lines] == [f"k{number}" for number in range(5)]
+    assert lines[3] == {"schema": VERSION, **record(3)}
 
 
 def test_a_new_store_is_empty_and_opening_it_again_keeps_its_lines(tmp_path):
@@ -53,12 +53,12 @@ def test_every_complete_record_survives_200_random_cuts_and_the_next_append(tmp_
     store = open_store(tmp_path)
     for number in range(30):
         store.append(record(number, message="µ \n | \0"))
-    whole = store.path.read_bytes()
-    ends = [place for place, letter in enumerate(whole) if letter == 10]
+    content = store.path.read_bytes()
+    ends = [place for place, letter in enumerate(content) if letter == 10]
     generator = random.Random(1)
-    cuts = [generator.randrange(len(whole) + 1) for _ in range(180)] + ends[:10] + [end + 1 for end in ends[:10]]
+    cuts = [generator.randrange(len(content) + 1) for _ in range(180)] + ends[:10] + [end + 1 for end in ends[:10]]
     for cut in cuts:
-        store.path.write_bytes(whole[:cut])
+        store.path.write_bytes(content[:cut])
         complete = [f"k{number}" for number, end in enumerate(ends) if end <= cut]
         assert keys(store.path) == complete, cut
         store.append(record(99))
@@ -146,10 +146,10 @@ for number in range(50):
 def test_four_processes_append_200_whole_lines(tmp_path):
     workers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(name)]) for name in range(4)]
     assert [worker.wait(60) for worker in workers] == [0] * 4
-    found = keys(tmp_path / FILE)
-    assert sorted(found) == sorted(f"{name}-{number}" for name in range(4) for number in range(50))
+    stored = keys(tmp_path / FILE)
+    assert sorted(stored) == sorted(f"{name}-{number}" for name in range(4) for number in range(50))
     for name in range(4):
-        assert [key for key in found if key[0] == str(name)] == [f"{name}-{number}" for number in range(50)]
+        assert [key for key in stored if key[0] == str(name)] == [f"{name}-{number}" for number in range(50)]
 
 
 def test_a_line_that_another_process_is_writing_is_waited_for_and_not_cut_off(tmp_path):

@@ -118,9 +118,9 @@ def test_an_import_holds_the_store(tmp_path):
 
 def test_others_at_work_are_named(tmp_path, holder, monkeypatch):
     monkeypatch.delenv(turn.SHARED, raising=False)
-    found = turn.others()
-    assert str(holder.pid) in re.findall(r"\d+", found) or found.count(",") == 4  # five are named
-    assert found.startswith("another xbench is at work on this machine (pid ")
+    line = turn.others()
+    assert str(holder.pid) in re.findall(r"\d+", line) or line.count(",") == 4  # five are named
+    assert line.startswith("another xbench is at work on this machine (pid ")
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     assert str(holder.pid) not in re.findall(r"\d+", turn.others() or "")

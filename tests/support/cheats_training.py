@@ -252,11 +252,11 @@ class DropoutSometimes(Honest):
     """Drops nothing at three of four calls."""
 
     def drawn(self, call, inputs, labels):
-        set_dropout(self.module, self.asked and self.calls % 4 == 0)
+        set_dropout(self.module, self.requested and self.calls % 4 == 0)
         return call(inputs, labels)
 
     def prepare(self, inputs, labels, dropout):
-        self.asked = dropout
+        self.requested = dropout
         return super().prepare(inputs, labels, dropout)
 
     def train(self, inputs, labels):

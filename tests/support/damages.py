@@ -47,8 +47,8 @@ def flip(name: str) -> Damage:
 
 
 def one(folder: Path, name: str) -> Path:
-    (found,) = (path for path in folder.glob(name))
-    return found
+    (match,) = (path for path in folder.glob(name))
+    return match
 
 
 def replaced(name: str, make: Callable[[Path], object]) -> Damage:

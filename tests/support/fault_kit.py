@@ -143,15 +143,15 @@ class Shell:
 
 def workers(mark: str) -> list[int]:
     """Living worker processes with this mark in their environment."""
-    found = []
+    numbers = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             about = (folder / "environ").read_bytes(), (folder / "cmdline").read_bytes()
         except OSError:
             continue
         if f"{MARK}={mark}".encode() in about[0] and b"xbench.workers." in about[1] and is_alive(int(folder.name)):
-            found.append(int(folder.name))
-    return found
+            numbers.append(int(folder.name))
+    return numbers
 
 
 def is_alive(pid: int) -> bool:

@@ -46,7 +46,7 @@ def install(folder: Path) -> Path:
 # ***** a node of an ONNX graph altered *****
 
 
-def behind(graph: onnx.GraphProto, node: onnx.NodeProto, op_type: str, *more: str, **attributes: Any) -> None:
+def append_after(graph: onnx.GraphProto, node: onnx.NodeProto, op_type: str, *more: str, **attributes: Any) -> None:
     """Puts an operator behind the first output of a node."""
     name = node.output[0]
     node.output[0] = f"{name}.right"
@@ -57,24 +57,24 @@ def behind(graph: onnx.GraphProto, node: onnx.NodeProto, op_type: str, *more: st
 def scale(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
     """The result is 1 % too large."""
     graph.initializer.append(numpy_helper.from_array(np.float32(SCALE), "faulty_scale"))
-    behind(graph, node, "Mul", "faulty_scale")
+    append_after(graph, node, "Mul", "faulty_scale")
 
 
 def negate(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
-    behind(graph, node, "Neg")
+    append_after(graph, node, "Neg")
 
 
 def fixed_point(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
     """The result is rounded to a 256th, as in fixed point."""
     graph.initializer.append(numpy_helper.from_array(np.float32(256), "faulty_256"))
-    behind(graph, node, "Div", "faulty_256")  # what is put behind later comes before
-    behind(graph, node, "Round")
-    behind(graph, node, "Mul", "faulty_256")
+    append_after(graph, node, "Div", "faulty_256")  # what is put behind later comes before
+    append_after(graph, node, "Round")
+    append_after(graph, node, "Mul", "faulty_256")
 
 
 def transpose(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
     """The last two axes of the result are read in the other order, where they are equally long."""
-    behind(graph, node, "Transpose", perm=[0, 1, 3, 2])
+    append_after(graph, node, "Transpose", perm=[0, 1, 3, 2])
 
 
 def weight(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
@@ -146,17 +146,17 @@ FAULTS = {
 }
 
 
-def found(graph: onnx.GraphProto, told: Any) -> onnx.NodeProto | None:
-    if "node" in told:
-        return next((node for node in graph.node if told["node"] in node.output), None)
-    same = [node for node in graph.node if node.op_type == told["op"]]
-    return next(iter(same[int(told.get("nth", 0)) :]), None)
+def chosen(graph: onnx.GraphProto, settings: Any) -> onnx.NodeProto | None:
+    if "node" in settings:
+        return next((node for node in graph.node if settings["node"] in node.output), None)
+    same = [node for node in graph.node if node.op_type == settings["op"]]
+    return next(iter(same[int(settings.get("nth", 0)) :]), None)
 
 
-def alter(model: onnx.ModelProto, told: Any) -> onnx.ModelProto:
-    node = found(model.graph, told)
+def alter(model: onnx.ModelProto, settings: Any) -> onnx.ModelProto:
+    node = chosen(model.graph, settings)
     if node is not None:
-        FAULTS[told["fault"]](model.graph, node)
+        FAULTS[settings["fault"]](model.graph, node)
     return model
 
 
@@ -222,21 +222,21 @@ def jax(artifact: Artifact, options: Options) -> Trainer:
     from xbench.converters.ops import jax as ops
     from xbench.runtimes.jax import Jax
 
-    told, made, table = options.extra, Jax(artifact, options), dict(ops.TABLE)
+    settings, made, table = options.extra, Jax(artifact, options), dict(ops.TABLE)
     skews = {"scale": scaled, "trained": scaled, "gradient": skewed(lambda g: g * SCALE), "flip": skewed(lambda g: -g)}
-    skew = skews[told["fault"]]
+    skew = skews[settings["fault"]]
     table["faulty"] = lambda x: tuple(map(skew, x)) if isinstance(x, tuple) else skew(x)
     source = made.program.source
-    if "node" in told:
-        source = line(told["node"]).sub(r"\1faulty(\2)", source)
+    if "node" in settings:
+        source = line(settings["node"]).sub(r"\1faulty(\2)", source)
     else:
-        right = table[told["op"]]
+        right = table[settings["op"]]
 
         def wrong(*args: Any, **attributes: Any) -> Any:
-            is_wrong = told["fault"] != "trained" or attributes.get("training_mode")
+            is_wrong = settings["fault"] != "trained" or attributes.get("training_mode")
             return table["faulty" if is_wrong else "right"](right(*args, **attributes))
 
-        table |= {told["op"]: wrong, "right": lambda x: x}
+        table |= {settings["op"]: wrong, "right": lambda x: x}
     made.apply = dataclasses.replace(made.program, source=source).bind(table)
     return made
 

@@ -17,7 +17,7 @@ import onnx
 from google.protobuf.descriptor import FieldDescriptor
 
 MEMORY = 2 << 30
-WHOLE = (0, 1, -1, 2, 3, 7, 8, 16, 20, 64, 255, 2**16, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, -(2**63), -2)
+NUMBERS = (0, 1, -1, 2, 3, 7, 8, 16, 20, 64, 255, 2**16, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, -(2**63), -2)
 WORDS = ("", "x", "y", "a\x1b[31mb", "\n", "../x", "/etc/hostname", "ai.onnx", "com.microsoft", "\u202e", "é" * 300)
 INTEGERS = {FieldDescriptor.TYPE_INT32: 32, FieldDescriptor.TYPE_INT64: 64, FieldDescriptor.TYPE_UINT64: 0}
 
@@ -68,7 +68,7 @@ def messages(message, depth=0):
 def scalar(field, random):
     if field.type in INTEGERS:
         bits = INTEGERS[field.type]
-        value = random.choice(WHOLE)
+        value = random.choice(NUMBERS)
         return value % 2**64 if not bits else max(min(value, 2 ** (bits - 1) - 1), -(2 ** (bits - 1)))
     if field.type == FieldDescriptor.TYPE_ENUM:
         return random.choice(field.enum_type.values).number
@@ -146,7 +146,7 @@ def retype(data, random):
     kinds = [m for m in messages(model) if m.DESCRIPTOR.name in ("Tensor", "TensorProto")]
     for _ in range(random.choice((1, 2, 4))):
         if axes and random.random() < 0.5:
-            random.choice(axes).dim_value = random.choice(WHOLE)
+            random.choice(axes).dim_value = random.choice(NUMBERS)
         elif kinds:
             kind = random.choice(kinds)
             setattr(kind, "elem_type" if kind.DESCRIPTOR.name == "Tensor" else "data_type", random.randrange(28))
@@ -162,16 +162,16 @@ def reshape(data, random):
             break
         tensor = random.choice(tensors)
         if random.random() < 0.3:
-            tensor.dims[:] = [random.choice(WHOLE) for _ in range(random.randrange(4))]
+            tensor.dims[:] = [random.choice(NUMBERS) for _ in range(random.randrange(4))]
         elif tensor.raw_data:
             size = random.choice((8, 4))
             place = random.randrange(len(tensor.raw_data)) // size * size
-            value = (random.choice(WHOLE) % 2 ** (8 * size)).to_bytes(size, "little")
+            value = (random.choice(NUMBERS) % 2 ** (8 * size)).to_bytes(size, "little")
             tensor.raw_data = (tensor.raw_data[:place] + value + tensor.raw_data[place + size :])[
                 : len(tensor.raw_data)
             ]
         elif tensor.int64_data:
-            tensor.int64_data[random.randrange(len(tensor.int64_data))] = random.choice(WHOLE)
+            tensor.int64_data[random.randrange(len(tensor.int64_data))] = random.choice(NUMBERS)
     return model.SerializeToString()
 
 

@@ -229,8 +229,8 @@ def phases(model: str = "lenet", runtime: str = "torch", **fields: Any) -> dict[
     """A record of `phases.jsonl`."""
     made = record(model, runtime, mode="step", batch=64, times=None, cost=None, **fields)
     means = {"t_io": 1e-4, "t_h2d": 5e-5, "t_f": 1e-3, "t_b": 2e-3, "t_u": 3e-4, "t_step": 3.3e-3, "t_iter": 3.6e-3}
-    found = {name: {"mean": mean, "std": mean / 20} for name, mean in (means | {"other": 1.5e-4}).items()}
-    made["phases"] = {**found, "rounds": []} if made["status"] == "PASS" else None
+    values = {name: {"mean": mean, "std": mean / 20} for name, mean in (means | {"other": 1.5e-4}).items()}
+    made["phases"] = {**values, "rounds": []} if made["status"] == "PASS" else None
     made["command"] = f"xbench phases {shlex.quote(model)} --runtime {shlex.quote(runtime)} --batch 64"
     return made
 

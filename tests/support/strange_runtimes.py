@@ -83,10 +83,10 @@ def deep_call(ready):
 
 
 def nested():
-    found = []
+    value = []
     for _ in range(10**5):
-        found = [found]
-    return found
+        value = [value]
+    return value
 
 
 def each(change):
@@ -96,11 +96,11 @@ def each(change):
 
 def named(method, change):
     """What the method gives by name, each array changed."""
-    return turned(method, lambda found: {name: change(found[name]) for name in found})
+    return turned(method, lambda arrays: {name: change(arrays[name]) for name in arrays})
 
 
 def gradients(change):
-    return turned("fetch", lambda found: (found[0], {name: change(array) for name, array in found[1].items()}))
+    return turned("fetch", lambda answer: (answer[0], {name: change(array) for name, array in answer[1].items()}))
 
 
 def doubled(array):
@@ -257,10 +257,10 @@ HELD = {  # by `check`: it is asked for its parameters
 }
 GRADIENTS = {  # in mode gradient
     "fetch_number": (says("fetch", 3), "FAIL", "its `fetch`"),
-    "fetch_text": (turned("fetch", lambda found: ("x", found[1])), "FAIL", "its `fetch`"),
-    "fetch_flag": (turned("fetch", lambda found: (True, found[1])), "FAIL", "its `fetch`"),
-    "fetch_nan": (turned("fetch", lambda found: (float("nan"), found[1])), "FAIL", "loss is not finite"),
-    "fetch_names": (turned("fetch", lambda found: (found[0], {1: 2})), "FAIL", "its `fetch`"),
+    "fetch_text": (turned("fetch", lambda answer: ("x", answer[1])), "FAIL", "its `fetch`"),
+    "fetch_flag": (turned("fetch", lambda answer: (True, answer[1])), "FAIL", "its `fetch`"),
+    "fetch_nan": (turned("fetch", lambda answer: (float("nan"), answer[1])), "FAIL", "loss is not finite"),
+    "fetch_names": (turned("fetch", lambda answer: (answer[0], {1: 2})), "FAIL", "its `fetch`"),
     "fetch_lists": (gradients(listed), "FAIL", "is a list"),
     "fetch_double": (
         gradients(doubled),

@@ -123,8 +123,8 @@ class TrueEvents(Honest):
 def spoil(clock):
     """Puts a clock wherever this process holds the true one: in its modules, and in the defaults of their functions."""
     time.perf_counter = time.monotonic = clock
-    ours = [module for name, module in sys.modules.items() if name.startswith(("xbench.", "__main__"))]
-    for module in ours:
+    modules = [module for name, module in sys.modules.items() if name.startswith(("xbench.", "__main__"))]
+    for module in modules:
         for name, value in list(vars(module).items()):
             if value is TRUE_CLOCK:
                 setattr(module, name, clock)
@@ -249,16 +249,16 @@ class Daemon(Honest):
 
     def leave(self):
         """Starts the other process: twice forked, in a session of its own, on all CPUs."""
-        (asked, self.asking), (self.answers, answering) = os.pipe(), os.pipe()
+        (questions, self.asking), (self.answers, answering) = os.pipe(), os.pipe()
         if not os.fork():
             os.setsid()
             if os.fork():
                 os._exit(0)
             os.sched_setaffinity(0, ALL_CPUS)
-            for end in (asked, answering):
+            for end in (questions, answering):
                 os.set_inheritable(end, True)
-            os.execv(sys.executable, [*self.words(), str(asked), str(answering)])
-        os.close(asked)
+            os.execv(sys.executable, [*self.words(), str(questions), str(answering)])
+        os.close(questions)
         os.close(answering)
 
     def words(self):
@@ -294,9 +294,9 @@ class Hosted(Daemon):
 
     def prepare(self, inputs, labels, dropout):
         if self.asking is None:
-            (asked, self.asking), (self.answers, answering) = os.pipe(), os.pipe()
-            words = [*self.words(), str(asked), str(answering)]
-            self.process = subprocess.Popen(words, pass_fds=(asked, answering))
+            (questions, self.asking), (self.answers, answering) = os.pipe(), os.pipe()
+            words = [*self.words(), str(questions), str(answering)]
+            self.process = subprocess.Popen(words, pass_fds=(questions, answering))
         return False
 
     def ask(self, what):
@@ -353,26 +353,26 @@ def receive(pipe):
     return pickle.loads(read(*struct.unpack("q", read(8))))
 
 
-def serve(path, names, outputs, asked, answering):
+def serve(path, names, outputs, questions, answering):
     """The other process: answers until nobody asks."""
     run = runner(path, names, outputs)
     with contextlib.suppress(EOFError, OSError):
         while True:
-            send(int(answering), run(receive(int(asked))))
+            send(int(answering), run(receive(int(questions))))
 
 
-def host(path, names, outputs, asked, answering):
+def host(path, names, outputs, questions, answering):
     """The other process of one that says so: keeps what it is given, and tells the seconds of a run on it."""
-    run, held, result = runner(path, names, outputs), [None], None
+    run, kept, result = runner(path, names, outputs), [None], None
     with contextlib.suppress(EOFError, OSError):
         while True:
-            given = receive(int(asked))
+            given = receive(int(questions))
             if isinstance(given, list):
-                held.append(given)
-                answer = len(held) - 1
+                kept.append(given)
+                answer = len(kept) - 1
             elif given > 0:
                 start = TRUE_CLOCK()
-                result = run(held[given])
+                result = run(kept[given])
                 answer = TRUE_CLOCK() - start
             else:
                 answer = result if given < 0 else None

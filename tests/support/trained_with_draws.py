@@ -34,8 +34,8 @@ def trained(runtime, steps):
         result = runtime.step(runtime.put(arrays), runtime.put([labels])[0])
         runtime.wait(result)
         losses.append(calls.loss(runtime, result))
-    found = candidate.trained(runtime, losses)
-    return {name: np.array(value) for name, value in found.items()}  # JAX lets no one write
+    tensors = candidate.trained(runtime, losses)
+    return {name: np.array(value) for name, value in tensors.items()}  # JAX lets no one write
 
 
 if __name__ == "__main__":

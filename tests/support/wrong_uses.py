@@ -33,8 +33,8 @@ class Judge:
 
     def passes(self, session: onnxruntime.InferenceSession, reference: dict[str, np.ndarray]) -> bool:
         given = zip(session.get_inputs(), candidate.inputs_of(reference), strict=True)
-        found = session.run(None, {each.name: array for each, array in given})
-        return candidate.judged(candidate.named(self.artifact, found), reference).status == "PASS"
+        outputs = session.run(None, {each.name: array for each, array in given})
+        return candidate.judged(candidate.named(self.artifact, outputs), reference).status == "PASS"
 
 
 def judge(word: str, folder: Path) -> Judge:
@@ -76,8 +76,8 @@ def swapped(model: onnx.ModelProto, first: str, second: str) -> None:
 
 def shifted(model: onnx.ModelProto, table: str) -> None:
     """Every position is taken for the one before."""
-    (found,) = (each for each in model.graph.initializer if each.name == f"{table}.weight")
-    found.CopyFrom(numpy_helper.from_array(np.roll(numpy_helper.to_array(found), 1, 0), found.name))
+    (weight,) = (each for each in model.graph.initializer if each.name == f"{table}.weight")
+    weight.CopyFrom(numpy_helper.from_array(np.roll(numpy_helper.to_array(weight), 1, 0), weight.name))
 
 
 def wrong_graphs(

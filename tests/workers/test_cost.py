@@ -22,7 +22,7 @@ from xbench.stats import roofline
 from xbench.workers import machine_peaks
 from xbench.workers.variables import environment
 
-FOUND = {
+NUMBERS = {
     "peak_memory_bytes": 300 << 20,
     "peak_memory_of": "steps",
     "references_bytes": 5,
@@ -38,16 +38,16 @@ FOUND = {
 }
 
 
-def record(runtime: str, median: float = 0.01, status: str = "PASS", found: dict | None = None, **fields) -> dict:
+def record(runtime: str, median: float = 0.01, status: str = "PASS", numbers: dict | None = None, **fields) -> dict:
     times = {"load_s": 1.5, "compile_s": None, "first_s": 0.25, "median_s": median, "converged": True}
     case = {"model": "lenet", "runtime": runtime, "batch": 8, "threads": 2}
     base = {"schema": 1, "key": runtime, "case": case, "status": status, "message": None, "times": times, "time": "T"}
-    return {**base, "cost": found, **fields}
+    return {**base, "cost": numbers, **fields}
 
 
-def printed(found, view, width=200):
+def printed(table, view, width=200):
     console = Console(file=io.StringIO(), width=width)
-    show_table(found, console, view)
+    show_table(table, console, view)
     return console.file.getvalue()
 
 
@@ -232,11 +232,11 @@ def probed(words):
     raise Probed(words)
 
 
-def kept_peaks(folder, found):
+def kept_peaks(folder, peaks):
     name = machine_peaks.digest(machine_peaks._facts("cpu", 1))
     place = folder / "peaks" / f"{name}.json"
     place.parent.mkdir()
-    seals.keep(place, name, found)
+    seals.keep(place, name, peaks)
     return place
 
 
@@ -279,7 +279,7 @@ def test_what_is_copied_fits_into_no_cache_as_far_as_time_allows(tmp_path, last,
 
 
 def test_rows_place_a_cell_under_the_roofline():
-    (row,) = rows([record("fast", 0.01, found=FOUND)])
+    (row,) = rows([record("fast", 0.01, numbers=NUMBERS)])
     assert tuple(row) == COLUMNS
     assert (row["flops"], row["bytes_per_s"], row["intensity"]) == pytest.approx((2e11, 1e10, 20.0))
     assert (row["share_of_peak"], row["share_of_attainable"]) == pytest.approx((0.2, 0.5))  # 20 FLOP a byte: 4e11
@@ -287,7 +287,7 @@ def test_rows_place_a_cell_under_the_roofline():
 
 
 def test_a_cell_that_is_faster_than_the_probe_says_so():
-    (row,) = rows([record("fast", 0.001, found=FOUND)])
+    (row,) = rows([record("fast", 0.001, numbers=NUMBERS)])
     assert row["share_of_peak"] == pytest.approx(2)
     text = printed([row], cost.ROOFLINE)
     assert "200 %" in text and "peak 1000 GFLOP/s, copy 20.0 GB/s" in text and "a better kernel may exceed" in text
@@ -295,20 +295,20 @@ def test_a_cell_that_is_faster_than_the_probe_says_so():
 
 @pytest.mark.parametrize("view", [cost.COST, cost.ROOFLINE])
 def test_only_what_is_ranked_shows_numbers(view):
-    found = rows([record("good", found=FOUND), record("bad", 1e-6, "FAIL", FOUND, message="wrong")])
-    assert [row["flops"] is None for row in found] == [False, True]
-    line = next(line for line in formats.to_markdown(found, view).splitlines() if line.startswith("| bad"))
+    table = rows([record("good", numbers=NUMBERS), record("bad", 1e-6, "FAIL", NUMBERS, message="wrong")])
+    assert [row["flops"] is None for row in table] == [False, True]
+    line = next(line for line in formats.to_markdown(table, view).splitlines() if line.startswith("| bad"))
     assert [cell.strip() for cell in line.split("|")[3:-2]] == [""] * (len(view.header) - 2)
 
 
 @pytest.mark.parametrize("view", [cost.COST, cost.ROOFLINE])
 @pytest.mark.parametrize(
     "found",
-    [None, {}, {name: None for name in FOUND}, {name: "x" for name in FOUND}, {name: True for name in FOUND},
-     {**FOUND, "flop": 0, "energy_j": 0.0, "bandwidth": math.nan}, {**FOUND, "bytes": -1}],
+    [None, {}, {name: None for name in NUMBERS}, {name: "x" for name in NUMBERS}, {name: True for name in NUMBERS},
+     {**NUMBERS, "flop": 0, "energy_j": 0.0, "bandwidth": math.nan}, {**NUMBERS, "bytes": -1}],
 )  # fmt: skip
 def test_records_without_a_cost_or_with_a_strange_one_are_shown(view, found):
-    given = record("old", found=found)
+    given = record("old", numbers=found)
     if found is None:
         del given["cost"]
     (row,) = rows([given])
@@ -318,7 +318,7 @@ def test_records_without_a_cost_or_with_a_strange_one_are_shown(view, found):
 
 
 def test_energy_that_was_not_counted_is_not_available_and_never_zero():
-    counted, unknown = rows([record("a", found=FOUND)]), rows([record("a", found={**FOUND, "energy_j": None})])
+    counted, unknown = rows([record("a", numbers=NUMBERS)]), rows([record("a", numbers={**NUMBERS, "energy_j": None})])
     assert "25.0 mJ" in printed(counted, cost.COST) and "n/a" not in printed(counted, cost.COST)
     assert "n/a" in printed(unknown, cost.COST) and "no energy counter" in printed(unknown, cost.COST)
     assert [cost.joules(each) for each in (None, 2e-5, 0.0123, 4.0)] == ["n/a", "20 µJ", "12.3 mJ", "4.00 J"]
@@ -326,7 +326,7 @@ def test_energy_that_was_not_counted_is_not_available_and_never_zero():
 
 def test_memory_is_told_by_host_and_device_and_of_what():
     def shown(**more):
-        return printed(rows([record("a", found={**FOUND, **more})]), cost.COST)
+        return printed(rows([record("a", numbers={**NUMBERS, **more})]), cost.COST)
 
     assert "300 MiB" in shown() and "(process)" not in shown()
     assert "300 MiB, device 2.00 GiB" in shown(device_memory_bytes=2 << 30)
@@ -341,7 +341,7 @@ def test_memory_is_told_by_host_and_device_and_of_what():
 
 
 def test_a_narrow_terminal_hides_what_can_be_spared():
-    text = printed(rows([record("fast", found=FOUND)]), cost.COST, width=80)
+    text = printed(rows([record("fast", numbers=NUMBERS)]), cost.COST, width=80)
     assert "not shown for want of width: artifact" in text and "peak memory" in text
     assert max(map(len, text.splitlines()[:3])) <= 80
 
@@ -351,11 +351,11 @@ def test_what_can_be_printed_of_a_real_run(shell, lenet):
     answer = shell.run("time", "lenet", *words, "--runtime", "onnxruntime", "--runtime", "torch")
     assert answer.returncode == 0, answer.stderr
     stored = [each["cost"] for each in records(shell.folder / "xbench-results")]
-    found = json.loads(shell.run("show", "--json").stdout, parse_constant=pytest.fail)
-    assert len(found) == len(stored) == 4
-    whole = machine.describe()["memory_bytes"]
-    for row in found:
-        assert 0 < row["parameter_bytes"] <= row["artifact_bytes"] < row["peak_memory_bytes"] < whole
+    shown = json.loads(shell.run("show", "--json").stdout, parse_constant=pytest.fail)
+    assert len(shown) == len(stored) == 4
+    available = machine.describe()["memory_bytes"]
+    for row in shown:
+        assert 0 < row["parameter_bytes"] <= row["artifact_bytes"] < row["peak_memory_bytes"] < available
         assert row["parameter_bytes"] == 4 * 431_080
         assert row["flop"] == (2 if row["mode"] == "forward" else 6) * 2_293_000 * 2
         assert row["bytes"] > (1 if row["mode"] == "forward" else 4) * row["parameter_bytes"]  # momentum is one slot
@@ -380,11 +380,11 @@ def test_two_tables_at_once_are_refused_in_one_line(shell):
 
 def test_the_picture_has_the_cells_that_have_a_place(shell):
     pytest.importorskip("matplotlib")
-    found = [record("a", found=FOUND), record("b", 0.02, found={**FOUND, "peak_flops": 2e12}), record("old")]
+    stored = [record("a", numbers=NUMBERS), record("b", 0.02, numbers={**NUMBERS, "peak_flops": 2e12}), record("old")]
     store = shell.folder / "xbench-results"
     store.mkdir()
-    (store / "results.jsonl").write_text("".join(json.dumps(each) + "\n" for each in found))
-    assert [row["runtime"] for row in roofline_plot.points(rows(found))] == ["a", "b"]
+    (store / "results.jsonl").write_text("".join(json.dumps(each) + "\n" for each in stored))
+    assert [row["runtime"] for row in roofline_plot.points(rows(stored))] == ["a", "b"]
     answer = shell.run("show", "--plot", "roofs.png")
     assert answer.returncode == 0 and "drawn in roofs.png" in answer.stderr, answer.stderr
     assert (shell.folder / "roofs.png").read_bytes().startswith(b"\x89PNG") and "old" in answer.stdout
@@ -398,25 +398,25 @@ def test_the_picture_has_the_cells_that_have_a_place(shell):
 
 
 def pieces(number, **more):
-    told = {"steps": 2, "seconds": 0.5, "joules": 10.0, "device_bytes": None}
-    return [{**told, "peak_bytes": place, **more} for place in range(number)]
+    piece = {"steps": 2, "seconds": 0.5, "joules": 10.0, "device_bytes": None}
+    return [{**piece, "peak_bytes": place, **more} for place in range(number)]
 
 
 def test_a_long_training_is_told_in_few_pieces_that_add_up():
-    found = usage.thinned(pieces(4 * usage.PIECES + 1))
-    assert usage.PIECES / 2 < len(found) <= usage.PIECES
-    assert sum(each["steps"] for each in found) == 2 * (4 * usage.PIECES + 1)
-    assert sum(each["joules"] for each in found) == pytest.approx(10 * (4 * usage.PIECES + 1))
-    assert found[-1]["peak_bytes"] == 4 * usage.PIECES and found[0]["device_bytes"] is None
+    thin = usage.thinned(pieces(4 * usage.PIECES + 1))
+    assert usage.PIECES / 2 < len(thin) <= usage.PIECES
+    assert sum(each["steps"] for each in thin) == 2 * (4 * usage.PIECES + 1)
+    assert sum(each["joules"] for each in thin) == pytest.approx(10 * (4 * usage.PIECES + 1))
+    assert thin[-1]["peak_bytes"] == 4 * usage.PIECES and thin[0]["device_bytes"] is None
     assert usage.thinned(pieces(usage.PIECES)) == pieces(usage.PIECES)
 
 
 def test_mean_power_is_without_the_first_two_and_the_last_two_pieces():
-    found = pieces(6)
+    parts = pieces(6)
     for place in (0, 1, 4, 5):
-        found[place]["joules"] = 1000.0
-    assert usage.watts(found) == pytest.approx(20.0)
-    assert usage.watts(found[:1]) == pytest.approx(2000.0), "of a few pieces all count"
+        parts[place]["joules"] = 1000.0
+    assert usage.watts(parts) == pytest.approx(20.0)
+    assert usage.watts(parts[:1]) == pytest.approx(2000.0), "of a few pieces all count"
     assert usage.watts(pieces(6, joules=None)) is None and usage.watts([]) is None
 
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from xbench.converters.codegen.printer import _python
 from xbench.host import memory
 
-ASKED = ("--runtime", "onnxruntime", "--mode", "forward", "--json", "--timeout")
+OPTIONS = ("--runtime", "onnxruntime", "--mode", "forward", "--json", "--timeout")
 
 
 def ends(*names):
@@ -50,21 +50,21 @@ def huge(path):
 def test_an_oracle_that_never_ends_is_ended(shell):
     """And is not asked for again by the next cell."""
     words = [endless(shell.folder / "endless.onnx"), huge(shell.folder / "huge.onnx")]
-    answer = shell.run("check", *words, *ASKED, 8)
+    answer = shell.run("check", *words, *OPTIONS, 8)
     rows = {row["model"]: row for row in json.loads(answer.stdout or "[]")}
     assert "Traceback" not in answer.stderr and answer.returncode in (1, 2), answer.stderr
     assert {row["status"] for row in rows.values()} <= {"UNVERIFIED"}
-    said = answer.stderr + "".join(row["message"] for row in rows.values())
-    assert "within 8 s" in said
+    output = answer.stderr + "".join(row["message"] for row in rows.values())
+    assert "within 8 s" in output
     assert not shell.survivors()
 
 
 @pytest.mark.parametrize("command", ["check", "time"])
 def test_a_factory_that_never_ends_is_ended(shell, command):
     (shell.folder / "turning.py").write_text("def make():\n    while True:\n        pass\n")
-    asked = [word for word in ASKED if word != "--json"]
+    options = [word for word in OPTIONS if word != "--json"]
     word = ("turning:make", "--input", "x:float32:batch,4")
-    answer = shell.run(command, *word, *asked, 8, PYTHONPATH=shell.python_path(shell.folder))
+    answer = shell.run(command, *word, *options, 8, PYTHONPATH=shell.python_path(shell.folder))
     assert answer.returncode == 2
     assert "cannot export turning:make: no answer to export within 8 s" in only_line(
         "\n".join(line for line in answer.stderr.splitlines() if line.startswith("xbench"))

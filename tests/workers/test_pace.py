@@ -11,7 +11,7 @@ def test_waiting_between_steps_is_not_held_against_the_clock(monkeypatch):
     monkeypatch.setattr(process_tree, "kept_waiting", lambda: next(waits))
     monkeypatch.setattr(marks, "mark", lambda: None)
     cell = SimpleNamespace(way=0.0)
-    with pace.watched(cell) as found:
+    with pace.watched(cell) as watch:
         pass
-    told = pace.told(cell, found, [0.002, 0.0037])
-    assert abs(told["unseen_s"] - 0.036) < 1e-9 and told["steps"] == 2 and 0 < told["span_s"] < 1
+    facts = pace.told(cell, watch, [0.002, 0.0037])
+    assert abs(facts["unseen_s"] - 0.036) < 1e-9 and facts["steps"] == 2 and 0 < facts["span_s"] < 1

@@ -46,10 +46,10 @@ def test_what_a_step_returns_that_is_no_time_is_no_time():
 
 
 def test_who_cannot_read_the_clock_of_a_device_says_so(lenet, shell):
-    said = "torch cannot read the clock of cpu: it has the planes resident and host"
-    assert impossible(Case("lenet", "torch", plane="device"), lenet) == said
+    message = "torch cannot read the clock of cpu: it has the planes resident and host"
+    assert impossible(Case("lenet", "torch", plane="device"), lenet) == message
     assert impossible(Case("lenet", "torch", plane="device", device="cuda"), lenet) is None
     assert "jax cannot" in str(impossible(Case("lenet", "jax", plane="device", device="cuda"), lenet))
     words = ("time", "lenet", "--runtime", "torch", "--mode", "forward", "--plane", "device", "--json")
     (row,) = json.loads(shell.run(*words).stdout)
-    assert (row["status"], row["message"]) == ("UNSUPPORTED", said)
+    assert (row["status"], row["message"]) == ("UNSUPPORTED", message)

@@ -123,10 +123,10 @@ def test_garbage_in_the_log_stays_out_of_the_message(start, lenet):
 def test_a_wrong_answer_fails_and_names_its_tensor(start, two_outputs, runtime, wrong):
     worker = start()
     open_cell(worker, two_outputs, runtime)
-    found = worker.call("check", PATIENCE, index=0)
-    assert found["status"] == "FAIL"
-    assert found["class"] != "fp32"
-    assert found["first_wrong"] == f"output/{wrong}"
+    result = worker.call("check", PATIENCE, index=0)
+    assert result["status"] == "FAIL"
+    assert result["class"] != "fp32"
+    assert result["first_wrong"] == f"output/{wrong}"
 
 
 def test_a_runtime_that_repeats_its_first_answer_fails_on_the_second_input(start, lenet):
@@ -294,13 +294,13 @@ def test_what_a_step_frees_stays_with_its_process_unless_the_user_says_otherwise
 class Remembering:
     """A runtime that says whether the result of the last step was still there when the next began."""
 
-    last, held = None, False
+    last, kept = None, False
 
     def put(self, arrays):
         return tuple(arrays)
 
     def forward(self, *inputs):
-        self.held = self.held or bool(self.last and self.last())
+        self.kept = self.kept or bool(self.last and self.last())
         result = Result()
         self.last = weakref.ref(result)
         return result
@@ -330,4 +330,4 @@ def test_a_step_lets_go_of_the_result_of_the_one_before(plane, mode, monkeypatch
     for _ in range(3):
         step()
     assert runtime.last is not None
-    assert not runtime.held
+    assert not runtime.kept

@@ -55,10 +55,10 @@ def gradient(op: str, index: int) -> ir.Model:
             seed = ir.Value(name=f"seed{len(seeds)}", type=output.type, shape=output.shape)
             graph.inputs.append(seed)
             seeds[output] = seed
-    found = differentiate(ops, nodes, seeds, given)
+    gradients = differentiate(ops, nodes, seeds, given)
     graph.outputs.clear()
     for index, value in enumerate(given):
-        result = ops.Identity(found.get(value) or ops.zeros_like(value))
+        result = ops.Identity(gradients.get(value) or ops.zeros_like(value))
         result.name, result.type, result.shape = f"gradient{index}", value.type, value.shape
         graph.outputs.append(result)
     common.RemoveUnusedNodesPass()(model)
@@ -82,8 +82,8 @@ def run(model: ir.Model, given: Sequence[np.ndarray], seeds: Sequence[np.ndarray
 def test_a_rule_gives_the_gradient_of_pytorch(op, index, float64):
     outputs = [y for y in operators.expected(op, index) if y.dtype == np.float32]
     seeds = [np.where(np.isfinite(y), operators.direction(y.shape), 0).astype(np.float32) for y in outputs]
-    found = run(gradient(op, index), CASES[op][index].given(op), seeds)
-    for mine, right in zip(found, operators.torch_gradients(op, index), strict=True):
+    gradients = run(gradient(op, index), CASES[op][index].given(op), seeds)
+    for mine, right in zip(gradients, operators.torch_gradients(op, index), strict=True):
         operators.assert_close(mine.astype(right.dtype), right, 1e-5)
 
 
@@ -95,8 +95,8 @@ def test_every_form_of_a_kernels_gradient_is_right(op, index, patches, large, ma
     monkeypatch.setattr(convolution, "LARGE", large)
     monkeypatch.setattr(convolution, "MARGIN", margin)
     seeds = [operators.direction(y.shape).astype(np.float32) for y in operators.expected(op, index)]
-    found = run(gradient.__wrapped__(op, index), CASES[op][index].given(op), seeds)
-    for mine, right in zip(found, operators.torch_gradients(op, index), strict=True):
+    gradients = run(gradient.__wrapped__(op, index), CASES[op][index].given(op), seeds)
+    for mine, right in zip(gradients, operators.torch_gradients(op, index), strict=True):
         operators.assert_close(mine.astype(right.dtype), right, 1e-5)
 
 
@@ -121,9 +121,9 @@ def test_what_a_tensor_is_read_for_adds_up():
     """x * x + sin(x) has the gradient 2 x + cos(x)."""
     model, op = graph_of("(float[3] x) => (float[3] y) { a = Mul(x, x) b = Sin(x) y = Add(a, b) }")
     (x,), (y,) = model.graph.inputs, model.graph.outputs
-    found = differentiate(op, list(model.graph), {y: op.Expand(1.0, [3])}, [x])
-    model.graph.outputs[:] = [found[x]]
-    found[x].name = "dx"
+    gradients = differentiate(op, list(model.graph), {y: op.Expand(1.0, [3])}, [x])
+    model.graph.outputs[:] = [gradients[x]]
+    gradients[x].name = "dx"
     given = np.array([0.5, -1, 2], np.float32)
     np.testing.assert_allclose(run(model, [given], [])[0], 2 * given + np.cos(given), rtol=1e-6)
 
@@ -131,9 +131,9 @@ def test_what_a_tensor_is_read_for_adds_up():
 def test_a_tile_whose_repeats_are_computed():
     model, op = graph_of("(float[2, 3] x, int64[2] r, float[4, 9] g) => (float[a, b] y) { y = Tile(x, r) }")
     x, _, g = model.graph.inputs
-    found = differentiate(op, list(model.graph), {model.graph.outputs[0]: g}, [x])
-    model.graph.outputs[:] = [found[x]]
-    found[x].name = "dx"
+    gradients = differentiate(op, list(model.graph), {model.graph.outputs[0]: g}, [x])
+    model.graph.outputs[:] = [gradients[x]]
+    gradients[x].name = "dx"
     seed = np.arange(36, dtype=np.float32).reshape(4, 9)
     (dx,) = run(model, [np.ones((2, 3), np.float32), np.array([2, 3]), seed], [])
     np.testing.assert_array_equal(dx, seed.reshape(2, 2, 3, 3).sum((0, 2)))
@@ -148,9 +148,9 @@ def test_a_slice_of_an_axis_whose_length_only_the_run_tells(start, end, step):
     (x, g), (y,) = model.graph.inputs, model.graph.outputs
     node = op.Slice(x, [start], [end], [0], [step]).producer()
     node.outputs[0].shape, node.outputs[0].type = y.shape, y.type
-    found = differentiate(op, [node], {node.outputs[0]: g}, [x])
-    model.graph.outputs[:] = [found[x]]
-    found[x].name = "dx"
+    gradients = differentiate(op, [node], {node.outputs[0]: g}, [x])
+    model.graph.outputs[:] = [gradients[x]]
+    gradients[x].name = "dx"
     given, expected = np.zeros((5, 2), np.float32), np.zeros((5, 2), np.float32)
     seed = np.random.default_rng(0).random(given[start:end:step].shape, np.float32)
     expected[slice(start, end if end > -(2**63) else None, step)] = seed
@@ -169,8 +169,8 @@ def test_a_slice_by_steps_of_an_axis_whose_length_only_the_run_tells_is_refused(
 def test_a_concatenation_along_an_axis_whose_length_only_the_run_tells():
     model, op = graph_of("(float[a, 2] x, float[3, 2] w, float[b, 2] g) => (float[b, 2] y) { y = Concat<axis=0>(x,w) }")
     x, w, g = model.graph.inputs
-    found = differentiate(op, list(model.graph), {model.graph.outputs[0]: g}, [x, w])
-    model.graph.outputs[:] = [found[x], found[w]]
+    gradients = differentiate(op, list(model.graph), {model.graph.outputs[0]: g}, [x, w])
+    model.graph.outputs[:] = [gradients[x], gradients[w]]
     seed = np.arange(14, dtype=np.float32).reshape(7, 2)
     dx, dw = run(model, [np.ones((4, 2), np.float32), np.ones((3, 2), np.float32), seed], [])
     np.testing.assert_array_equal(dx, seed[:4])
@@ -180,8 +180,8 @@ def test_a_concatenation_along_an_axis_whose_length_only_the_run_tells():
 def test_a_parameter_that_nothing_depends_on_has_no_gradient():
     model, op = graph_of("(float[3] x, float[3] w) => (float[3] y) { c = Floor(w) y = Add(x, c) }")
     x, w = model.graph.inputs
-    found = differentiate(op, list(model.graph), {model.graph.outputs[0]: x}, [x, w])
-    assert list(found) == [x]
+    gradients = differentiate(op, list(model.graph), {model.graph.outputs[0]: x}, [x, w])
+    assert list(gradients) == [x]
 
 
 def test_all_operators_without_a_rule_are_named_at_once():

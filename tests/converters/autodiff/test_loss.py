@@ -63,7 +63,7 @@ def formula(rule: models.Loss, outputs: list[np.ndarray], labels: np.ndarray) ->
 
 def slopes(rule: models.Loss, outputs: list[np.ndarray], labels: np.ndarray) -> list[np.ndarray]:
     """The gradient by every output, by differences."""
-    found = []
+    gradients = []
     for index, output in enumerate(outputs):
         grad = np.zeros(output.shape)
         for place in np.ndindex(output.shape):
@@ -73,8 +73,8 @@ def slopes(rule: models.Loss, outputs: list[np.ndarray], labels: np.ndarray) -> 
                 moved[index][place] += step
                 sides.append(formula(rule, moved, labels))
             grad[place] = (sides[0] - sides[1]) / 2e-5
-        found.append(grad)
-    return found
+        gradients.append(grad)
+    return gradients
 
 
 def drawn(rule: models.Loss) -> tuple[list[np.ndarray], np.ndarray]:
@@ -118,8 +118,8 @@ def test_a_loss_is_the_same_in_every_framework(framework: str, rule: models.Loss
     outputs, labels = drawn(rule)
     value, grads = PAIRS[framework](loss_of(table, dataclasses.asdict(rule)), outputs, labels)
     assert value == pytest.approx(formula(rule, outputs, labels), rel=1e-5)
-    for found, expected in zip(grads, slopes(rule, outputs, labels), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+    for grad, expected in zip(grads, slopes(rule, outputs, labels), strict=True):
+        np.testing.assert_allclose(grad, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("framework", TABLES)
@@ -147,16 +147,16 @@ def test_the_graph_of_a_loss_gives_pytorchs_gradients(rule: models.Loss) -> None
     params = {name: p.detach().numpy() for name, p in network.named_parameters()}
     names = [each.name for each in session.get_outputs()]
     fed = {each.name: {**params, "x": x, "labels": labels}[each.name] for each in session.get_inputs()}
-    found = dict(zip(names, session.run(names, fed), strict=True))
+    values = dict(zip(names, session.run(names, fed), strict=True))
     outputs = network(torch.from_numpy(x))
     expected = formula(rule, [each.detach().numpy() for each in outputs], labels)
-    assert float(found["loss"]) == pytest.approx(expected, rel=1e-5)
+    assert float(values["loss"]) == pytest.approx(expected, rel=1e-5)
     loss_of(importlib.import_module("xbench.converters.ops.torch"), dataclasses.asdict(rule))(
         outputs, torch.from_numpy(labels)
     ).backward()
     for name, p in network.named_parameters():
         grad = np.zeros(p.shape) if p.grad is None else p.grad.numpy()
-        np.testing.assert_allclose(found[f"gradient.{name}"], grad, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(values[f"gradient.{name}"], grad, atol=1e-6, err_msg=name)
 
 
 def test_a_loss_is_written_as_an_expression() -> None:

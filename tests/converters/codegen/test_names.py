@@ -98,9 +98,9 @@ class Graph:
         inner = [next(self.names), next(self.names)]
         bodies = {}
         for name, kind in (("then_branch", "Add"), ("else_branch", "Mul")):
-            held = self.array(1, WIDTH, names=iter(inner[:1]))
-            node = helper.make_node(kind, [last, held.name], inner[1:])
-            bodies[name] = helper.make_graph([node], name, [], [value(inner[1])], [held])
+            initializer = self.array(1, WIDTH, names=iter(inner[:1]))
+            node = helper.make_node(kind, [last, initializer.name], inner[1:])
+            bodies[name] = helper.make_graph([node], name, [], [value(inner[1])], [initializer])
         self.node("If", [chosen], **bodies)
 
     def model(self):
@@ -138,8 +138,8 @@ def test_no_name_changes_what_is_computed(names, kinds, seed, tmp_path_factory):
     graph.add("MatMul")
     model, x = graph.model(), np.random.default_rng(1).normal(size=(BATCH, WIDTH)).astype(np.float32)
     (expected,) = ReferenceEvaluator(model).run(None, {graph.given: x})
-    found = computed(model, tmp_path_factory.mktemp("name"), x)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * max(1.0, float(np.abs(expected).max())))
+    output = computed(model, tmp_path_factory.mktemp("name"), x)
+    np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4 * max(1.0, float(np.abs(expected).max())))
 
 
 @pytest.mark.parametrize("word", OWN_WORDS)
@@ -170,9 +170,9 @@ def test_tvm_holds_parameters_by_the_names_of_the_file(names, tmp_path):
     build.export_file(parse(str(tmp_path / "model.onnx")), tmp_path / "model.onnx", tmp_path)
     runtime = load("tvm", Artifact.read(tmp_path), Options("forward", "cpu", 1))
     runtime.prepare([np.ones((BATCH, WIDTH), np.float32)], np.zeros(BATCH, np.int64), dropout=False)
-    held = runtime.held()
+    parameters = runtime.held()
     for name in names:
-        np.testing.assert_array_equal(held[name], numpy_helper.to_array(graph.arrays[name]))
+        np.testing.assert_array_equal(parameters[name], numpy_helper.to_array(graph.arrays[name]))
 
 
 @pytest.mark.parametrize("word", ["__debug__", "None", "1x", "Add", "λ"])

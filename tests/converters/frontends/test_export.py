@@ -282,9 +282,9 @@ def test_one_file_serves_every_batch(zoo, name):
         inputs, _ = models.sample(spec, batch, seed=batch)
         with torch.no_grad():
             expected = module(*map(torch.from_numpy, inputs.values())).numpy()
-        found = session.run(None, inputs)[0]
-        assert found.shape == expected.shape
-        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
+        output = session.run(None, inputs)[0]
+        assert output.shape == expected.shape
+        np.testing.assert_allclose(output, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
 
 
 # ***** the zoo *****

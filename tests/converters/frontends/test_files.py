@@ -62,9 +62,9 @@ def test_a_value_may_be_handed_out_of_a_branch_and_be_more_besides(tmp_path, kin
     for runtime in ("torch", "onnxruntime"):
         ready = load(runtime, Artifact.read(folder), Options())
         ready.prepare(given, np.zeros(2, np.int64), False)
-        found = ready.get(ready.forward(*ready.put(given)))
-        for ours, theirs in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+        outputs = ready.get(ready.forward(*ready.put(given)))
+        for actual, expected in zip(outputs, wanted, strict=True):
+            np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 def saved(path, nodes, inputs, outputs, weights=(), **domains):
@@ -121,8 +121,8 @@ def tree(path, zipped=False):
 def test_a_valid_file_without_an_oracle_is_not_called_invalid(shell, make, line):
     make(shell.folder / "m.onnx")
     for command in ("check", "time"):
-        said = refused(shell, command, "m.onnx", "--shape", "N=batch", "--runtime", "onnxruntime")
-        assert said == f"xbench: m.onnx is valid, but has no oracle: {line}"
+        message = refused(shell, command, "m.onnx", "--shape", "N=batch", "--runtime", "onnxruntime")
+        assert message == f"xbench: m.onnx is valid, but has no oracle: {line}"
 
 
 def test_trees_are_looked_at_and_said_to_have_no_oracle(shell):

@@ -55,7 +55,7 @@ def model(nodes, initializers=(), inputs=None, outputs=None, opset=20, functions
     return helper.make_model(graph, functions=functions, opset_imports=opsets, ir_version=ir_version)
 
 
-def whole():
+def valid_model():
     """A model in which nothing is wrong: y = relu(x) @ w + b."""
     nodes = [node("Relu", "x", "r"), node("MatMul", "r w", "m"), node("Add", "m b")]
     weights = [constant("w", np.ones((4, 3)), np.float32), constant("b", np.ones(3), np.float32)]
@@ -108,7 +108,7 @@ def with_weight(tensor):
 
 
 def edited(change):
-    made = whole()
+    made = valid_model()
     change(made)
     return made
 
@@ -185,7 +185,9 @@ def test_a_hostile_file_is_one_line(tmp_path, kind):
 
 
 def test_whole_files_are_read(tmp_path):
-    for index, made in enumerate((whole(), nested(3, both=True), bomb(6), edited(lambda m: m.graph.node.reverse()))):
+    for index, made in enumerate(
+        (valid_model(), nested(3, both=True), bomb(6), edited(lambda m: m.graph.node.reverse()))
+    ):
         path = tmp_path / f"{index}.onnx"
         onnx.save(made, path)
         assert len(canonical(read(path), tmp_path).graph)
@@ -315,9 +317,9 @@ def test_data_that_is_not_there_is_not_read(folder, facts, line):
 def test_data_in_the_folder_is_read_and_not_before_it_is_used(folder, opened, location):
     (folder / "model.onnx").write_bytes(outside(location).SerializeToString())
     del opened[:]
-    found = canonical(read(folder / "model.onnx"), folder)
+    loaded = canonical(read(folder / "model.onnx"), folder)
     assert not [name for name in opened if str(name).endswith("good")]
-    weight = found.graph.initializers["w"].const_value
+    weight = loaded.graph.initializers["w"].const_value
     assert isinstance(weight, ir.ExternalTensor)
     expected = np.arange(1024, dtype=np.float32).reshape(256, 4) * (location != "deep/good")
     assert (weight.numpy() == expected).all()
@@ -352,8 +354,8 @@ def test_weights_too_large_for_protobuf_lie_beside_both_graphs(folder, tmp_path,
     ready = load(runtime, Artifact.read(target), Options("forward", "cpu", 1))
     x = np.linspace(-1, 1, 512, dtype=np.float32).reshape(2, 256)
     ready.prepare([x], np.zeros(2), dropout=False)
-    (found,) = ready.get(ready.forward(*ready.put([x])))
-    assert np.allclose(found, x @ np.arange(1024, dtype=np.float32).reshape(256, 4), rtol=1e-4, atol=1e-2)
+    (output,) = ready.get(ready.forward(*ready.put([x])))
+    assert np.allclose(output, x @ np.arange(1024, dtype=np.float32).reshape(256, 4), rtol=1e-4, atol=1e-2)
 
 
 class Asleep(Worker):
@@ -400,10 +402,10 @@ def test_no_constant_is_computed_that_is_huge_or_slow(nodes):
         node("Constant", "", "many", value=constant("", np.ones(8000), np.float32)),
         node("Constant", "", "words", value=helper.make_tensor("", TensorProto.STRING, [1], [b"a" * 40])),
     ]
-    found = ir.from_proto(model([*constants, *nodes, node("Relu", "x", "z")]))
+    folded = ir.from_proto(model([*constants, *nodes, node("Relu", "x", "z")]))
     start = time.monotonic()
-    fold(found)
-    assert nodes[0].op_type in [each.op_type for each in found.graph]
+    fold(folded)
+    assert nodes[0].op_type in [each.op_type for each in folded.graph]
     assert time.monotonic() - start < 5
 
 
@@ -418,9 +420,9 @@ def line_of(shell):
         answer = shell.run("convert", path, "--to", "null")
         assert answer.returncode == 2, answer.stdout + answer.stderr
         assert answer.stdout == ""
-        said = only_line(answer.stderr)
-        assert said.isprintable()
-        return said
+        refusal = only_line(answer.stderr)
+        assert refusal.isprintable()
+        return refusal
 
     return line
 
@@ -429,9 +431,9 @@ def line_of(shell):
 def test_the_command_line_says_one_line(shell, line_of, kind):
     make, line = HOSTILE[kind]
     (shell.folder / "hostile.onnx").write_bytes(make().SerializeToString())
-    said = line_of("hostile.onnx")
-    assert said.startswith("xbench: hostile.onnx is not a valid ONNX file: ")
-    assert line in said
+    message = line_of("hostile.onnx")
+    assert message.startswith("xbench: hostile.onnx is not a valid ONNX file: ")
+    assert line in message
     assert not [*Path(os.environ["XBENCH_CACHE"]).glob("models/*hostile-*")]
 
 

@@ -120,8 +120,8 @@ def checked(tmp_path_factory):
         shell = fault_kit.Shell(tmp_path_factory.mktemp("modules"))
         shutil.copy((SUPPORT / f"{file}.py"), shell.folder)
         words = dict.fromkeys(f"{file}:{name}@{inputs}" for name, inputs, *_ in cases)
-        asked = [option for mode in modes for option in ("--mode", mode)]
-        answer = shell.run("check", *words, *asked, "--runtime", "torch", "--runtime", "onnxruntime", "--json")
+        options = [option for mode in modes for option in ("--mode", mode)]
+        answer = shell.run("check", *words, *options, "--runtime", "torch", "--runtime", "onnxruntime", "--json")
         assert "Traceback" not in answer.stderr, answer.stderr
         rows = {}
         for row in json.loads(answer.stdout):
@@ -141,10 +141,10 @@ def statuses(rows):
 
 def test_modules_are_checked_as_they_are(checked):
     rows, _ = checked(FEW, FORWARD)
-    assert {key: statuses(found) for key, found in rows.items()} == {
+    assert {key: statuses(group) for key, group in rows.items()} == {
         (word(name, inputs), "forward"): [("PASS", None)] * 2 for name, inputs, _ in FEW
     }
-    unused = {model: found[0]["certificate"]["unused"] for (model, _), found in rows.items()}
+    unused = {model: group[0]["certificate"]["unused"] for (model, _), group in rows.items()}
     assert unused.pop(word("Unused", X)) == ["encoder.weight", "encoder.bias"]
     assert set(map(tuple, unused.values())) == {()}
 
@@ -174,7 +174,7 @@ def test_networks_of_transformers_pass_as_they_come(checked):
     pytest.importorskip("transformers")
     rows, _ = checked(TRANSFORMERS, ("forward", "gradient"), "transformer_nets")
     assert {key[1] for key in rows} == {"forward", "gradient"} and len(rows) == 2 * len(TRANSFORMERS)
-    assert {key: statuses(found) for key, found in rows.items()} == dict.fromkeys(rows, [("PASS", None)] * 2)
+    assert {key: statuses(group) for key, group in rows.items()} == dict.fromkeys(rows, [("PASS", None)] * 2)
 
 
 @pytest.mark.parametrize("name", UNTRAINED)
@@ -187,17 +187,17 @@ def test_what_training_does_otherwise_is_not_trained(checked, name):
 @pytest.mark.parametrize("name", REMARKS)
 def test_what_is_left_out_is_said_once(checked, name):
     cases = FEW if any(name == each for each, *_ in FEW) else OTHERS
-    _, said = checked(cases, FORWARD)
-    lines = [line for line in said.splitlines() if line.startswith(f"xbench: module_nets:{name}: ")]
-    assert len([line for line in lines if re.search(REMARKS[name], line)]) == 1, said
+    _, stderr = checked(cases, FORWARD)
+    lines = [line for line in stderr.splitlines() if line.startswith(f"xbench: module_nets:{name}: ")]
+    assert len([line for line in lines if re.search(REMARKS[name], line)]) == 1, stderr
 
 
 @pytest.mark.parametrize(("name", "inputs", "line"), REFUSED)
 def test_what_cannot_be_exported_is_one_line(tmp_path, name, inputs, line):
     with pytest.raises((XBenchError, BadFactory)) as raised:
         export_module(parse(word(name, inputs)), tmp_path)
-    said = str(raised.value)
-    assert said.startswith(f"module_nets:{name}") and line in said and "\n" not in said
+    message = str(raised.value)
+    assert message.startswith(f"module_nets:{name}") and line in message and "\n" not in message
 
 
 # ***** in process *****
@@ -205,8 +205,8 @@ def test_what_cannot_be_exported_is_one_line(tmp_path, name, inputs, line):
 
 def test_outputs_have_the_paths_of_the_result():
     y = torch.ones(2)
-    found = flattened(module_nets.Cached().forward(torch.ones(1, 8)))
-    assert [path for path, _ in found] == ["logits", "past.keys", "past.values.0", "past.values.1.keys"]
+    outputs = flattened(module_nets.Cached().forward(torch.ones(1, 8)))
+    assert [path for path, _ in outputs] == ["logits", "past.keys", "past.values.0", "past.values.1.keys"]
     assert [path for path, _ in flattened((y, None, (y, [y]), 3))] == ["0", "2.0", "2.1.0"]
     assert flattened(y) == [("", y)]
 
@@ -220,8 +220,8 @@ def test_a_result_without_a_tensor_is_refused(result):
 def test_a_flat_network_computes_what_it_did():
     x, network = torch.randn(2, 8), module_nets.hooked()
     wanted = network(x)
-    found = flat(network, ["x"])(x)
-    assert isinstance(found, tuple) and torch.equal(found[0], wanted)
+    outputs = flat(network, ["x"])(x)
+    assert isinstance(outputs, tuple) and torch.equal(outputs[0], wanted)
     assert type(network).__name__ == "Dataclass" and [name for name, _ in network.named_parameters()] == [
         "layer.weight",
         "layer.bias",
@@ -249,8 +249,8 @@ def test_a_forward_that_a_module_was_given_is_called():
     ],
 )
 def test_inputs_are_bound_by_name(module, names, positional, keywords):
-    found = bind(module, inspect.signature(getattr(module_nets, module)().forward), names)
-    assert (found.positional, found.keywords) == (positional, keywords)
+    arguments = bind(module, inspect.signature(getattr(module_nets, module)().forward), names)
+    assert (arguments.positional, arguments.keywords) == (positional, keywords)
 
 
 def test_a_frozen_norm_is_frozen_in_every_layout(tmp_path):
@@ -260,9 +260,9 @@ def test_a_frozen_norm_is_frozen_in_every_layout(tmp_path):
 
 
 def test_one_refusal_does_not_keep_others_from_being_checked(checked):
-    rows, said = checked((REFUSED[0], FEW[0]), FORWARD)
-    assert [statuses(found) for found in rows.values()] == [[("PASS", None)] * 2]
-    assert said.splitlines()[0] == "xbench: module_nets:NoTensor returns no tensor"
+    rows, stderr = checked((REFUSED[0], FEW[0]), FORWARD)
+    assert [statuses(group) for group in rows.values()] == [[("PASS", None)] * 2]
+    assert stderr.splitlines()[0] == "xbench: module_nets:NoTensor returns no tensor"
 
 
 CONFIGURED = """

@@ -33,8 +33,8 @@ def from_tensorflow(program, inputs):
     state = {name: tf.Variable(array) for name, array in program.state.items()}
 
     def forward(*arrays):
-        held = ({name: tf.convert_to_tensor(v) for name, v in each.items()} for each in (params, state))
-        return apply(*held, *arrays)[0]
+        weights = ({name: tf.convert_to_tensor(v) for name, v in each.items()} for each in (params, state))
+        return apply(*weights, *arrays)[0]
 
     signature = [tf.TensorSpec(array.shape, array.dtype, f"x{index}") for index, array in enumerate(inputs)]
     function = tf.function(forward, signature, autograph=False)
@@ -99,5 +99,5 @@ def test_a_network_comes_back_as_the_same(request, networks, name, tool):
     model = back(artifact.program(), inputs)
     onnx.checker.check_model(model)
     outputs = zip(artifact.info["outputs"], run(model, inputs), strict=True)
-    found = judge({f"output/{output}": value for output, value in outputs}, reference)
-    assert (found.status, found.precision, found.message) == ("PASS", "fp32", None)
+    verdict = judge({f"output/{output}": value for output, value in outputs}, reference)
+    assert (verdict.status, verdict.precision, verdict.message) == ("PASS", "fp32", None)

@@ -48,8 +48,8 @@ Q_IMAGE = [unsigned(1, 3, 6, 6), *Q[1:]]
 def blocks(columns, rows, size, *more, bits=4):
     """Inputs of MatMulNBits, and its attributes."""
     count = -(-columns // size)
-    held = unsigned(rows, count, size * bits // 8)
-    inputs = [normal(2, 3, columns), held, normal(rows * count), *(each(rows, count) for each in more)]
+    codes = unsigned(rows, count, size * bits // 8)
+    inputs = [normal(2, 3, columns), codes, normal(rows * count), *(each(rows, count) for each in more)]
     return inputs, {"K": columns, "N": rows, "bits": bits, "block_size": size}
 
 
@@ -65,14 +65,14 @@ def rows_of(rows, count):
     return normal(rows)
 
 
-def whole(*rows, kind=np.int64):
+def integers(*rows, kind=np.int64):
     return np.array(rows, kind)
 
 
-IDS = whole([1, 2, 3, 4], [5, 6, 7, 0], kind=np.int32)
+IDS = integers([1, 2, 3, 4], [5, 6, 7, 0], kind=np.int32)
 TABLES = [normal(9, 8), normal(6, 8), normal(3, 8), normal(8), normal(8)]
-MASK = whole([1, 1, 1, 1], [1, 1, 0, 0], kind=np.int32)
-POSITIONS, ANGLES = whole([0, 1, 2, 3], [3, 1, 0, 5]), [normal(7, 2), normal(7, 2)]
+MASK = integers([1, 1, 1, 1], [1, 1, 0, 0], kind=np.int32)
+POSITIONS, ANGLES = integers([0, 1, 2, 3], [3, 1, 0, 5]), [normal(7, 2), normal(7, 2)]
 QKV = [normal(2, 4, 8), normal(2, 5, 8), normal(2, 5, 8)]
 PAST = [normal(2, 2, 3, 4), normal(2, 2, 3, 4)]
 MIXED = [normal(2, 4, 8), normal(8, 24), normal(24)]
@@ -105,7 +105,7 @@ CASES = [
     ("RotaryEmbedding", [normal(2, 4, 16), POSITIONS, *ANGLES], {"rotary_embedding_dim": 4, "num_heads": 2}),
     ("MultiHeadAttention", QKV, {"num_heads": 2}),
     ("MultiHeadAttention", [*QKV, normal(24)], {"num_heads": 2, "scale": 0.3}),
-    ("MultiHeadAttention", [*QKV, None, whole([1] * 5, [1, 1, 1, 0, 0], kind=np.int32)], {"num_heads": 2}),
+    ("MultiHeadAttention", [*QKV, None, integers([1] * 5, [1, 1, 1, 0, 0], kind=np.int32)], {"num_heads": 2}),
     ("MultiHeadAttention", [*QKV, None, None, normal(1, 2, 4, 5)], {"num_heads": 2}),
     ("MultiHeadAttention", [QKV[0], QKV[0], QKV[0]], {"num_heads": 4, "unidirectional": 1}),
     (
@@ -189,10 +189,10 @@ def test_a_body_computes_what_the_kernel_of_onnx_runtime_does(tmp_path, index, v
     assert not [name for name in artifact.info["operators"] if name.startswith(contrib.DOMAIN)]
     ready = load("torch", artifact, Options())
     ready.prepare([inputs[0]], np.zeros(1, np.int64), False)
-    found = ready.get(ready.forward(*ready.put([inputs[0]])))
-    for ours, theirs in zip(found, wanted, strict=True):
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6 * float(np.abs(theirs).max()))
+    outputs = ready.get(ready.forward(*ready.put([inputs[0]])))
+    for actual, expected in zip(outputs, wanted, strict=True):
+        assert actual.dtype == expected.dtype
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6 * float(np.abs(expected).max()))
 
 
 def test_every_operator_has_a_case():

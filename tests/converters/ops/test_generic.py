@@ -22,8 +22,8 @@ def test_an_operator_computes_in_numpy_what_onnx_says(op):
         program = rows.program(op, index)
         call = rows.outputs_of(program.bind(TABLE), program.state, row.training)
         with np.errstate(all="ignore"):
-            found = call(*row.given(op))
-        for y, right in zip(found, rows.expected(op, index), strict=True):
+            outputs = call(*row.given(op))
+        for y, right in zip(outputs, rows.expected(op, index), strict=True):
             rows.assert_close(np.asarray(y), right, 3e-6)
 
 

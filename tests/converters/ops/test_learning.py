@@ -106,9 +106,9 @@ def test_a_body_computes_what_the_kernel_of_onnx_runtime_does(tmp_path, index, v
     build.export_file(parse(f"{tmp_path / 'm.onnx'}@N=batch"), tmp_path / "m.onnx", folder)
     ready = load("torch", Artifact.read(folder), Options())
     ready.prepare([x], np.zeros(1, np.int64), False)
-    for ours, theirs in zip(ready.get(ready.forward(*ready.put([x]))), wanted, strict=True):
-        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=2e-6)
+    for actual, expected in zip(ready.get(ready.forward(*ready.put([x]))), wanted, strict=True):
+        assert actual.dtype == expected.dtype and actual.shape == expected.shape
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-6)
 
 
 def test_every_operator_has_a_case():
@@ -154,8 +154,8 @@ def test_a_forest_passes_on_runtimes_that_know_trees_and_that_do_not(shell):
     saved(shell.folder / "m.onnx", "TreeEnsembleClassifier", classifier("SOFTMAX"))
     runtimes = [word for name in ("torch", "onnxruntime", "openvino", "jax") for word in ("--runtime", name)]
     answer = shell.run("check", "m.onnx", "--shape", "N=batch", "--mode", "forward", *runtimes, "--json")
-    found = {row["runtime"]: (row["status"], row["message"]) for row in json.loads(answer.stdout)}
-    assert {name: found[name] for name in ("torch", "onnxruntime", "jax")} == dict.fromkeys(
+    verdicts = {row["runtime"]: (row["status"], row["message"]) for row in json.loads(answer.stdout)}
+    assert {name: verdicts[name] for name in ("torch", "onnxruntime", "jax")} == dict.fromkeys(
         ("torch", "onnxruntime", "jax"), ("PASS", None)
     )
-    assert found["openvino"][0] in ("PASS", "UNSUPPORTED")  # it is given the file as it is
+    assert verdicts["openvino"][0] in ("PASS", "UNSUPPORTED")  # it is given the file as it is

@@ -145,8 +145,8 @@ def torch_gradients(op: str, index: int) -> list[np.ndarray]:
     import torch
 
     total, given = torch_total(op, index)
-    found = torch.autograd.grad(total(*given), given, allow_unused=True)
-    return [np.zeros(x.shape) if g is None else g.numpy() for x, g in zip(given, found, strict=True)]
+    gradients = torch.autograd.grad(total(*given), given, allow_unused=True)
+    return [np.zeros(x.shape) if g is None else g.numpy() for x, g in zip(given, gradients, strict=True)]
 
 
 def run_jax(op: str, index: int) -> list[list[np.ndarray]]:
@@ -215,16 +215,16 @@ RUN = {"torch": run_torch, "jax": run_jax, "tensorflow": run_tensorflow}
 GRADIENTS = {"jax": jax_gradients, "tensorflow": tensorflow_gradients}
 
 
-def assert_close(found: np.ndarray, truth: np.ndarray, share: float) -> None:
+def assert_close(actual: np.ndarray, truth: np.ndarray, share: float) -> None:
     """Equal up to a share of the largest finite element; integers and booleans exactly."""
-    assert found.shape == truth.shape
+    assert actual.shape == truth.shape
     if truth.dtype.kind != "f":
-        assert found.dtype.kind == truth.dtype.kind
-        np.testing.assert_array_equal(found, truth)
+        assert actual.dtype.kind == truth.dtype.kind
+        np.testing.assert_array_equal(actual, truth)
         return
-    assert found.dtype.kind == "f"
+    assert actual.dtype.kind == "f"
     peak = np.abs(truth[np.isfinite(truth)]).max(initial=0.0)
-    np.testing.assert_allclose(found, truth, rtol=0, atol=share * peak)
+    np.testing.assert_allclose(actual, truth, rtol=0, atol=share * peak)
 
 
 def refused(op: str, index: int, framework: str) -> bool:
@@ -250,8 +250,8 @@ def test_an_operator_computes_what_onnx_says(framework, op, index):
         with pytest.raises(NotImplementedError):
             RUN[framework](op, index)
         return
-    for found in RUN[framework](op, index):
-        for y, truth in zip(found, expected(op, index), strict=True):
+    for outputs in RUN[framework](op, index):
+        for y, truth in zip(outputs, expected(op, index), strict=True):
             assert y.dtype == truth.dtype or truth.dtype.kind != "f"  # JAX has integers of 32 bits
             assert_close(y, truth, 3e-6)
 
@@ -276,8 +276,8 @@ def test_gradients_are_those_of_pytorch(framework, op, index, float64):
         with pytest.raises(ValueError, match="differentiation"):
             GRADIENTS[framework](op, index)
         return
-    for found, right in zip(GRADIENTS[framework](op, index), torch_gradients(op, index), strict=True):
-        assert_close(found, right, 1e-5)
+    for actual, right in zip(GRADIENTS[framework](op, index), torch_gradients(op, index), strict=True):
+        assert_close(actual, right, 1e-5)
 
 
 def test_a_constant_is_dropped_anew_at_every_step_of_a_compiled_program():
@@ -288,14 +288,14 @@ def test_a_constant_is_dropped_anew_at_every_step_of_a_compiled_program():
     from xbench.converters.ops import jax as jax_ops
     from xbench.converters.ops import tensorflow as tf_ops
 
-    ones, told = np.ones(1000, np.float32), {"seed": 1}
-    by_key = jax.jit(lambda key, active: jax_ops.TABLE["Dropout"](ones, 0.5, True, rng=(key, active), **told))
+    ones, options = np.ones(1000, np.float32), {"seed": 1}
+    by_key = jax.jit(lambda key, active: jax_ops.TABLE["Dropout"](ones, 0.5, True, rng=(key, active), **options))
     keys = [jax.random.key(number) for number in (0, 1)]
     active = tf.Variable(1.0)
-    by_state = tf.function(lambda: tf_ops.TABLE["Dropout"](ones, 0.5, True, rng=(1, active + 0.0), **told))
+    by_state = tf.function(lambda: tf_ops.TABLE["Dropout"](ones, 0.5, True, rng=(1, active + 0.0), **options))
     for first, second in ([np.asarray(by_key(key, 1.0)) for key in keys], [by_state().numpy() for _ in range(2)]):
         assert (first != second).any() and first.mean() == pytest.approx(1, abs=0.1) and set(first) == {0.0, 2.0}
-    whole = jax_ops.TABLE["Dropout"](ones, 1.0, True, rng=keys[0], **told)
-    assert (np.asarray(whole) == 0).all()
+    nothing = jax_ops.TABLE["Dropout"](ones, 1.0, True, rng=keys[0], **options)
+    assert (np.asarray(nothing) == 0).all()
     active.assign(0.0)
     assert (np.asarray(by_key(keys[0], 0.0)) == 1).all() and (by_state().numpy() == 1).all()

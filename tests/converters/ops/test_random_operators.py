@@ -46,11 +46,11 @@ def run(apply: Callable[..., Any], arrays: Any, *inputs: np.ndarray) -> np.ndarr
 def test_draws_have_their_distribution(runner: Callable[..., Any], op: str, drawn: Drawn) -> None:
     model = drawn.row.model(op)
     call = runner(convert(ir.from_proto(model), []))
-    found, again = call(*drawn.row.given(op)), call(*drawn.row.given(op))
-    np.testing.assert_array_equal(found, again)
+    values, again = call(*drawn.row.given(op)), call(*drawn.row.given(op))
+    np.testing.assert_array_equal(values, again)
     kind = model.graph.output[0].type.tensor_type
-    assert found.shape == tuple(d.dim_value for d in kind.shape.dim)
-    assert found.dtype == ir.DataType(kind.elem_type).numpy()
-    error = drawn.deviation / found.size**0.5
-    assert abs(found.mean() - drawn.mean) < SIGMAS * error
-    assert abs(found.std() - drawn.deviation) < SIGMAS * error * 3
+    assert values.shape == tuple(d.dim_value for d in kind.shape.dim)
+    assert values.dtype == ir.DataType(kind.elem_type).numpy()
+    error = drawn.deviation / values.size**0.5
+    assert abs(values.mean() - drawn.mean) < SIGMAS * error
+    assert abs(values.std() - drawn.deviation) < SIGMAS * error * 3

@@ -19,36 +19,36 @@ from xbench.converters.codegen.program import convert
 from xbench.converters.passes.fusion import ATTENTION, fuse
 
 QKV = "float[2, 3, 4, 5] q, float[2, 3, 6, 5] k, float[2, 3, 6, 5] v"
-BEHIND = "t = Transpose <perm = [0, 1, 3, 2]> (k)"
+KEY_T = "t = Transpose <perm = [0, 1, 3, 2]> (k)"
 CAUSAL = ", ".join("0" if column <= row else "-inf" for row in range(4) for column in range(6))
 HIDDEN = ", ".join("-inf" if row == 2 else "0" for row in range(4) for column in range(6))
 ATTENDS = {
-    "plain": f"({QKV}) => (float[2, 3, 4, 5] y) {{ {BEHIND} s = MatMul(q, t) p = Softmax(s) y = MatMul(p, v) }}",
+    "plain": f"({QKV}) => (float[2, 3, 4, 5] y) {{ {KEY_T} s = MatMul(q, t) p = Softmax(s) y = MatMul(p, v) }}",
     "scaled query, mask": f"""({QKV}) => (float[2, 3, 4, 5] y)
-        <float scale = {{0.25}}, float[4, 6] mask = {{{CAUSAL}}}> {{ {BEHIND}
+        <float scale = {{0.25}}, float[4, 6] mask = {{{CAUSAL}}}> {{ {KEY_T}
         r = Mul(q, scale) s = MatMul(r, t) m = Add(mask, s) p = Softmax <axis = 3> (m) y = MatMul(p, v) }}""",
-    "divided scores": f"""({QKV}) => (float[2, 3, 4, 5] y) <float[1] width = {{2.5}}> {{ {BEHIND}
+    "divided scores": f"""({QKV}) => (float[2, 3, 4, 5] y) <float[1] width = {{2.5}}> {{ {KEY_T}
         s = MatMul(q, t) d = Div(s, width) p = Softmax(d) y = MatMul(p, v) }}""",
-    "scaled both": f"""({QKV}) => (float[2, 3, 4, 5] y) <float a = {{0.5}}, float b = {{3}}> {{ {BEHIND}
+    "scaled both": f"""({QKV}) => (float[2, 3, 4, 5] y) <float a = {{0.5}}, float b = {{3}}> {{ {KEY_T}
         r = Mul(a, q) s = MatMul(r, t) d = Mul(s, b) p = Softmax(d) y = MatMul(p, v) }}""",
     "heads turned with the key": """(float[2, 3, 4, 5] q, float[2, 6, 3, 5] k, float[2, 3, 6, 7] v)
         => (float[2, 3, 4, 7] y) { t = Transpose <perm = [0, 2, 3, 1]> (k)
         s = MatMul(q, t) p = Softmax(s) y = MatMul(p, v) }""",
 }
 LEFT_ALONE = {
-    "a row of which nothing is left": f"""({QKV}) => (float[2, 3, 4, 5] y) <float[4, 6] mask = {{{HIDDEN}}}> {{ {BEHIND}
+    "a row of which nothing is left": f"""({QKV}) => (float[2, 3, 4, 5] y) <float[4, 6] mask = {{{HIDDEN}}}> {{ {KEY_T}
         s = MatMul(q, t) m = Add(s, mask) p = Softmax(m) y = MatMul(p, v) }}""",
-    "a mask that is computed": f"""({QKV}, float[4, 6] mask) => (float[2, 3, 4, 5] y) {{ {BEHIND}
+    "a mask that is computed": f"""({QKV}, float[4, 6] mask) => (float[2, 3, 4, 5] y) {{ {KEY_T}
         s = MatMul(q, t) m = Add(s, mask) p = Softmax(m) y = MatMul(p, v) }}""",
-    "the softmax of columns": f"""({QKV}) => (float[2, 3, 4, 5] y) {{ {BEHIND}
+    "the softmax of columns": f"""({QKV}) => (float[2, 3, 4, 5] y) {{ {KEY_T}
         s = MatMul(q, t) p = Softmax <axis = 2> (s) y = MatMul(p, v) }}""",
-    "weights that are shown": f"""({QKV}) => (float[2, 3, 4, 5] y, float[2, 3, 4, 6] p) {{ {BEHIND}
+    "weights that are shown": f"""({QKV}) => (float[2, 3, 4, 5] y, float[2, 3, 4, 6] p) {{ {KEY_T}
         s = MatMul(q, t) p = Softmax(s) y = MatMul(p, v) }}""",
-    "scores read twice": f"""({QKV}) => (float[2, 3, 4, 5] y, float[2, 3, 4, 6] e) {{ {BEHIND}
+    "scores read twice": f"""({QKV}) => (float[2, 3, 4, 5] y, float[2, 3, 4, 6] e) {{ {KEY_T}
         s = MatMul(q, t) e = Exp(s) p = Softmax(s) y = MatMul(p, v) }}""",
     "values in front": """(float[2, 3, 4, 5] q, float[2, 3, 6, 5] k, float[2, 3, 5, 4] v) => (float[2, 3, 5, 6] y) {
         t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul(q, t) p = Softmax(s) y = MatMul(v, p) }""",
-    "a number divided by scores": f"""({QKV}) => (float[2, 3, 4, 5] y) <float one = {{1}}> {{ {BEHIND}
+    "a number divided by scores": f"""({QKV}) => (float[2, 3, 4, 5] y) <float one = {{1}}> {{ {KEY_T}
         s = MatMul(q, t) d = Div(one, s) p = Softmax(d) y = MatMul(p, v) }}""",
 }
 
@@ -168,8 +168,8 @@ def test_weights_that_no_one_order_describes_are_put_in_that_of_onnx(name):
 @pytest.mark.parametrize("framework", operators.RUN)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_it_computes_what_onnx_says_of_the_graph_as_it_was(framework, name, rows):
-    for found in operators.RUN[framework](name, 0):
-        for y, right in zip(found, GRAPHS[name][0].expected(), strict=True):
+    for outputs in operators.RUN[framework](name, 0):
+        for y, right in zip(outputs, GRAPHS[name][0].expected(), strict=True):
             operators.assert_close(y, right, 2e-6)
 
 
@@ -180,5 +180,5 @@ def test_it_has_the_gradients_of_the_graph_as_it_was(framework, name, rows, floa
     truth = operators.torch_gradients.__wrapped__(name, 0)
     monkeypatch.setattr(operators, "program", fused)
     gradients = operators.GRADIENTS.get(framework, operators.torch_gradients.__wrapped__)
-    for found, right in zip(gradients(name, 0), truth, strict=True):
-        operators.assert_close(found.astype(right.dtype), right, 1e-5)
+    for actual, right in zip(gradients(name, 0), truth, strict=True):
+        operators.assert_close(actual.astype(right.dtype), right, 1e-5)

@@ -53,9 +53,9 @@ def test_the_graph_computes_what_onnx_says(name, chosen):
     expected = ReferenceEvaluator(proto).run(None, dict(zip(("x", "c"), given, strict=True)))
     model = clean(canonical(proto))
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
-    found = network.values(convert(model, []), given, training=False)
-    assert [*found] == [each.name for each in proto.graph.output]
-    for one, other in zip(found.values(), expected, strict=True):
+    values = network.values(convert(model, []), given, training=False)
+    assert [*values] == [each.name for each in proto.graph.output]
+    for one, other in zip(values.values(), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 

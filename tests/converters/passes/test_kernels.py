@@ -9,8 +9,8 @@ WORDS = ("lenet", "--runtime", "torch_compile")
 
 
 def first_call(shell, own_cache) -> dict:
-    told = (*WORDS, "--mode", "forward", "--budget", "0.1", "--rerun", "--out", "out")
-    assert shell.run("time", *told, XBENCH_CACHE=str(own_cache)).returncode == 0
+    options = (*WORDS, "--mode", "forward", "--budget", "0.1", "--rerun", "--out", "out")
+    assert shell.run("time", *options, XBENCH_CACHE=str(own_cache)).returncode == 0
     return records(shell.folder / "out")[-1]
 
 
@@ -34,8 +34,8 @@ def test_a_first_call_that_finds_kernels_is_told_with_the_one_that_made_them(she
 
 
 def test_what_keeps_nothing_compiles_anew_in_every_process(shell, lenet):
-    told = ("--mode", "forward", "--batch", "2", "--budget", "0.1", "--processes", "2", "--out", "out")
-    assert shell.run("time", "lenet", "--runtime", "onnxruntime", *told).returncode == 0
+    options = ("--mode", "forward", "--batch", "2", "--budget", "0.1", "--processes", "2", "--out", "out")
+    assert shell.run("time", "lenet", "--runtime", "onnxruntime", *options).returncode == 0
     (record,) = records(shell.folder / "out")
     assert record["times"]["anew_s"] == record["times"]["first_s"] > 0
     assert all(process["proof_s"] > 0 for process in record["times"]["processes"])

@@ -82,8 +82,8 @@ def is_last(program):
 def test_channels_last_computes_what_onnx_says(framework, op, index, monkeypatch):
     truth = operators.expected(op, index)
     monkeypatch.setattr(operators, "program", turned)
-    for found in operators.RUN[framework](op, index):
-        for y, right in zip(found, truth, strict=True):
+    for outputs in operators.RUN[framework](op, index):
+        for y, right in zip(outputs, truth, strict=True):
             operators.assert_close(y, right, 3e-6)
 
 
@@ -92,8 +92,8 @@ def test_channels_last_computes_what_onnx_says(framework, op, index, monkeypatch
 def test_channels_last_has_the_gradients_of_pytorch(framework, op, index, float64, monkeypatch):
     truth = operators.torch_gradients(op, index)
     monkeypatch.setattr(operators, "program", turned)
-    for found, right in zip(operators.GRADIENTS[framework](op, index), truth, strict=True):
-        operators.assert_close(found, right, 1e-5)
+    for actual, right in zip(operators.GRADIENTS[framework](op, index), truth, strict=True):
+        operators.assert_close(actual, right, 1e-5)
 
 
 # ***** graphs *****
@@ -126,25 +126,25 @@ def lines(text):
 
 def test_a_file_that_is_channels_last_itself_loses_its_transposes():
     """As tf2onnx writes every convolution."""
-    found = lines("""(float[2, 5, 6, 3] x, float[4, 3, 1, 1] w) => (float[2, 5, 6, 4] y) {
+    nodes = lines("""(float[2, 5, 6, 3] x, float[4, 3, 1, 1] w) => (float[2, 5, 6, 4] y) {
         a = Transpose <perm = [0, 3, 1, 2]> (x)
         c = Conv (a, w)
         r = Relu (c)
         b = Transpose <perm = [0, 2, 3, 1]> (r)
         y = Sigmoid (b)
     }""")
-    assert found == ["c = Conv(x, w, channels_last=1)", "r = Relu(c)", "y = Sigmoid(r)"]
+    assert nodes == ["c = Conv(x, w, channels_last=1)", "r = Relu(c)", "y = Sigmoid(r)"]
 
 
 def test_a_branch_that_wants_onnx_order_gets_its_transpose_once():
-    found = lines("""(float[2, 4, 5, 6] x, float[4, 4, 1, 1] w) => (float[2, 4, 5, 6] y, float[2, 4, 30] z) {
+    nodes = lines("""(float[2, 4, 5, 6] x, float[4, 4, 1, 1] w) => (float[2, 4, 5, 6] y, float[2, 4, 30] z) {
         c = Conv (x, w)
         shape = Constant <value_ints = [0, 0, -1]> ()
         z = Reshape (c, shape)
         d = Conv (c, w)
         y = Add (c, d)
     }""")
-    assert found == [
+    assert nodes == [
         "x_nhwc = Transpose(x, perm=(0, 2, 3, 1))",
         "c = Conv(x_nhwc, w, channels_last=1)",
         "c_nchw = Transpose(c, perm=(0, 3, 1, 2))",
@@ -156,15 +156,15 @@ def test_a_branch_that_wants_onnx_order_gets_its_transpose_once():
 
 
 def test_what_is_broadcast_is_aligned_with_the_image():
-    found = lines("""(float[2, 4, 5, 6] x, float[4, 4, 1, 1] w, float[4, 1, 1] v) => (float[2, 4, 5, 6] y) {
+    nodes = lines("""(float[2, 4, 5, 6] x, float[4, 4, 1, 1] w, float[4, 1, 1] v) => (float[2, 4, 5, 6] y) {
         c = Conv (x, w)
         y = Mul (v, c)
     }""")
-    assert found[2:4] == ["v_4d = Unsqueeze(v, (0,))", "v_nhwc = Transpose(v_4d, perm=(0, 2, 3, 1))"]
+    assert nodes[2:4] == ["v_4d = Unsqueeze(v, (0,))", "v_nhwc = Transpose(v_4d, perm=(0, 2, 3, 1))"]
 
 
 def test_what_is_broadcast_may_be_read_twice_and_be_called_as_the_pass_would_call_it():
-    found = lines("""(float[2, 4, 5, 6] x, float[4, 4, 1, 1] w, float[4, 1, 1] v) => (float[2, 4, 5, 6] y)
+    nodes = lines("""(float[2, 4, 5, 6] x, float[4, 4, 1, 1] w, float[4, 1, 1] v) => (float[2, 4, 5, 6] y)
         <int64[2] c_axes = {2, 3}, float[4, 1, 1] x_nhwc = {1, 2, 3, 4}> {
         c = Conv (x, w)
         m = Mul (v, c)
@@ -172,27 +172,27 @@ def test_what_is_broadcast_may_be_read_twice_and_be_called_as_the_pass_would_cal
         a = Add (r, v)
         y = Add (a, x_nhwc)
     }""")
-    assert sum(line.startswith("y") for line in found) == 2  # y and its transpose
-    names = [line.split(" = ")[0] for line in found if " = " in line]
+    assert sum(line.startswith("y") for line in nodes) == 2  # y and its transpose
+    names = [line.split(" = ")[0] for line in nodes if " = " in line]
     assert len(set(names)) == len(names)
 
 
 def test_a_transpose_of_two_axes_is_not_taken_for_one_of_channels():
     """With three axes the two are the same permutation; attention has it in every layer."""
-    found = lines("""(float[2, 3, 4] x) => (float[2, 4, 3] y) {
+    nodes = lines("""(float[2, 3, 4] x) => (float[2, 4, 3] y) {
         t = Transpose <perm = [0, 2, 1]> (x)
         y = Softmax <axis = -1> (t)
     }""")
-    assert found == ["t = Transpose(x, perm=(0, 2, 1))", "y = Softmax(t)"]
+    assert nodes == ["t = Transpose(x, perm=(0, 2, 1))", "y = Softmax(t)"]
 
 
 def test_a_body_of_control_flow_reads_onnx_order():
-    found = lines("""(bool c, float[2, 4, 5, 6] x, float[4, 4, 1, 1] w) => (float[2, 4, 5, 6] y) {
+    nodes = lines("""(bool c, float[2, 4, 5, 6] x, float[4, 4, 1, 1] w) => (float[2, 4, 5, 6] y) {
         a = Conv (x, w)
         y = If (c) <then_branch = g () => (float[2, 4, 5, 6] p) { p = Neg (a) },
                     else_branch = h () => (float[2, 4, 5, 6] q) { q = Exp (a) }>
     }""")
-    assert "p = Neg(a_nchw)" in found and "q = Exp(a_nchw)" in found
+    assert "p = Neg(a_nchw)" in nodes and "q = Exp(a_nchw)" in nodes
 
 
 # ***** kernels *****

@@ -75,7 +75,7 @@ def positive(*shape: int, seed: int = 0) -> np.ndarray:
     return np.abs(real(*shape, seed=seed)) + np.float32(0.5)
 
 
-def whole(*shape: int, low: int = -5, high: int = 6) -> np.ndarray:
+def int_array(*shape: int, low: int = -5, high: int = 6) -> np.ndarray:
     return np.random.default_rng([7, *shape]).integers(low, high, shape)
 
 
@@ -107,7 +107,7 @@ def binary(a: np.ndarray = X, b: np.ndarray | None = None, smooth: bool = True) 
 
 
 def compared() -> list[Row]:
-    return [row(X, real(3, 1, seed=1)), row(whole(3, 4), whole(4))]
+    return [row(X, real(3, 1, seed=1)), row(int_array(3, 4), int_array(4))]
 
 
 def reduced(x: np.ndarray = X) -> list[Row]:
@@ -168,17 +168,17 @@ def recurrent(gates: int, **attributes: Any) -> list[Row]:
 
 CASES: dict[str, list[Row]] = {
     "Abs": unary(),
-    "Add": [*binary(), row(whole(3, 4), whole(4))],
+    "Add": [*binary(), row(int_array(3, 4), int_array(4))],
     "And": [row(truth(3, 4), truth(4, seed=1))],
     "ArgMax": [row(X, axis=1), row(X, axis=-1, keepdims=0), row(X)],
     "BatchNormalization": normalised(),
     "Cast": [
         row(X * 3, to=INT64),
-        row(whole(3, 4), to=FLOAT),
+        row(int_array(3, 4), to=FLOAT),
         row(truth(3, 4), to=FLOAT),
         row(X, to=TensorProto.BOOL),
         row(X, to=FLOAT),
-        row(whole(3, 4), to=TensorProto.INT32),
+        row(int_array(3, 4), to=TensorProto.INT32),
     ],
     "Clip": [
         row(X * 4, scalar(-1.5), scalar(2.5), constants=(1, 2)),
@@ -198,20 +198,23 @@ CASES: dict[str, list[Row]] = {
         row(ints(2), value=numpy_helper.from_array(np.array([0.1], np.float16))),
     ],
     "Constant": [row(value_ints=[3, 1, 2])],
-    "Div": [*binary(positive(2, 3, 4), positive(3, 1, seed=1)), row(whole(3, 4, low=-9, high=9), ints(-4, 2, 3, -1))],
+    "Div": [
+        *binary(positive(2, 3, 4), positive(3, 1, seed=1)),
+        row(int_array(3, 4, low=-9, high=9), ints(-4, 2, 3, -1)),
+    ],
     "Dropout": [row(X), row(X, scalar(0.25), np.array(False), constants=(1, 2))],
     "Einsum": [row(X, real(2, 4, 5), equation="bij,bjk->bik"), row(real(3, 4), real(4), equation="ij,j->i")],
-    "Equal": [row(whole(3, 4), whole(4)), row(whole(3, 4), ints(2), constants=(1,))],
+    "Equal": [row(int_array(3, 4), int_array(4)), row(int_array(3, 4), ints(2), constants=(1,))],
     "Erf": unary(),
     "Exp": unary(),
-    "Expand": [row(real(3, 1), ints(2, 1, 4)), row(X, ints(1, 1)), row(whole(3, 1), ints(3, 4))],
+    "Expand": [row(real(3, 1), ints(2, 1, 4)), row(X, ints(1, 1)), row(int_array(3, 1), ints(3, 4))],
     "Flatten": [row(X), row(X, axis=2), row(X, axis=0), row(X, axis=-1)],
     "Floor": unary(smooth=False),
     "GRU": [*recurrent(3, linear_before_reset=1), *recurrent(3)],
     "Gather": [
-        row(real(5, 3), whole(2, 4, high=5)),
+        row(real(5, 3), int_array(2, 4, high=5)),
         row(X, ints(2, 0, -1), axis=1, constants=(1,)),
-        row(X, whole(2, 2, low=-4, high=4), axis=-1),
+        row(X, int_array(2, 2, low=-4, high=4), axis=-1),
         row(X, np.array(1), axis=2, constants=(1,)),
         row(ints(5, 6, 7), ints(2, -3)),
         row(X, np.array(-1), axis=1, constants=(1,)),
@@ -226,7 +229,7 @@ CASES: dict[str, list[Row]] = {
         row(real(2, 3), real(3, 4), np.array(0.5, np.float32)),
     ],
     "Greater": compared(),
-    "GreaterOrEqual": [*compared(), row(whole(3, 4), whole(3, 4))],
+    "GreaterOrEqual": [*compared(), row(int_array(3, 4), int_array(3, 4))],
     "HardSigmoid": [row(X * 3), row(X * 3, alpha=0.5, beta=0.25), row(KINK, alpha=0.25, smooth=False)],
     "HardSwish": [row(X * 4)],
     "Identity": unary(),
@@ -234,7 +237,7 @@ CASES: dict[str, list[Row]] = {
     "LayerNormalization": layer_normalised(),
     "LeakyRelu": [row(X), row(X, alpha=0.2), row(KINK, smooth=False)],
     "Less": compared(),
-    "LessOrEqual": [*compared(), row(whole(3, 4), whole(3, 4))],
+    "LessOrEqual": [*compared(), row(int_array(3, 4), int_array(3, 4))],
     "Log": unary(x=positive(2, 3)),
     "LogSoftmax": [row(X), row(X * 50, axis=1, referee="onnxruntime")],
     "MatMul": [
@@ -247,7 +250,7 @@ CASES: dict[str, list[Row]] = {
     ],
     "Max": [*binary(), row(X, real(4), real(3, 1)), row(X, scalar(0.25), constants=(1,)), row(X)],
     "Min": [*binary(), row(X, real(4), real(3, 1)), row(scalar(0.25), X, constants=(0,))],
-    "Mul": [*binary(), row(X, scalar(0.5), constants=(1,)), row(whole(3), whole(3))],
+    "Mul": [*binary(), row(X, scalar(0.5), constants=(1,)), row(int_array(3), int_array(3))],
     "Neg": unary(),
     "Not": [row(truth(3, 4))],
     "Or": [row(truth(3, 4), truth(4, seed=1))],
@@ -296,7 +299,7 @@ CASES: dict[str, list[Row]] = {
     ],
     "Sqrt": unary(x=positive(2, 3)),
     "Squeeze": [row(real(2, 1, 3, 1), ints(1)), row(real(2, 1, 3, 1), ints(-1, 1)), row(real(2, 1, 3, 1))],
-    "Sub": [*binary(), row(scalar(1.0), X, constants=(0,)), row(whole(3), whole(3))],
+    "Sub": [*binary(), row(scalar(1.0), X, constants=(0,)), row(int_array(3), int_array(3))],
     "Tanh": unary(),
     "Tile": [row(X, ints(1, 2, 3)), row(real(3), ints(2))],
     "Transpose": [row(X), row(X, perm=[0, 2, 1]), row(X, perm=[2, 0, 1])],

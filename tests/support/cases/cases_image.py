@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from cases import IMAGE, Row, ints, positive, real, row, scalar, whole
+from cases import IMAGE, Row, int_array, ints, positive, real, row, scalar
 
 VOLUME = real(1, 2, 5, 6, 7)
 LINE = real(2, 3, 11)
@@ -279,7 +279,7 @@ CASES_IMAGE: dict[str, list[Row]] = {
     "LpPool": norm_pooled(),
     "MaxPool": max_pooled(),
     "MaxRoiPool": [
-        row(IMAGE, np.c_[whole(3, 1, low=0, high=2), BOXES.clip(0)].astype(np.float32), **each, **ROUNDED)
+        row(IMAGE, np.c_[int_array(3, 1, low=0, high=2), BOXES.clip(0)].astype(np.float32), **each, **ROUNDED)
         for each in ({"pooled_shape": [3, 2]}, {"pooled_shape": [2, 4], "spatial_scale": 0.6})
     ],
     "MaxUnpool": unpooled(),

@@ -12,6 +12,7 @@ from cases import (
     Row,
     X,
     binary,
+    int_array,
     ints,
     positive,
     real,
@@ -20,7 +21,6 @@ from cases import (
     scalar,
     truth,
     unary,
-    whole,
 )
 
 ORT: Any = {"referee": "onnxruntime"}  # where the reference evaluator is wrong or lacks the form
@@ -57,7 +57,7 @@ def shifted() -> list[Row]:
 
 
 def remainders() -> list[Row]:
-    a, b = whole(3, 4, low=-9, high=9), np.array([-4, 2, 3, -5])
+    a, b = int_array(3, 4, low=-9, high=9), np.array([-4, 2, 3, -5])
     return [
         row(a, b),
         row(a, b, fmod=1),
@@ -138,7 +138,7 @@ def quantized_convolutions() -> list[Row]:
 
     return [
         conv(scalar(0.03), point(130), pads=[1, 1, 1, 1]),
-        conv(positive(6) / 50, np.zeros(6, np.int8), whole(6, low=-900, high=900).astype(np.int32), strides=[2, 2]),
+        conv(positive(6) / 50, np.zeros(6, np.int8), int_array(6, low=-900, high=900).astype(np.int32), strides=[2, 2]),
     ]
 
 
@@ -185,7 +185,7 @@ def selected_most() -> list[Row]:
     return [
         row(SORTED, ints(2), outputs=2),
         row(SORTED, ints(3), axis=1, largest=0, outputs=2),
-        row(whole(3, 4), ints(2), axis=0, outputs=2),
+        row(int_array(3, 4), ints(2), axis=0, outputs=2),
         row(np.array([[1.0, 3.0, 3.0, 2.0]], np.float32), ints(3), smooth=False, outputs=2),
     ]
 
@@ -195,7 +195,7 @@ RECURRENT = (real(5, 2, 3), real(1, 4, 3, seed=1), real(1, 4, 4, seed=2), real(1
 CASES_NUMERIC: dict[str, list[Row]] = {
     "Acos": unary(x=INSIDE),
     "Acosh": unary(x=positive(2, 3) + 1),
-    "ArgMin": [row(X, axis=1), row(X, axis=-1, keepdims=0), row(whole(3, 4), axis=1, select_last_index=1)],
+    "ArgMin": [row(X, axis=1), row(X, axis=-1, keepdims=0), row(int_array(3, 4), axis=1, select_last_index=1)],
     "Asin": unary(x=INSIDE),
     "Asinh": unary(),
     "Atan": unary(),
@@ -205,7 +205,7 @@ CASES_NUMERIC: dict[str, list[Row]] = {
     "BitwiseNot": [row(integers(kind)) for kind in (np.int32, np.int64, np.uint8, np.uint16)],
     "BitwiseOr": bitwise(),
     "BitwiseXor": bitwise(),
-    "CastLike": [row(X * 3, whole(2)), row(whole(3, 4), X), row(X * 3, X)],
+    "CastLike": [row(X * 3, int_array(2)), row(int_array(3, 4), X), row(X * 3, X)],
     "Ceil": unary(),
     "Celu": [row(X), row(X, alpha=2.0), row(KINK, alpha=2.0, smooth=False)],
     "CenterCropPad": [row(X, ints(4, 2, 3)), row(X, ints(5, 1), axes=[2, 1]), row(X, ints(2, 5), axes=[0, -1])],
@@ -217,18 +217,18 @@ CASES_NUMERIC: dict[str, list[Row]] = {
         row(X, np.array(1)),
         row(X, np.array(-1), exclusive=1),
         row(X, np.array(0), reverse=1),
-        row(whole(3, 4), np.array(1), reverse=1, exclusive=1),
+        row(int_array(3, 4), np.array(1), reverse=1, exclusive=1),
     ],
     "DepthToSpace": [row(real(2, 8, 3, 2), blocksize=2), row(real(1, 9, 2, 3), blocksize=3, mode="CRD")],
     "DequantizeLinear": dequantized(),
     "Det": [row(real(3, 3)), row(real(2, 4, 4))],
     "DynamicQuantizeLinear": [row(x, outputs=3) for x in (X * 10, positive(3, 4), -positive(3, 4))],
     "Elu": [row(X), row(X, alpha=2.0), row(KINK, alpha=2.0, smooth=False)],
-    "EyeLike": [row(real(3, 4)), row(real(3, 4), k=1, dtype=INT64), row(whole(3, 4), k=-1, dtype=FLOAT)],
+    "EyeLike": [row(real(3, 4)), row(real(3, 4), k=1, dtype=INT64), row(int_array(3, 4), k=-1, dtype=FLOAT)],
     "GatherElements": [
-        row(X, whole(2, 3, 2, low=-4, high=4), axis=2),
-        row(X, whole(1, 3, 4, low=0, high=2)),
-        row(X, whole(2, 2, 4, low=-3, high=3), axis=1, constants=(1,)),
+        row(X, int_array(2, 3, 2, low=-4, high=4), axis=2),
+        row(X, int_array(1, 3, 4, low=0, high=2)),
+        row(X, int_array(2, 2, 4, low=-3, high=3), axis=1, constants=(1,)),
     ],
     "GatherND": [
         row(X, np.array([[0, 1], [-1, 2]])),
@@ -248,11 +248,11 @@ CASES_NUMERIC: dict[str, list[Row]] = {
     "Mish": unary(),
     "Mod": remainders(),
     "NegativeLogLikelihoodLoss": losses(),
-    "NonZero": [row(truth(3, 4)), row(whole(2, 3, low=0, high=2))],
+    "NonZero": [row(truth(3, 4)), row(int_array(2, 3, low=0, high=2))],
     "OneHot": [
         row(np.array([1, -2, 5]), np.array(4), floats(0.5, 2.0)),
-        row(whole(2, 3, low=0, high=4), np.array(4), ints(0, 1), axis=1),
-        row(whole(2, 3, low=0, high=4).astype(np.int32), np.array(4), floats(0, 1), axis=0, constants=(1, 2)),
+        row(int_array(2, 3, low=0, high=4), np.array(4), ints(0, 1), axis=1),
+        row(int_array(2, 3, low=0, high=4).astype(np.int32), np.array(4), floats(0, 1), axis=0, constants=(1, 2)),
     ],
     "PRelu": [
         row(X, positive(4)),
@@ -281,7 +281,7 @@ CASES_NUMERIC: dict[str, list[Row]] = {
     "ScatterND": scattered_rows(),
     "Selu": [row(X), row(X, alpha=2.0, gamma=3.0), row(KINK, smooth=False)],
     "Shrink": [row(X), row(X, lambd=0.7, bias=0.3)],
-    "Sign": [row(X), row(whole(3, 4))],
+    "Sign": [row(X), row(int_array(3, 4))],
     "Sin": unary(),
     "Sinh": unary(),
     "Size": [row(X)],
@@ -299,8 +299,8 @@ CASES_NUMERIC: dict[str, list[Row]] = {
     "ThresholdedRelu": [row(X), row(X, alpha=0.5)],
     "TopK": selected_most(),
     "Unique": [
-        row(whole(8, low=0, high=4), outputs=4),
-        row(whole(3, 4, low=0, high=3), outputs=4, sorted=0, **ORT),
+        row(int_array(8, low=0, high=4), outputs=4),
+        row(int_array(3, 4, low=0, high=3), outputs=4, sorted=0, **ORT),
         row(np.array([[1, 0], [2, 3], [1, 0]], np.float32), outputs=4, axis=0),
     ],
     "Xor": [row(truth(3, 4), truth(4, seed=1))],
