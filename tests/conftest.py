@@ -10,7 +10,7 @@ import pytest
 import tiers
 
 CACHE = "XBENCH_CACHE"
-# Files that take long go first, the longest at the head: one that comes last is worked on alone.
+# Slow test files go first, the slowest at the head: at the end one would run alone.
 LONG = (
     "kit",
     "timed",
@@ -49,12 +49,12 @@ OWN_CACHE = pytest.StashKey[str]()
 
 
 def pytest_configure(config):
-    # A shell's background jobs are started deaf to Ctrl-C, and so would be all that the tests start.
+    # A shell's background jobs ignore Ctrl-C, and so would all processes that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup has all that it starts ignore
-    # Tests run beside one another; that each says so on stderr is for a test of its own.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup makes its processes ignore it
+    # Tests run in parallel; a test of its own checks the note about that on stderr.
     os.environ["XBENCH_SHARED"] = "1"
-    # Two processes of tests share the CPUs: a pool's thread that waits by spinning takes the CPU of the other's.
+    # Two test processes share the CPUs: a pool's thread that spins takes the CPU of the other process.
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     os.environ["GOMP_SPINCOUNT"] = "0"
     # Set here and not in a fixture: pytest-xdist's workers inherit it, so the whole session exports each network once.
@@ -64,7 +64,7 @@ def pytest_configure(config):
 
 @pytest.fixture(autouse=True)
 def signals():
-    """A command that runs in this process leaves the signals that end it with the system's defaults."""
+    """Restore signal handlers: a command in this process leaves them at the system's defaults."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
     for number, handler in kept.items():
@@ -73,7 +73,7 @@ def signals():
 
 @pytest.fixture(autouse=True, scope="module")
 def dropout_is_on():
-    """Adapters that run in this process switch dropout off for good: which files came first must not matter."""
+    """Adapters in this process switch dropout off for good: the order of test files must not matter."""
     yield
     if "xbench.converters.ops.torch_dropout" in sys.modules:
         sys.modules["xbench.converters.ops.torch_dropout"].switch(True)
@@ -142,13 +142,13 @@ def own_cache(lenet, tmp_path):
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_xla():
-    """What this process compiles with JAX is small and runs once: XLA's older, quicker generator of code does. Commands
-    that tests start compile as users do. (Not -O0: XLA then computes what a maximum is compared with in its gradient
-    otherwise than the maximum, finds it nowhere, and divides by 0.)"""
+    """Use XLA's older, faster code generator: this process compiles small programs and runs them once. Commands that
+    tests start compile as users do. (Not -O0: in the gradient of a maximum XLA then recomputes the compared value
+    differently, finds no maximum, and divides by 0.)"""
     if importlib.util.find_spec("jax"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
-            importlib.import_module("jax").devices()  # reads them
+            importlib.import_module("jax").devices()  # reads the flags
 
 
 @pytest.fixture
@@ -161,9 +161,9 @@ def float64():
     torch.set_default_dtype(torch.float32)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` does not choose
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by `-m`
 def pytest_collection_modifyitems(config, items):
-    if not any("::" in word for word in config.args):  # else some of a test's parameters are missing
+    if not any("::" in word for word in config.args):  # otherwise some parameters of a test are missing
         config.stash[tiers.UNKNOWN] = [*tiers.unknown(items)]
     for item in items:
         if tiers.is_slow(item):

@@ -1,4 +1,4 @@
-"""The Python functions: what they return is what the commands print, and shows as a table that nothing can break."""
+"""The Python functions return what the commands print, and show it as a table that no text can break."""
 
 import copy
 import importlib
@@ -42,7 +42,7 @@ def test_too_many_threads_are_a_warning_about_the_line_that_asks_for_them(lenet)
 
 @pytest.mark.parametrize("name", ["check", "time", "convert"])
 def test_a_command_has_the_parameters_of_its_function(name):
-    """With the same defaults, but for a few; what neither has is not written twice."""
+    """With the same defaults, except for a few."""
     function, command = getattr(xbench, name), getattr(importlib.import_module(f"xbench.cli.{name}"), name)
     mine, typed = (inspect.signature(each).parameters for each in (function, command))
     assert [each for each in mine if each != "progress"] == [each for each in typed if each in mine]
@@ -70,7 +70,7 @@ def test_check_returns_what_the_command_prints(shell, lenet):
 
 
 def test_time_returns_what_the_command_prints_and_read_finds_it(shell, lenet, tmp_path):
-    """The command finds the cell stored, so that its rows are the same to the last digit."""
+    """The command reads the stored cell, so its rows are equal to the last digit."""
     out = tmp_path / "results"
     records = xbench.time(["lenet"], **OPTIONS, budget=0.05, out=out)
     assert [row["status"] for row in records] == ["PASS"] and records[0]["median_s"] > 0

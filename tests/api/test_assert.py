@@ -23,7 +23,7 @@ from xbench.testing import assert_same_network
 
 PROJECT = ROOT / "examples" / "project"
 
-# What a team may do to its file behind the export; the tensor that is the first to be wrong is written beside it.
+# Faults that a team may add to its file after the export, each with the first tensor that is wrong.
 PLANTED = """
 
 _right = export
@@ -67,7 +67,7 @@ def test_a_project_whose_conversion_is_right_passes(project):
 
 
 def test_a_fault_in_the_exported_file_is_named(project):
-    """Two gates of the recurrent layer change places, which every runtime computes without a complaint."""
+    """Two gates of the recurrent layer are swapped, which every runtime computes without an error."""
     fault = PLANTED.replace("OPERATOR", repr("GRU")).replace("INPUT", "1").replace("CHANGED", GATES)
     with (project / "weather.py").open("a") as file:
         file.write(fault)
@@ -99,7 +99,7 @@ def test_a_fault_of_a_runtime_is_named(project, tmp_path):
 
 
 class Small(nn.Module):
-    """Of this file, which workers cannot import by its name where pytest has found it by its path."""
+    """A class of this file, which workers cannot import by name if pytest loaded it by path."""
 
     def __init__(self):
         super().__init__()
@@ -117,8 +117,8 @@ def small() -> tuple[Small, dict[str, np.ndarray]]:
 
 
 def test_the_module_is_left_as_it_is_and_nothing_is_kept(faults, tmp_path, monkeypatch):
-    """With weights that no factory makes, and beside a runtime that lacks an operator, which is allowed."""
-    monkeypatch.setenv("XBENCH_CACHE", str(tmp_path))  # others that run meanwhile keep theirs elsewhere
+    """With weights that no factory makes, next to a runtime that lacks an operator, which is allowed."""
+    monkeypatch.setenv("XBENCH_CACHE", str(tmp_path))  # tests that run at the same time keep theirs elsewhere
     network, inputs = small()
     network.last.eval()
     with torch.no_grad():
@@ -148,12 +148,12 @@ def test_a_runtime_that_lacks_an_operator_fails_where_it_was_named(faults):
 
 
 def test_a_file_of_other_weights_is_not_the_module(tmp_path):
-    """The module of today against the file of yesterday."""
+    """The current module against an older file."""
     network, inputs = small()
     file = tmp_path / "yesterday.onnx"
     given = tuple(torch.from_numpy(inputs[name]) for name in ("x", "scale"))
     axes = {"dynamic_axes": {name: {0: "n"} for name in ("x", "scale")}, "input_names": ["x", "scale"]}
-    torch.onnx.export(network.eval(), given, str(file), dynamo=False, **axes)  # which names tensors in its own way
+    torch.onnx.export(network.eval(), given, str(file), dynamo=False, **axes)  # which has its own names for tensors
     with torch.no_grad():
         network.last.bias[1] += 0.01
     with pytest.raises(
@@ -194,7 +194,7 @@ def test_what_does_not_fit_is_one_line(module, inputs, line):
 
 
 class Turned(nn.Module):
-    """Reads its weights turned, expanded and reshaped: what a runtime may compute beforehand, and still has to hold."""
+    """Reads its weights transposed, expanded and reshaped, which a runtime may precompute and still has to hold."""
 
     def __init__(self):
         super().__init__()
@@ -213,7 +213,7 @@ def test_weights_are_compared_whatever_shape_they_are_read_in(runtime):
 
 
 def test_a_layer_of_parametrized_weights_is_compared_and_left_as_it_is():
-    """torch makes a class for each, which no other process can import."""
+    """PyTorch makes a class for each, which no other process can import."""
     normed, orthogonal = nn.utils.parametrizations.weight_norm(nn.Linear(4, 6)), nn.Linear(6, 6)
     nn.utils.parametrize.register_parametrization(orthogonal, "weight", nn.Hardtanh())
     assert_same_network(nn.Sequential(normed, orthogonal).eval(), torch.randn(2, 4), runtimes=["onnxruntime"])
@@ -229,7 +229,7 @@ def test_what_cannot_be_pickled_is_one_line():
 
 
 def test_classes_that_no_other_process_can_import_travel_by_value(tmp_path):
-    """One of a script, and one that a test runner has loaded from a path that is not on sys.path."""
+    """One of a script, and one that a test runner loaded from a path not on sys.path."""
     (tmp_path / "apart").mkdir()
     (tmp_path / "apart" / "off_the_path.py").write_text(OFF)
     (tmp_path / "script.py").write_text(SCRIPT)
@@ -273,7 +273,7 @@ print(assert_same_network(Mine(), torch.ones(1, 4), runtimes=["onnxruntime", "to
 """
 
 
-# ***** where a file parts from the network *****
+# ***** where a file differs from the network *****
 
 
 def node(kind, inputs, output):
@@ -314,7 +314,7 @@ def test_the_step_that_bears_a_common_name_is_told_from_those_it_was_taken_apart
 
 
 def test_what_is_made_of_shapes_alone_is_not_wrong():
-    """The zeros that a recurrent layer begins with, which the network's own graph does not have."""
+    """The initial zeros of a recurrent layer, which the network's own graph does not have."""
     nodes = [node("Shape", ["x"], "s"), node("Expand", ["zero", "s"], "zeros"), node("Sum", ["x", "zeros"], "y")]
     assert parted(nodes, s=np.array([2, 3]), zeros=np.zeros((7, 3)), y=X).tensor == "y"
 

@@ -1,4 +1,4 @@
-"""What a user can get wrong is one line and exit code 2; what a program reads has the promised shape."""
+"""User errors are one line and exit code 2; machine-readable output has the documented shape."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_a_wrong_number_names_its_option(shell, words):
 
 @pytest.fixture
 def files(shell):
-    """Files that are no models, by what is wrong with them."""
+    """Files that are not models, by what is wrong with them."""
     content = write_two_outputs(shell.folder / "whole.onnx").read_bytes()
     (shell.folder / "empty.onnx").write_bytes(b"")
     (shell.folder / "text.onnx").write_text("this is no ONNX file\n" * 50)
@@ -125,7 +125,7 @@ def test_cuda_without_a_gpu_is_one_line(shell):
 
 @pytest.fixture
 def without_jax(shell):
-    """An environment in which jax is not installed, as far as anybody can tell who does not import it."""
+    """An environment in which jax looks not installed, unless it is imported."""
     (shell.folder / "sitecustomize.py").write_text(
         "from importlib import metadata\nfound = metadata.version\ndef version(name):\n"
         "    if name == 'jax': raise metadata.PackageNotFoundError(name)\n    return found(name)\n"
@@ -260,7 +260,7 @@ def test_what_passed_a_check_is_not_checked_again_and_what_failed_is(shell, lene
 
 
 def test_an_adapter_that_was_changed_is_checked_again(shell, lenet, fault_folder, tmp_path, monkeypatch):
-    """Whoever writes an adapter must not be shown what an earlier one did."""
+    """The author of an adapter must not be shown the result of an earlier version."""
     site = tmp_path / "site"
     shutil.copytree(fault_folder, site)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ["PYTHONPATH"]]))

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and the end of a terminal: one line, an exit code of their own, nothing left."""
+"""Ctrl-C, SIGTERM and a closed terminal: one line, an exit code each, no leftovers."""
 
 import signal
 import subprocess
@@ -71,7 +71,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize(("before", "after"), [(2, 0), (0, 2)])
 def test_a_worker_that_is_started_while_its_command_is_interrupted_does_not_stay(tmp_path, before, after):
-    """In a notebook the process lives on, and the worker would with it."""
+    """In a notebook the process goes on, and so would the worker."""
     code = INTERRUPTED.format(before=before, after=after)
     words = [sys.executable, "-P", "-c", code, tmp_path / "log"]
     ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)

@@ -1,4 +1,4 @@
-"""What lies where a store should, and is no file: said in one line, never waited for, never written into."""
+"""Something else than a file in the place of a store: reported in one line, never waited for, never written."""
 
 import os
 import socket
@@ -26,8 +26,8 @@ def bind(path):
 
 @pytest.fixture(params=KINDS)
 def strange(request, shell, monkeypatch):
-    """A folder in which something else has the name of the results."""
-    monkeypatch.chdir(shell.folder)  # and back behind the test
+    """A folder in which something that is not a file has the name of the results."""
+    monkeypatch.chdir(shell.folder)  # and back after the test
     folder = shell.folder / "strange"
     folder.mkdir()
     (folder / "secret").write_text("secret\n")
@@ -56,7 +56,7 @@ def test_what_is_no_file_is_neither_read_nor_written(shell, strange):
 
 
 def test_a_line_that_never_ends_is_refused(shell):
-    """A hole of a gigabyte is one line of zeros."""
+    """A sparse gigabyte is one line of zeros."""
     (shell.folder / "out").mkdir()
     with (shell.folder / "out/results.jsonl").open("wb") as file:
         file.truncate(1 << 30)

@@ -1,4 +1,4 @@
-"""`kill -9` at any moment: finished cells stay, missing ones are run, no worker is left."""
+"""`kill -9` at any moment: finished cells stay, missing cells are run, no worker is left."""
 
 import random
 import signal
@@ -24,7 +24,7 @@ def complete(data):
 
 
 def finish(shell, out):
-    """Runs the same command to its end; every cell is there once, those that were there before untouched."""
+    """Runs the same command to its end; every cell is there once, earlier ones unchanged."""
     before = complete(content(out))
     ended = shell.run(*COMMAND, out, *WORDS)
     assert ended.returncode == 0, ended.stderr
@@ -35,7 +35,7 @@ def finish(shell, out):
 def test_kill_at_20_random_moments_loses_no_finished_cell(shell, lenet):
     generator, number, counts = random.Random(0), 0, []
     out = shell.folder / "0"
-    finish(shell, shell.folder / "references")  # so that the kills meet measuring and not the oracle
+    finish(shell, shell.folder / "references")  # so that the kills hit the measurement and not the oracle
     begin = time.monotonic()
     finish(shell, shell.folder / "whole")
     duration = time.monotonic() - begin

@@ -1,4 +1,4 @@
-"""Commands, and workers of theirs, that are killed: a few of the moments of tools/measure/kill_moments.py."""
+"""Killed commands and killed workers: a few of the moments of tools/measure/kill_moments.py."""
 
 import random
 import shutil
@@ -26,7 +26,7 @@ def test_what_is_killed_leaves_a_valid_store_and_nothing_else(name, way, templat
 
 
 def test_a_moment_sees_what_was_left(tmp_path):
-    """What commands left before: the test above fails on each."""
+    """Leftovers of earlier versions: the test above fails on each."""
     moment = kill_moments.Moment(kill_moments.COMMANDS["time"], "SIGTERM", tmp_path)
     for each in ("tmp/xbench-logs-k3x9", "cache/models/.lenet-1-k3x9", "cache/live/network_1", "out", "cache/models/m"):
         (tmp_path / each).mkdir(parents=True)

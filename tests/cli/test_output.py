@@ -1,4 +1,4 @@
-"""A command whose output nobody takes: one line at most, an exit code, no traceback, and what it does is done."""
+"""A command whose output is not read: one line at most, an exit code, no traceback, and its work is done."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def out(shell):
 
 
 def run(shell, words, stdout="", stderr=""):
-    """The command behind a shell's redirections."""
+    """The command with a shell's redirections."""
     command = ["sh", "-c", f'"$@" {stdout} {stderr}', "sh", *shell.command(*words)]
     options = {"cwd": shell.folder, "env": shell.environment(), "timeout": 100, "text": True}
     return subprocess.run(command, capture_output=True, **options)
@@ -58,7 +58,7 @@ def test_words_that_nobody_hears_change_nothing(shell, out, stderr):
 
 
 def test_what_is_imported_stays_where_nothing_can_be_printed(shell, out):
-    """The store that is written does not get the number of a stdout that is closed."""
+    """The file of the store does not get the descriptor of a closed stdout."""
     answer = run(shell, ("import", "out", "--out", "all"), ">&-")
     assert answer.returncode == 2 and only_line(answer.stderr).startswith("xbench: cannot write to stdout")
     assert len((shell.folder / "all/results.jsonl").read_text().splitlines()) == 399

@@ -1,4 +1,4 @@
-"""The weights of an artifact on disk: what was written comes back, mapped, and nothing can be written through it."""
+"""The weights of an artifact on disk: they are read back, memory-mapped and read-only."""
 
 import ml_dtypes
 import numpy as np
@@ -78,7 +78,7 @@ def test_macs_are_the_same_where_shapes_must_be_inferred(exporter, name):
 
 @pytest.mark.parametrize(("to", "macs_of_one"), [([-1, 6], 4 * 6 * 5), ([0, -1, 6], 4 * 6 * 5)])
 def test_macs_of_a_sample_are_right_behind_a_reshape_that_takes_in_the_batch(to, macs_of_one):
-    """The size that it makes of the batch and another has no name; it was taken as 1."""
+    """The product of the batch and another size has no name; it was taken as 1."""
     node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
     nodes = [node("Reshape", ["x", "to"], ["flat"]), node("MatMul", ["flat", "w"], ["y"])]
     stored = [

@@ -1,4 +1,4 @@
-"""The cache's folders: written in one piece, never taken from under somebody who reads them."""
+"""The cache's folders: written atomically, never removed while a reader uses them."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path):
 
 
 def test_what_another_process_made_meanwhile_stays(tmp_path):
-    """It may hold references already, and be mapped by a worker."""
+    """It may already hold references, and be mapped by a worker."""
     folder = tmp_path / "made"
     with cache.written(folder) as temporary:
         (temporary / "model.json").write_text("mine")
@@ -37,7 +37,7 @@ def test_a_damaged_folder_is_replaced(tmp_path):
 
 
 def test_many_processes_may_finish_one_folder_at_once(tmp_path):
-    """Each finds it missing, or broken, before the others have renamed theirs (CI, November 2026)."""
+    """Each sees it missing or broken before the others have renamed theirs (CI, November 2026)."""
     script = """
 import sys, time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A damaged cache is never a runtime's fault: it is made again, that is said, and no changed text is run."""
+"""A damaged cache is never a runtime's fault: it is rebuilt with a message, and no changed text is run."""
 
 import json
 import os
@@ -15,13 +15,13 @@ from damages import CANARY, EVERY, HARMLESS, HIDDEN, OF_SEALS, OF_TEXTS, SEEN, w
 from xbench.converters import cache, damage, seals
 from xbench.errors import XBenchError
 
-# Of all kinds the in-process test looks at each; these go through the real command, where each costs a worker.
+# The in-process test covers every kind; these run the real command, where each costs a worker.
 JUDGED = HIDDEN | OF_TEXTS | {kind: EVERY[kind] for kind in (*list(SEEN)[::2], *list(OF_SEALS)[::2])}
 
 
 @pytest.fixture(scope="module")
 def whole(exporter, tmp_path_factory):
-    """A sound cache with a model a kind of damage, and one more: word -> folder. Not to be written to."""
+    """An intact cache with a model per kind of damage, and one more: word -> folder. Read only."""
     place, folders = tmp_path_factory.mktemp("whole"), {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XBENCH_CACHE", str(place / "cache"))
@@ -36,7 +36,7 @@ def whole(exporter, tmp_path_factory):
 
 @pytest.fixture
 def damaged(whole, tmp_path, monkeypatch):
-    """Makes a cache of models that are damaged in these ways: kind -> word, folder."""
+    """Make a cache of models with these kinds of damage: kind -> word, folder."""
     monkeypatch.setenv("XBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv(CANARY, str(tmp_path / "canary"))
 
@@ -53,7 +53,7 @@ def damaged(whole, tmp_path, monkeypatch):
 
 
 def checked(shell, damaged, runtime):
-    """The rows of one `xbench check`, by the kind of damage, and what it said."""
+    """The rows of one `xbench check`, by the kind of damage, and its standard error."""
     words = [word for word, _ in damaged.values()]
     answer = shell.run("check", *words, "--runtime", runtime, "--mode", "forward", "--json")
     rows = {row["model"]: row for row in json.loads(answer.stdout)}
@@ -63,7 +63,7 @@ def checked(shell, damaged, runtime):
 
 
 def test_no_damage_is_a_fault_of_a_runtime(shell, damaged, tmp_path):
-    """Also none that sizes and times do not tell: there the cell is measured again, and its row says so."""
+    """Even if sizes and times do not show it: then the cell is measured again, and its row says so."""
     assert len(JUDGED) > 20
     made = damaged(*JUDGED)
     rows, stderr = checked(shell, made, "onnxruntime")
@@ -94,7 +94,7 @@ def test_a_text_that_changes_behind_the_look_is_not_run(damaged, exporter):
 
 
 def test_what_is_damaged_is_made_again(damaged, whole, exporter):
-    """It is what it was, byte by byte, but for the seconds that an export took."""
+    """It is restored byte by byte, except for the seconds of the export."""
     for kind, (word, folder) in damaged(*EVERY.keys() - HARMLESS).items():
         with pytest.warns(seals.Damaged, match=str(folder)):
             artifact = exporter.artifact(word)
@@ -142,7 +142,7 @@ exporter.close()
 
 
 def read_only(place: Path) -> list[str]:
-    """What makes a folder one that cannot be written to, for the command that follows."""
+    """A command prefix that makes a folder read-only for the command that follows."""
     if os.geteuid():
         for folder in (place, *place.rglob("*/")):
             folder.chmod(0o555)
@@ -233,7 +233,7 @@ def test_a_model_that_cannot_be_made_again_is_unverified(damaged, exporter):
 
     word, _ = damaged("a bit of the weights")["a bit of the weights"]
     artifact = exporter.artifact(word)
-    stranger = Exporter(Path("nowhere"))  # to whom nobody said which file it was made of
+    stranger = Exporter(Path("nowhere"))  # which does not know the file it was made from
     given = {"key": "k", "status": "FAIL", "message": "no", "parity": None, "times": None}
     (record,) = blame.sound(lambda done: [given], artifact, stranger)
     assert record["status"] == "UNVERIFIED" and "weights.bin has another content): delete it" in record["message"]

@@ -1,4 +1,4 @@
-"""`xbench convert --to`: every runtime's own form is written, holds the parameters, and runs without xbench."""
+"""`xbench convert --to`: every runtime's own format is written, has the parameters, and runs without xbench."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ def inputs():
 
 @pytest.fixture(scope="module")
 def right(inputs):
-    """What the module itself computes."""
+    """The output of the module itself."""
     import torch
 
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""Inputs are drawn so that they exercise the network: what an input reaches says what it is."""
+"""Inputs are drawn so that they exercise the network: their kind follows from the nodes that read them."""
 
 import json
 import re
@@ -22,14 +22,14 @@ from xbench.converters.source import parse, with_options
 from xbench.errors import XBenchError
 from xbench.parity import candidate, sensitivity
 
-# ***** what an input reaches *****
+# ***** the nodes that read an input *****
 
 CONSTANT = re.compile(r"\$(\[[-\d, ]*\]|[-\d.e]+)")
 BIG = "$-1e9"
 
 
 def graph(inputs, body, opset=17):
-    """A graph of this text, a node between two semicolons. E is a table of ten rows, P one of six; `$2` is a number,
+    """A graph of this text, nodes separated by semicolons. E is a table of ten rows, P one of six; `$2` is a number,
     `$2.0` a float, `$[2]` an array."""
     arrays = {name: np.random.default_rng(rows).standard_normal((rows, 4)) for name, rows in (("E", 10), ("P", 6))}
     arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
@@ -196,7 +196,7 @@ def test_both_values_of_one_truth_are_drawn():
 
 
 class Index(nets.nn.Module):
-    """An index whose range is the length of another input; see the small modules of the issue."""
+    """An index whose range is the length of another input; from the small modules of the issue."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Words for models: what they mean, and what is said where they mean nothing."""
+"""Words for models: what they mean, and the error if they mean nothing."""
 
 import json
 import subprocess
@@ -204,7 +204,7 @@ def test_a_module_that_does_not_take_its_inputs_is_one_line(shell, network):
 
 @pytest.fixture
 def keras(shell):
-    """A small Keras model with other than zero biases, as a .keras file and as a SavedModel."""
+    """A small Keras model with nonzero biases, as a .keras file and as a SavedModel."""
     tf = pytest.importorskip("tensorflow")
     layers = tf.keras.layers
     model = tf.keras.Sequential(
@@ -280,9 +280,9 @@ OTHERS = (
 
 @pytest.mark.parametrize("model", OTHERS)
 def test_what_other_peoples_modules_do_is_the_same_everywhere(shell, model):
-    """In Hugging Face's: frozen parameters, stochastic depth, a row of a table that is not trained, rows of what was
-    flattened with its batch, dropout in place and of channels; what is detached, statistics that nobody keeps, adaptive
-    pooling."""
+    """As in Hugging Face's: frozen parameters, stochastic depth, an untrained row of a table, rows of what was
+    flattened with its batch, dropout in place and of channels; detached values, statistics that are not
+    kept, adaptive pooling."""
     (shell.folder / "small_nets.py").write_text((SUPPORT / "small_nets.py").read_text())
     runtimes = [word for name in ("torch", "onnxruntime", "jax", "tensorflow") for word in ("--runtime", name)]
     modes = [word for name in ("forward", "gradient", "step") for word in ("--mode", name)]
@@ -292,7 +292,7 @@ def test_what_other_peoples_modules_do_is_the_same_everywhere(shell, model):
 
 @pytest.mark.parametrize("name, modes", [("disguised", {"forward", "gradient"}), ("disguised_gradient", {"gradient"})])
 def test_a_graph_that_is_not_the_module_is_no_fault_of_runtimes(shell, name, modes):
-    """The exporter's word is not taken for it, and nobody is blamed for what it changed."""
+    """The export is checked, and no runtime is blamed for what the exporter changed."""
     (shell.folder / "small_nets.py").write_text((SUPPORT / "small_nets.py").read_text())
     options = ["--input", "x:float32:batch,6", "--runtime", "torch,jax"]
     answer = shell.run("check", f"small_nets:{name}", *options, "--json")
@@ -323,7 +323,7 @@ torch.onnx.export(net, (torch.randn(2, 3, 12, 16),), FILE, dynamo=False, trainin
 
 @pytest.mark.parametrize("training", [False, True])
 def test_an_onnx_file_trains_alike_where_that_is_asked_for(shell, training):
-    """One that says training_mode=1 itself has no running statistics to train; one that does not has."""
+    """With training_mode=1 in the file there are no running statistics to train; without it there are."""
     file = str(shell.folder / "net.onnx")
     text = NORMS.replace("MODE", str(training)).replace("FILE", repr(file))
     subprocess.run([sys.executable, "-W", "ignore", "-c", text], cwd=SUPPORT, check=True)
@@ -337,7 +337,7 @@ def test_an_onnx_file_trains_alike_where_that_is_asked_for(shell, training):
 
 
 def test_a_file_whose_weights_lie_beside_it_runs_everywhere(shell):
-    """As PyTorch writes them: what is larger than a few bytes lies in `net.onnx.data`."""
+    """As PyTorch writes them: all but a few bytes is in `net.onnx.data`."""
     weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((128, 64)).astype("f4"), "w")
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],

@@ -1,4 +1,4 @@
-"""Temporary folders: those of the dead go, and nothing else does."""
+"""Temporary folders: those of dead processes are removed, and nothing else."""
 
 import ast
 import os
@@ -37,7 +37,7 @@ def holder(tmp_path):
 
 
 def leftover(parent, word="abcdefgh"):
-    """A folder as a dead process leaves it."""
+    """A folder as left by a dead process."""
     made = parent / f"{temporary.PREFIX}{temporary.kernel()}_{word}"
     made.mkdir()
     (made / "file").write_text("x")
@@ -101,7 +101,7 @@ def test_the_folder_of_another_user_stays(tmp_path, monkeypatch):
 
 
 def test_a_folder_of_another_kernel_stays_for_a_month(tmp_path, monkeypatch):
-    """Its owner may live on another machine with the same file system, whose locks are not seen here."""
+    """Its owner may run on another machine with the same file system, whose locks are not visible here."""
     made = leftover(tmp_path)
     monkeypatch.setattr(temporary, "kernel", lambda: "00000000")
     temporary.sweep(tmp_path)
@@ -166,7 +166,7 @@ def test_a_folder_for_a_socket_has_a_short_path(monkeypatch, tmp_path):
 
 
 def test_nobody_else_makes_temporary_folders():
-    """A process that is killed would leave them for ever. Workers have theirs in their parent's."""
+    """A killed process would leave them for ever. Workers have theirs in their parent's."""
     packages = {*MAY_IMPORT} - {"runtimes"}
     offences = []
     for path in (path for package in packages for path in (ROOT / package).rglob("*.py")):

@@ -1,4 +1,4 @@
-"""Data sets in their publishers' formats, on small files made here: what is right is read, what is wrong is a line."""
+"""Data sets in their publishers' formats, on small files made here: valid files are read, others are one line."""
 
 import gzip
 import os
@@ -79,7 +79,7 @@ def ptb(tmp_path):
     return folder
 
 
-# ***** what is right *****
+# ***** valid files *****
 
 
 def test_mnist_is_read_plain_and_packed(mnist):
@@ -178,7 +178,7 @@ def test_the_folder_may_be_named_once_for_all_sets(mnist, monkeypatch):
     assert data.load("mnist", network("lenet")).train_inputs.shape == (12, 1, 28, 28)
 
 
-# ***** what is wrong *****
+# ***** damaged files *****
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Conversions are recorded: they resume, are made again where that is asked for, and are shown in the report."""
+"""Conversions are recorded: they resume, are repeated on request, and are shown in the report."""
 
 import json
 

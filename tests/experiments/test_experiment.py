@@ -1,4 +1,4 @@
-"""The one loop of all experiments: what is stored is not measured again, what fails keeps nobody from going on."""
+"""The loop of all experiments: stored cells are not measured again, a failure does not stop the others."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ CASES = [Case("lenet", runtime, threads=1) for runtime in ("torch", "onnxruntime
 
 
 class Shown:
-    """Keeps what is shown of a run; ends it, as Ctrl-C would, after some records."""
+    """Keeps the output of a run; ends it, as Ctrl-C would, after some records."""
 
     def __init__(self, ends_after: int | None = None) -> None:
         self.notes, self.lines, self.skipped, self.ends_after = [], [], 0, ends_after
@@ -38,7 +38,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Parts(Experiment):
-    """Two records a cell, "a" and "b"; the statuses of the second are scripted."""
+    """Two records per cell, "a" and "b"; the statuses of the second are scripted."""
 
     name: ClassVar[str] = "parts"
     file: ClassVar[str] = "parts.jsonl"
@@ -62,7 +62,7 @@ class Parts(Experiment):
 
 @pytest.fixture
 def measured(tmp_path, lenet):
-    """Runs an experiment in one folder; returns the outcome, the parts that were measured, and what was shown."""
+    """Run an experiment in one folder; return the outcome, the measured parts, and the output."""
 
     def once(experiment=Parts(), cases=CASES, shown=None, again="none", **given):
         shown = shown or Shown()
@@ -122,7 +122,7 @@ def test_a_record_that_lacks_what_it_must_have_is_measured_again(measured, tmp_p
 
 
 def test_cells_are_left_out_that_nobody_would_ask_for(tmp_path, lenet):
-    """TVM takes minutes to compile a training step, so that somebody must ask for one."""
+    """TVM takes minutes to compile a training step, so it is only done on request."""
     cases = [Case("lenet", "tvm", "step"), CASES[0]]
     with Lab(tmp_path, Shown()) as lab:
         lab.given["lenet"] = lenet

@@ -1,4 +1,4 @@
-"""`xbench inspect`: what it says of a model agrees with what is known of it; whatever the file, it says something."""
+"""`xbench inspect`: its facts of a model agree with known ones; it has an answer for any file."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def model(nodes, inputs=(), outputs=(), weights=(), functions=(), opset=20, **do
 
 @pytest.fixture
 def inspected(tmp_path):
-    """The facts of a model: a proto, or a word."""
+    """The facts of a model, given as a proto or a word."""
 
     def facts(given, batch=None, runtimes=("torch", "jax"), ask=False, options=""):
         if isinstance(given, onnx.ModelProto):
@@ -56,7 +56,7 @@ def inspected(tmp_path):
 
 @pytest.fixture
 def looked_at(tmp_path):
-    """What the worker that reads files says of one, in this process."""
+    """The answer of the file-reading worker about a file, in this process."""
 
     def facts(proto, batch=None, options=""):
         onnx.save(proto, tmp_path / "m.onnx")
@@ -100,18 +100,18 @@ def test_the_numbers_of_a_small_network_are_those_counted_by_hand(looked_at):
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_memory_is_the_most_that_is_alive_at_once(looked_at, batch):
-    """x (128 bytes of a sample) dies behind the Conv, its output behind the Relu, whose output lives on as the view."""
+    """x (128 bytes per sample) is freed after the Conv, its output after the Relu, whose output stays as the view."""
     facts = looked_at(small(), batch)
     memory = facts["memory"]
     assert (memory["live_bytes"], memory["at"]) == (batch * (192 + 192), "r")
     assert memory["weight_bytes"] == facts["stored"]["bytes"]
     assert memory["bytes"] == memory["weight_bytes"] + memory["live_bytes"]
-    assert facts["batch"] == batch and facts["macs"] == 48 * 18 + 240 + 50  # of one sample, whatever the batch
+    assert facts["batch"] == batch and facts["macs"] == 48 * 18 + 240 + 50  # of one sample, for any batch
     assert facts["layers"][0]["shape"][0] == batch
 
 
 def test_a_branch_that_is_read_late_stays_alive(looked_at):
-    """a: 40 bytes, to the end; the wide one: 4000, dead before the last."""
+    """a: 40 bytes, alive to the end; the wide one: 4000, freed before the last."""
     nodes = [
         node("Relu", "x", "a"),
         node("MatMul", "x w", "wide"),
@@ -124,7 +124,7 @@ def test_a_branch_that_is_read_late_stays_alive(looked_at):
 
 
 def test_a_view_takes_no_memory(looked_at):
-    """x is read again in the end, so its view f lives as long: with b and y it is three of 64 bytes, not four."""
+    """x is read again at the end, so its view f lives as long: with b and y three of 64 bytes, not four."""
     nodes = [node("Flatten", "x", "f"), node("Relu", "f", "b"), node("Add", "f b", "y"), node("Relu", "x", "z")]
     shapes = [value("x", ("n", 2, 8))], [value("y", ("n", 16)), value("z", ("n", 2, 8))]
     assert looked_at(model(nodes, *shapes))["memory"]["live_bytes"] == 3 * 64
@@ -258,7 +258,7 @@ def test_what_cannot_be_trained_says_which_operator_stops_the_graph(inspected):
     proto = model(
         [node("MatMul", "x w", "a"), node("Mish", "a", "b"), node("Cumu", "b", "y")], weights=[weight("w", 4, 4)]
     )
-    assert inspected(proto)["training"] == {"trains": False, "without_gradient": {}}  # a file that nobody converts
+    assert inspected(proto)["training"] == {"trains": False, "without_gradient": {}}  # a file that no runtime converts
     nodes = [node("MatMul", "x w", "a"), node("Det", "a", "d"), node("Mul", "a d", "y")]
     shapes = [value("x", ("n", 4, 4))], [value("y", ("n", 4, 4))]
     facts = inspected(model(nodes, *shapes, [weight("w", 4, 4)]), runtimes=["torch", "onnxruntime"], ask=True)
@@ -270,7 +270,7 @@ def test_what_cannot_be_trained_says_which_operator_stops_the_graph(inspected):
     ("name", "parameters"), [("magika", 784_214), ("direction", None), ("detection", 1_171_488), ("recognition", None)]
 )
 def test_files_that_others_made_agree_with_their_conversion(inspected, exporter, name, parameters):
-    word = word_of(name).replace("=batch,", "=1,")  # whose every axis is a number, so that no count leaves one out
+    word = word_of(name).replace("=batch,", "=1,")  # every axis is a number, so no count leaves one out
     facts, artifact = inspected(word), exporter.artifact(word)
     assert facts["macs"] == inspected(word_of(name))["macs"]
     assert facts["macs"] == artifact.info["macs"] > 0
@@ -281,7 +281,7 @@ def test_files_that_others_made_agree_with_their_conversion(inspected, exporter,
 
 
 def test_a_file_on_which_onnx_ends_with_the_process_is_shown_all_the_same(inspected):
-    """Shape inference aborts on the Slice of a negative size (onnx/onnx#8481)."""
+    """Shape inference aborts on a Slice of negative size (onnx/onnx#8481)."""
     nodes = [node("Conv", "x w", "c"), node("Slice", "c starts ends axes", "y")]
     weights = [weight("w", 1, 1, 7), *(numpy_helper.from_array(np.array([n]), name) for name, n in ENDS.items())]
     facts = inspected(model(nodes, [value("x", (1, 1, 4))], [value("y", "nab")], weights))
@@ -293,7 +293,7 @@ ENDS = {"starts": 0, "ends": 1, "axes": 2}
 
 
 def broken(folder):
-    """Files that cannot be read, and the words of the one line about each."""
+    """Files that cannot be read, and words of the one-line error of each."""
     content = small().SerializeToString()
     outside = small()
     onnx.save(outside, folder / "outside.onnx", save_as_external_data=True, location="gone.bin", size_threshold=0)

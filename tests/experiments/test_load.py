@@ -1,4 +1,4 @@
-"""`xbench load`: LoadGen's numbers and no others, only beside a proof, and nothing lost on a bad day."""
+"""`xbench load`: LoadGen's own numbers, only with a proof, and no results lost on failures."""
 
 import json
 import os
@@ -24,8 +24,8 @@ QUICK = ("--seconds", 0.1, "--threads", 1)
 
 @pytest.fixture(scope="module")
 def loaded(fault_folder, lenet, two_outputs, tmp_path_factory):
-    """Two commands over every scenario: the second one's answer, the records of both, the folder they ran in. What
-    computes by ONNX's reference evaluator has a small network."""
+    """Two commands over every scenario: the second one's answer, the records of both, the folder they ran in.
+    Runtimes that use ONNX's reference evaluator have a small network."""
     folder = tmp_path_factory.mktemp("load")
     (folder / "audit.config").write_text("*.*.max_query_count = 3\n")
     with pytest.MonkeyPatch.context() as patch:
@@ -56,7 +56,7 @@ def run(shell, *words, model="lenet", **more):
 
 
 def summary(folder):
-    """Percentile -> nanoseconds, of LoadGen's own summary; of queries where it tells them beside samples."""
+    """Percentile -> nanoseconds, of LoadGen's own summary; of queries if it has both queries and samples."""
     text = (folder / "mlperf_log_summary.txt").read_text()
     assert "Mode     : PerformanceOnly" in text
     matches = re.findall(r"^([\d.]+) percentile latency \(ns\) +: (\d+)$", text, re.MULTILINE)
@@ -65,7 +65,7 @@ def summary(folder):
 
 @pytest.fixture
 def load_cell(faults, lenet, tmp_path):
-    """Runs a scenario in a worker of its own; LoadGen's logs are left in `tmp_path`."""
+    """Run a scenario in its own worker; LoadGen's logs are in `tmp_path`."""
     workers = []
 
     def run(runtime, scenario, artifact=lenet, **more):
@@ -99,16 +99,16 @@ def test_percentiles_are_those_of_loadgens_summary(scenario, load_cell, tmp_path
         (pace,) = re.findall(r"Samples per second: ([\d.]+)", text)
         assert len(measured["latencies"]) / measured["done_s"] == pytest.approx(float(pace), rel=1e-4)
     if scenario == "single-stream":
-        (pace,) = re.findall(r"QPS w/ loadgen overhead *: ([\d.]+)", text)  # of the time until the last was asked
+        (pace,) = re.findall(r"QPS w/ loadgen overhead *: ([\d.]+)", text)  # over the time until the last query was issued
         assert measured["scheduled_per_s"] == pytest.approx(float(pace), rel=1e-4)
         span_s = (len(measured["latencies"]) - 1) / measured["scheduled_per_s"]
         assert measured["done_s"] == pytest.approx(
             span_s + measured["latencies"][-1], abs=1e-8
-        )  # ours: to the last answer
+        )  # ours counts to the last answer
 
 
 def test_a_query_that_waits_is_not_quick(load_cell, two_outputs):
-    """Twenty queries a second for one that takes a fifth of one: the queue grows, and so do the latencies."""
+    """Twenty queries a second, each taking a fifth of a second: the queue grows, and so do the latencies."""
     settings = {"artifact": two_outputs, "rate": 20.0, "seconds": 0.4}
     measured = load_cell("fault_slow:seconds=0.2", "server", **settings)
     assert len(measured["latencies"]) >= 10
@@ -199,7 +199,7 @@ def test_a_record_names_the_command_that_measures_it_again(loaded, shell):
     assert [each["load"]["scenario"] for each in lines(shell.folder / "again")] == ["multi-stream", "single-stream"]
 
 
-# ***** bad days *****
+# ***** failures *****
 
 
 def test_the_runtime_stays_in_its_thread_on_its_cpus(shell, two_outputs):
@@ -266,13 +266,13 @@ def test_loadgen_is_imported_by_the_worker_alone():
     assert answer.stdout.strip() == "False"
 
 
-# ***** the search, and what a trial says: no clock *****
+# ***** the search, and the verdict on a trial: no clock *****
 
 
 @pytest.mark.parametrize("start", [3.0, 30.0, 70.0, 120.0])
 @pytest.mark.parametrize("bound", [0.011, 0.03, 0.5])
 def test_the_search_finds_the_highest_rate_of_a_queue(start, bound):
-    """M/D/1: a query of service time s waits r s / (2 (1 - r)) on average, at a load of r = rate s."""
+    """M/D/1: at a load of r = rate s, a query of service time s waits r s / (2 (1 - r)) on average."""
     service, rates = 0.01, []
 
     def passes(rate):
@@ -298,7 +298,7 @@ def test_the_search_ends_where_everything_passes_and_where_nothing_does(passes):
 
 
 def queue(rate, service, queries):
-    """What a run of a server with Poisson arrivals and one service time finds, without waiting for it."""
+    """The result of a server run with Poisson arrivals and one service time, simulated."""
     arrivals = np.cumsum(np.random.default_rng(0).exponential(1 / rate, queries))
     free, answers = 0.0, []
     for arrival in arrivals:
@@ -318,11 +318,11 @@ def test_a_trial_passes_within_its_bound_and_only_where_it_keeps_up():
     assert re.fullmatch(r"p99 is \S+ ms", says(95, 0.02))
     assert re.fullmatch(r"\S+ of \S+ queries/s are answered", says(115, 1e3))
     assert says(50, 0.1, flooded=True) == "more than 4 bounds' worth of queries waited"
-    assert says(99, 0.1, queries=1) is None  # no rate can be told of one
+    assert says(99, 0.1, queries=1) is None  # one query has no rate
 
 
 def tail(load):
-    """The p99 of latencies in services, at a load of M/D/1: waiting is longer than t with a probability that falls as
+    """The p99 of latencies in service times, at a load of M/D/1: the probability of waiting longer than t falls as
     (1 - load) / (load exp(d) - 1) exp(-d t), where load (exp(d) - 1) = d."""
     low, high = 1e-6, 50.0
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""`xbench scale`: what several workers average is the oracle's gradient, who does not is caught, and nobody is left."""
+"""`xbench scale`: the average over workers is the oracle's gradient, a wrong one is caught, no process is left."""
 
 import json
 import os
@@ -111,7 +111,7 @@ def test_rows_tables_and_pictures(scaled):
 
 
 def test_a_study_shows_them_by_workers_with_the_published_ones_beside_them(scaled):
-    """Speed-ups measured and as the model says, the time of the communication, and everything that is told."""
+    """Speed-ups measured and as modelled, the communication time, and the complete table."""
     quotes = (
         Quote({"2": {"Old": 1.5}, "16": {"Old": 9.0}}, "a machine", "a paper", "lenet"),
         Quote({"2": {"Old": 0.1}}, "a machine", "a paper", "lenet", COMMUNICATION),
@@ -142,7 +142,7 @@ def test_what_is_recorded_is_not_measured_again(scaled):
     assert len(lines(folder / "out")) == len(records)
 
 
-# ***** what cannot be asked for *****
+# ***** impossible requests *****
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,7 @@ def joined(group, artifact, runtime):
 
 @pytest.fixture(scope="module")
 def faulty(lenet, tmp_path_factory):
-    """Two workers with the engine of `fault_engines`, and the file that names their fault; started anew where it ended
-    them."""
+    """Two workers with the engine of `fault_engines`, and the file naming their fault; restarted if it ended them."""
     site, folder = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("faulty")
     shutil.copy(TESTS / "fault_engines.py", site / "xbench_fault_engines.py")
     facts = site / "xbench_fault_engines-0.dist-info"

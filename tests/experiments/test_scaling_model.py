@@ -17,7 +17,7 @@ from xbench.experiments.scaling.model import (
 # Shi, Wang and Chu, arXiv 1711.05979v3, table V: CNTK's AlexNet, batch 1024, one P40; table VI: t_comm, not hidden.
 CNTK = Phases(io=0.2233, h2d=0.0528, forward=0.1684, backward=0.2919, update=0.0086)
 COMM = {2: 0.0359, 4: 0.0420}
-READ = 588e6 / 3.5e9  # of t_io, the reading of a batch from the system's cache; the rest decodes
+READ = 588e6 / 3.5e9  # of t_io, reading a batch from the system's cache; the rest is decoding
 
 
 def test_the_phases_of_one_gpu_add_up_to_its_iteration():

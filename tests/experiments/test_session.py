@@ -1,4 +1,4 @@
-"""A comparison from the command line: others go on when one fails, nothing measured is lost, nothing is done twice."""
+"""A comparison from the command line: a failure stops no other, no measurement is lost or repeated."""
 
 import contextlib
 import json
@@ -116,11 +116,11 @@ def test_a_ratio_is_the_median_over_the_common_rounds(shell, lenet):
     assert stored[FAST]["session"] == stored[SLOW]["session"]
     assert rows[SLOW]["paired"]
     ratio = float(np.exp(np.median([np.log(slow[number] / fast[number]) for number in common])))
-    assert rows[SLOW]["ratio"] == pytest.approx(ratio, rel=1e-9)  # how near 2 it is, is the machine's affair
+    assert rows[SLOW]["ratio"] == pytest.approx(ratio, rel=1e-9)  # how near to 2 depends on the machine
 
 
 def test_every_process_of_a_cell_is_proved_warmed_and_timed(shell, lenet):
-    options = (*QUICK[2:], "--budget", 1, "--processes", 3)  # two slow blocks use up a smaller budget
+    options = (*QUICK[2:], "--budget", 1, "--processes", 3)  # two slow blocks exceed a smaller budget
     assert time(shell, FAST, SLOW, options=options).returncode == 0
     for record in by_runtime(shell, "out").values():
         blocks, processes = record["times"]["blocks"], record["times"]["processes"]
@@ -132,13 +132,13 @@ def test_every_process_of_a_cell_is_proved_warmed_and_timed(shell, lenet):
     rounds = [
         {(b["process"], b["round"]) for b in record["times"]["blocks"]} for record in by_runtime(shell, "out").values()
     ]
-    common = Counter(process for process, _ in set.intersection(*rounds))  # a round that others disturbed is not
+    common = Counter(process for process, _ in set.intersection(*rounds))  # a disturbed round is not
     rows = json.loads(shell.run("show", "--out", "out", "--json").stdout)
     assert [row["paired"] for row in rows] == [True, max(common.values(), default=0) >= MIN_BLOCKS]
 
 
 def test_a_process_that_fails_behind_others_is_no_time(shell, lenet):
-    """The mark lies in the run's folder: the second process finds it."""
+    """The mark is in the run's folder: the second process sees it."""
     word = f"fault_second:mark={shell.folder / 'mark'}"
     assert time(shell, FAST, word, options=(*QUICK, "--processes", "2")).returncode == 1
     stored = by_runtime(shell, "out")
@@ -147,14 +147,14 @@ def test_a_process_that_fails_behind_others_is_no_time(shell, lenet):
 
 
 def test_a_block_that_others_disturb_is_run_again_and_then_told(shell, lenet):
-    """Two processes that never sleep share the only CPU that the cell is told to use."""
+    """Two processes that never sleep share the only CPU of the cell."""
     words = (*QUICK[2:], "--budget", "1.5", "--threads", "1")
     with spinning(2, min(os.sched_getaffinity(0))):
         assert time(shell, FAST, options=words).returncode == 0
     (record,) = records(shell.folder / "out")
     repeated = record["times"]["repeated"]
-    assert 2 <= len(repeated) <= 6  # less than 6 where half of the budget went there first
-    for block in repeated:  # a hypervisor that takes its share as well is named before them
+    assert 2 <= len(repeated) <= 6  # fewer than 6 if half of the budget is used first
+    for block in repeated:  # a hypervisor that takes CPU time too is named first
         assert block["health"]["others"] > 0.05
         assert re.match("other processes used|the hypervisor took", block["disturbed"])
     assert re.search("blocks were disturbed: (other processes used|the hypervisor took)", record["message"])
@@ -162,7 +162,7 @@ def test_a_block_that_others_disturb_is_run_again_and_then_told(shell, lenet):
 
 @contextlib.contextmanager
 def spinning(number: int, cpu: int):
-    """So many processes that keep one CPU busy."""
+    """Run `number` processes that keep one CPU busy."""
     code = f"import os\nos.sched_setaffinity(0, [{cpu}])\nwhile True: pass"
     busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(number)]
     try:
@@ -297,7 +297,7 @@ def test_what_convert_computed_of_the_oracle_time_does_not_compute_again(shell, 
 
 
 def test_a_runtime_of_another_python_stands_beside_ours(shell, lenet):
-    """Two versions of a runtime are compared round by round: the other environment's Python runs the worker."""
+    """Two versions of a runtime are compared in the same rounds: the other environment's Python runs the worker."""
     other = shell.folder / "other/bin/python"
     other.parent.mkdir(parents=True)
     other.write_text(f'#!/bin/sh\ntouch {shell.folder}/used\nexec {sys.executable} "$@"\n')

@@ -1,4 +1,4 @@
-"""The five studies: what they say, how they are planned and run, gone on with, and shown."""
+"""The five studies: their published figures, and how they are planned, run, resumed and shown."""
 
 import doctest
 import json
@@ -61,7 +61,7 @@ def test_published_figures_belong_to_a_row_and_are_positive(part):
 
 
 def test_the_published_phases_sum_to_the_published_iteration():
-    """Within 4.1 %, as the research found: a digit that was copied wrongly would not."""
+    """Within 4.1 %, as found when they were collected: a wrongly copied digit would exceed it."""
     (part,) = [part for part in BY_NAME["s-sgd"].parts if part.kind == "phases"]
     for quote in part.quotes:
         for tool, iteration in quote.rows["t_iter"].items():
@@ -70,7 +70,7 @@ def test_the_published_phases_sum_to_the_published_iteration():
 
 
 def test_the_published_layers_sum_to_what_the_repository_prints():
-    """It sums times that it has not rounded: a rounding off is allowed for each of the layers."""
+    """It sums unrounded times: one rounding is allowed for each layer."""
     printed = {"small": (2.6, 4.6, 1.9, 1.3, 1.5), "large": (3.8, 5.1, 3.6, 3.5, 3.0)}
     for part in BY_NAME["bahrampour"].parts:
         size = part.name.removeprefix("sae-")
@@ -127,7 +127,7 @@ def test_published_figures_stand_beside_ours_and_their_sources_below():
     (grid,) = grids_of(part, [record, failed])
     assert grid.rows == ("2", "1", "4")
     assert grid.ours["jax"]["2"]["value"] == 0.25
-    assert grid.ours["jax"]["1"]["value"] is None  # no time beside anything but a proof
+    assert grid.ours["jax"]["1"]["value"] is None  # no time without a proof
     assert grid.theirs == {"Old": {"2": 0.5, "4": 0.3}}
     assert grid.quotes == ("Old: a machine; a paper",)
 
@@ -235,7 +235,7 @@ def test_the_plan_measures_nothing(shell):
 
 
 def test_phases_are_what_each_part_of_an_iteration_takes(shell, lenet):
-    """PyTorch, made slower by known sleeps: a phase has at least its own sleep, and not that of another."""
+    """PyTorch with known sleeps: a phase has at least its own sleep, and not that of another."""
     words = ("phases", "lenet", "--batch", 2, "--threads", 1, "--budget", "2", "--out", "out", "--json")
     answer = shell.run(*words, "--runtime", "slow_trainer")
     assert answer.returncode == 0, answer.stderr

@@ -1,4 +1,4 @@
-"""`xbench train`: the same curves on every runtime, a wrong training told apart, nothing lost on a bad day."""
+"""`xbench train`: the same curves on every runtime, a wrong training is detected, nothing is lost on failures."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def undefined():
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The folder of planted runtimes, first on the path of this module's commands."""
+    """The folder of planted runtimes, first on the path of commands in this module."""
     folder = planted.install(tmp_path_factory.mktemp("planted"))
     (folder / "dropping.py").write_text(DROPPING)
     return folder
@@ -54,7 +54,7 @@ def shell(site, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def trained(site, tmp_path_factory):
-    """One command that trains honest and planted runtimes: the answer, its records by runtime, its folder."""
+    """One command that trains honest and planted runtimes: its answer, its records by runtime, its folder."""
     out = tmp_path_factory.mktemp("out")
     runtimes = (*TRAINERS, *(f"planted_{fault}" for fault in planted.TRAINED if fault != "hangs"), "null")
     command = [sys.executable, "-P", "-c", "from xbench.cli import main; main()", *TRAIN, "--epochs", str(EPOCHS)]
@@ -75,7 +75,7 @@ def test_an_honest_runtime_is_proved_step_by_step(trained, runtime):
     assert (record["status"], record["parity"]["class"], record["message"]) == ("PASS", "fp32", None)
     assert record["parity"]["ratio"] < 64
     training = record["training"]
-    assert record["parity"]["tensors"] == 20 + 2 * 8  # losses; behind them weights and biases, and the momentum of each
+    assert record["parity"]["tensors"] == 20 + 2 * 8  # losses, then weights and biases, and the momentum of each
     assert (len(training["oracle_losses"]), training["first_wrong_step"]) == (20, None)
     np.testing.assert_allclose(training["losses"][:20], training["oracle_losses"], rtol=1e-4)
     assert len(training["losses"]) == EPOCHS * STEPS
@@ -124,7 +124,7 @@ def test_a_loss_that_is_no_number_is_told_with_its_step(trained):
 
 
 def test_a_network_whose_loss_is_no_number_from_the_first_step_on(shell):
-    """In float64 neither: nobody is right or wrong, and there is no curve to draw."""
+    """Not in float64 either: no runtime is right or wrong, and there is no curve to draw."""
     network = ("dropping:undefined", "--input", "x:float32:batch,784")
     runtimes = ("--runtime", "jax", "--runtime", "onnxruntime")
     trained = shell.run("train", *network, "--data", "digits", "--epochs", 1, *runtimes)
@@ -167,7 +167,7 @@ def test_a_failure_is_the_exit_code_and_everything_is_kept(trained):
 
 
 def test_a_training_of_which_no_usage_is_known_is_shown():
-    """Those of schema 5, which a new command finds recorded."""
+    """Trainings of schema 5, which are already recorded for a new command."""
     record = stores.training()
     assert columns(record["training"])[-2:] == ["286 MiB", "25 W"]
     known = migrated(record | {"schema": 5, "training": {k: v for k, v in record["training"].items() if k != "usage"}})
@@ -185,7 +185,7 @@ def test_a_check_of_many_steps_names_the_first_wrong_loss(shell):
 
 
 def test_dropout_is_off_but_where_it_is_asked_for(shell):
-    """The proof is without it in both; and where nothing can draw, the rest is there."""
+    """The proof is without it in both; without a plotting library the rest is there."""
     (shell.folder / "matplotlib.py").write_text("raise ImportError\n")
     words = ("train", "dropping:make", "--input", "x:float32:batch,784", "--data", "digits", "--epochs", 1, "--json")
     words += ("--batch", 128, "--runtime", "jax")
@@ -203,7 +203,7 @@ def test_dropout_is_off_but_where_it_is_asked_for(shell):
 
 
 def test_two_trainings_of_a_network_have_plans_of_their_own(lenet, tmp_path):
-    """Two tables of a study may train it for another number of epochs."""
+    """Two tables of a study may train it for different numbers of epochs."""
     case = Case("lenet", "torch", "step", 64, data="digits")
     with Lab(tmp_path, None) as lab:
         plans = [Train(epochs, seed).plan(case, lenet, lab) for epochs, seed in ((1, 0), (2, 0), (2, 3), (1, 0))]

@@ -1,4 +1,4 @@
-"""What the driver of a GPU tells, and what of it is a disturbance. The driver is a fake: these tests need no GPU."""
+"""Readings of a GPU's driver, and which are a disturbance. The driver is a fake: these tests need no GPU."""
 
 import os
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ class Refused(Exception):
 
 
 class Driver:
-    """NVML as this package's `nvml*` functions have it, for one GPU; what is not told here is refused."""
+    """NVML with its `nvml*` functions, for one GPU; functions without an answer raise an error."""
 
     NVMLError = Refused
     NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
@@ -89,7 +89,7 @@ def test_a_block_takes_the_energy_between_two_looks():
 
 
 def test_energy_of_less_than_a_second_is_not_told():
-    """The counter of a GPU moves ten times a second: of shorter blocks it tells what others took before."""
+    """A GPU's counter is updated ten times a second: in shorter blocks it has energy used before."""
 
     def block(seconds):
         change = gpu.between(gpu.Reading(joules=1.0, at=5.0), gpu.Reading(joules=15.0, at=5.0 + seconds))

@@ -1,4 +1,4 @@
-"""What else the machine did is read from its counters, and called a disturbance where it was one."""
+"""Other activity of the machine is read from its counters, and reported if it is a disturbance."""
 
 import dataclasses
 import os
@@ -12,7 +12,7 @@ TICKS = round(1 / TICK)
 
 
 def tree(root: Path, busy: int = 0, steal: int = 0, waited: int = 0, throttled: int | None = None) -> Path:
-    """The files of a machine whose CPUs 0 and 1 have been busy for so many ticks each."""
+    """The files of a machine whose CPUs 0 and 1 have been busy for `busy` ticks each."""
     files = {
         "proc/stat": "cpu  0 0 0 0 0 0 0 0 0 0\n"
         + "".join(f"cpu{n} {busy} 0 0 9 9 0 0 {steal} 0 0\n" for n in range(3)),
@@ -43,7 +43,7 @@ def test_a_machine_that_tells_nothing_gives_nulls(tmp_path):
     assert [shares[name] for name in names] == [None] * len(names)
     assert disturbance(shares) is None
     (tmp_path / "proc").mkdir()
-    (tmp_path / "proc" / "stat").write_text("cpu0 1 2\n")  # a version that counts less
+    (tmp_path / "proc" / "stat").write_text("cpu0 1 2\n")  # a kernel with fewer counters
     assert look([0], 0.0, tmp_path).busy is None
 
 

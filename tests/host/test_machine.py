@@ -1,4 +1,4 @@
-"""What the machine allows: the affinity mask and the limits of cgroups, of whichever version and however deep."""
+"""The machine's limits: the affinity mask, and the limits of cgroups of any version and depth."""
 
 import os
 import subprocess
@@ -25,9 +25,9 @@ def tree(root: Path, files: dict[str, str], membership: str) -> tuple[Path, Path
     [
         ({"cpu.max": "max 100000\n"}, "0::/\n", None),
         ({"a/b/cpu.max": "150000 100000\n"}, "0::/a/b\n", 1.5),
-        ({"a/cpu.max": "100000 100000\n", "a/b/cpu.max": "max 100000\n"}, "0::/a/b\n", 1.0),  # of the one around it
+        ({"a/cpu.max": "100000 100000\n", "a/b/cpu.max": "max 100000\n"}, "0::/a/b\n", 1.0),  # of its parent
         ({"cpu.max": "50000 100000\n"}, "0::/docker/unseen\n", 0.5),  # a container that sees its host's path
-        ({"a/cpu.max": "100000 100000\n"}, "0::/other\n", None),  # somebody else's
+        ({"a/cpu.max": "100000 100000\n"}, "0::/other\n", None),  # another group's
         ({"cpu/a/cpu.cfs_quota_us": "200000\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, "4:cpu:/a\n0::/\n", 2.0),
         ({"cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, "4:cpu:/a\n", None),
         (

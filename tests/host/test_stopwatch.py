@@ -1,4 +1,4 @@
-"""What a piece of work took is less what its thread waited for a CPU, and never less than what was computed."""
+"""The time of a piece of work excludes waiting for a CPU, and is never less than the CPU time."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from xbench.host.stopwatch import Stopwatch
 
 
 class Clocks:
-    """The three clocks of a machine, by hand."""
+    """The three clocks of a machine, set by hand."""
 
     wall = waited = computed = 0.0
 
@@ -25,7 +25,7 @@ def clocks(monkeypatch):
     ("passed", "took"),
     [
         ((0.05, 0.0, 0.05), 0.05),  # it computed all the time
-        ((0.05, 0.0, 0.0), 0.05),  # it slept: another process may have computed for it
+        ((0.05, 0.0, 0.0), 0.05),  # asleep: another process may have computed for it
         ((0.05, 0.049, 0.001), 0.001),  # another process had the CPU
         ((0.05, 0.045, 0.1), 0.05),  # threads of its own had both CPUs meanwhile
         ((0.05, 0.07, 0.0), 0.0),  # clocks that do not agree by a little

@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md shows as diffs is all that it takes to add an operator, a runtime and a command."""
+"""The diffs in CONTRIBUTING.md are all that is needed to add an operator, a runtime and a command."""
 
 import os
 import re

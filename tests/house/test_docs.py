@@ -1,4 +1,4 @@
-"""The pages: what they show is run, and prints what they say; who changes either without the other is told."""
+"""The pages: the shown commands are run, and must print the shown output."""
 
 import subprocess
 import sys

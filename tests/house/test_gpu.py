@@ -1,4 +1,4 @@
-"""The report of `make gpu`, made on a CPU: every part of it runs, and what there is no time for is said."""
+"""The report of `make gpu`, made on a CPU: every part runs, and parts without time left are named."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The rules of the house: who may import whom, how long things may be, and that tables, files and docs agree."""
+"""The house rules: which package may import which, maximum lengths, and that tables, files and docs agree."""
 
 import ast
 import importlib
@@ -14,7 +14,7 @@ import pytest
 import tiers
 from places import ROOT
 
-# Each package, and those of ours that it may import besides itself. Downwards only.
+# Each package, and those of our packages that it may import. Downwards only.
 MAY_IMPORT = {
     "models": set(),
     "studies": set(),
@@ -33,7 +33,7 @@ MAY_IMPORT["recommend"] = {*MAY_IMPORT} - {"studies", "data", "models"}
 MAY_IMPORT["reports"] = {"studies", "stats", "host", "converters", "store", "experiments", "recommend"}
 MAY_IMPORT["api"] = MAY_IMPORT["cli"] = {*MAY_IMPORT}
 BOTTOM = {"case", "errors"}  # modules of the package itself that everyone may import
-ROOTS = {"api": "xbench"}  # the folder that is the package itself: its files stand beside the packages, as modules
+ROOTS = {"api": "xbench"}  # the root folder of the package: its files are modules next to the packages
 SOURCES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
 
 FRAMEWORKS = {"torch", "torchvision", "tensorflow", "keras", "jax", "jaxlib", "onnxruntime", "openvino", "tvm"}
@@ -57,7 +57,7 @@ ALIASES = {"jaxlib": "jax"}
 # Keras and the backends that it computes on; Caffe2 is in the wheel of PyTorch.
 BACKENDS = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}, "caffe2": {"torch"}}
 
-# What a package holds many of: operators written once, the vocabulary they are written in, ways to be wrong.
+# Packages with many modules: operators written once, the vocabulary they are written in, ways to be wrong.
 SUBFOLDERS = tuple(
     f"converters/{place}"
     for place in (
@@ -144,7 +144,7 @@ def framework(imported: str) -> str | None:
 
 
 def text_of_code(document: Path) -> Iterator[str]:
-    """Each command of a markdown file: lines of fenced blocks, and what stands between backticks."""
+    """Each command of a markdown file: lines of fenced blocks, and text in backticks."""
     for number, part in enumerate(document.read_text().split("```")):
         if number % 2:
             yield from (line.strip().removeprefix("$ ") for line in part.splitlines()[1:])
@@ -204,7 +204,7 @@ def test_nothing_imports_a_framework_at_start_up():
 
 
 def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> int:
-    """The lines of a function; less its docstring where that is the reference of the package."""
+    """The lines of a function; without its docstring if that is the reference of the package."""
     first = node.body[0]
     documented = path.parent.name in ROOTS and ast.get_docstring(node) is not None
     return node.end_lineno - node.lineno + 1 - (first.end_lineno - first.lineno + 1 if documented else 0)
@@ -264,7 +264,7 @@ def test_every_parameter_that_makes_a_test_slow_exists(pytestconfig):
 
 
 def entries(package: str) -> set[str]:
-    """The words of a folder: its files, less the contract and those that only serve the others (`_name.py`)."""
+    """The words of a folder: its files, except the contract and helpers of the others (`_name.py`)."""
     return {path.stem for path in (ROOT / package).glob("*.py") if not path.stem.startswith("_")}
 
 
@@ -300,18 +300,18 @@ def test_every_job_of_a_worker_has_a_name_of_its_own():
     report([f"{job} is in {file}, too" for at, (job, file) in enumerate(jobs) if job in dict(jobs[:at])])
 
 
-# What escapes foreign text, and who alone may: everybody else calls `converters/printable.py`.
+# Calls that escape foreign text, allowed in one file only: all others call `converters/printable.py`.
 ESCAPES = {"shlex", "html.escape", "rich.markup", "json.dumps(ensure_ascii)"}
 PRINTABLE = "converters/printable.py"
 GENERATORS = ("workers/scripts.py", "workers/reproduce.py", "recommend/script.py")
 GENERATORS += tuple(f"runtimes/scripts/{path.name}" for path in (ROOT / "runtimes" / "scripts").glob("*.py"))
 GENERATORS += ("converters/codegen/standalone.py", "converters/codegen/printer.py")
-# What prints, and the files that hand it to a terminal.
+# Calls that print, and the only file that may make each.
 PRINTERS = {"print": "cli/__init__.py", "typer.echo": "cli/terminal/lines.py", "Console": "cli/terminal/console.py"}
 
 
 def escapes_itself(node: ast.AST) -> str | None:
-    """What a statement or call uses of that which only `printable.py` may."""
+    """The call or import in a statement that only `printable.py` may use."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         named = [alias.name for alias in node.names]
         named += [f"{node.module}.{name}" for name in named] + [str(node.module)] if hasattr(node, "module") else []
@@ -340,7 +340,7 @@ def test_foreign_text_is_escaped_in_one_file():
 
 
 def test_generators_of_programs_write_literals_by_one_function():
-    """`{name!r}` and `repr` are right for text alone, and nobody sees where a word was forgotten."""
+    """`{name!r}` and `repr` are right for text only, and a forgotten case is not visible."""
     offences = []
     for path in (ROOT / generator for generator in GENERATORS):
         for node in ast.walk(tree(path)):
@@ -357,7 +357,7 @@ def in_an_error(path: Path, node: ast.AST) -> bool:
 
 
 def test_commands_print_through_what_makes_text_visible():
-    """Rich's markup and a terminal's commands in a name are text, in `lines.py` and `console.py` of `cli/terminal/`."""
+    """Rich's markup and a terminal's commands in a name become text in `lines.py`, `console.py` of `cli/terminal/`."""
     offences = []
     for path in SOURCES:
         for node in ast.walk(tree(path)):

@@ -1,4 +1,4 @@
-"""From a command to the first timed step there are few modules, each once, never upwards."""
+"""The path from a command to the first timed step crosses few modules, each once, never upwards."""
 
 import subprocess
 import sys

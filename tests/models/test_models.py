@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from xbench.models import DEFAULT_SUITE, MODELS, Input, ModelSpec, UnknownModel, build, draw, find, resolve, sample
 
 # name: parameters, published forward work in millions of multiply-accumulates of one sample, and where both come from.
-# Where a study says nothing of the work, it follows from its layers: the sums are in this file's tests.
+# If a study does not give the work, it follows from its layers: the sums are in this file's tests.
 PUBLISHED = {
     "lenet": (431_080, 2.3),  # study 5, Bahrampour et al. 2015, arXiv:1511.06435, table of section 5.2
     "fcn5_mnist": (14_205_962, 14.2),  # study 1, Shi et al. 2016, arXiv:1608.07249, order 2048-4096-1024
@@ -61,7 +61,7 @@ PUBLISHED = {
     "sae_large": (3_451_010, None),
     "imdb_lstm": (1_412_354, 13.1),  # study 5, two biases a gate; 1,411,842 with one
 }
-# What stands between the layers with weights, as often as a sample passes it: parameters and MACs do not show it.
+# Operators between the layers with weights, with their counts per sample: parameters and MACs do not show them.
 NONLINEAR = {
     "lenet": "2 max, 1 relu, 2 tanh",
     "fcn5_mnist": "3 sigmoid",
@@ -120,7 +120,7 @@ NAMES = {
 }
 LENET_CRC = 2422114639
 SAMPLE_CRC = 2567811049
-MARGIN = 1.0  # nats that the first loss may be away from ln(classes)
+MARGIN = 1.0  # tolerance of the first loss around ln(classes), in nats
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -148,7 +148,7 @@ def on_meta(spec: ModelSpec) -> tuple[nn.Module, list[torch.Tensor]]:
 
 
 class Operators(TorchDispatchMode):
-    """Counts the operators of PyTorch's that run, those of `NAMES` by the usual name."""
+    """Counts the PyTorch operators that run, those of `NAMES` by the usual name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ class Operators(TorchDispatchMode):
 
 @pytest.fixture(scope="module")
 def passed(spec: ModelSpec) -> tuple[int, Counter[str]]:
-    """What one sample takes: operations in floating point, and the operators between the layers."""
+    """The work of one sample: floating-point operations, and the operators between the layers."""
     network, inputs = on_meta(spec)
     with FlopCounterMode(display=False) as counter, Operators() as operators:
         network(*inputs)
@@ -266,7 +266,7 @@ def test_training_starts_near_chance(spec: ModelSpec, network: nn.Module) -> Non
             loss, chance = F.cross_entropy(output.flatten(0, -2), labels.flatten()), math.log(spec.labels.high)
         elif spec.loss.name == "binary_cross_entropy":
             loss, chance = F.binary_cross_entropy_with_logits(output, labels), math.log(2)
-        else:  # a guess of the mean of what is uniform between 0 and 1
+        else:  # a guess of the mean, for targets uniform between 0 and 1
             loss, chance = 10 * F.mse_loss(output, labels), 10 / 12
         assert abs(loss.item() - chance) < MARGIN
 
@@ -279,8 +279,8 @@ def test_evaluation_neither_fades_nor_blows_up(spec: ModelSpec, network: nn.Modu
 
 
 def test_outputs_depend_on_the_inputs_and_not_on_biases_alone(spec: ModelSpec, network: nn.Module) -> None:
-    """Else what a runtime does to them would not show. Of noise little is left behind a mean over all pixels, or behind
-    sigmoids; float32 loses 1e-6."""
+    """Otherwise a runtime's error in them would not show. Little of the noise is left after a mean over all pixels, or
+    after sigmoids; float32 loses 1e-6."""
     first, second = (sample(spec, 2, seed)[0] for seed in (0, 1))
     with torch.no_grad():
         one, other = (tuple_of(network.eval()(*map(torch.from_numpy, each.values())))[0] for each in (first, second))

@@ -1,4 +1,4 @@
-"""Every entry of the list of mistakes is made by an adapter, and named.
+"""Every entry of the list of mistakes is planted in an adapter, and named.
 
 The list is walked itself: whatever `parity/mistakes/` yields for the calls of `cases.py`, and for the networks and
 update rules here. A line of it that nothing reaches, or that no network shows, fails unless it says why.
@@ -41,7 +41,7 @@ def deepest(generator):
 
 
 def lines(*files):
-    """Every line of the list: the yields of these files that are no `yield from`."""
+    """Every line of the list: the yields of these files, without `yield from`."""
     yields = {}
     for name in files:
         for node in ast.walk(ast.parse((FOLDER / name).read_text())):
@@ -73,7 +73,7 @@ class Mistaken(Torch):
 
 
 def answer(artifact, mode, reference, mistake):
-    """What the adapter gives, and the verdict; None where the mistake cannot be made."""
+    """The adapter's answer, and the verdict; None if the mistake cannot be made."""
     runtime = Mistaken(artifact, Options(mode), mistake)
     try:
         runtime.prepare(candidate.inputs_of(reference), reference["labels"], dropout=False)
@@ -87,7 +87,7 @@ def answer(artifact, mode, reference, mistake):
 
 
 def watching(keep, program, inputs):
-    """Runs a program in float64; `keep` is given each call, its operator and arguments."""
+    """Run a program in float64; `keep` gets each call, its operator and arguments."""
 
     def watched(operator, function):
         def call(*given, **named):
@@ -103,7 +103,7 @@ def watching(keep, program, inputs):
 
 def entries(artifact, inputs, operator):
     """The entries of the list for the calls of an operator: their line and name, and the mistakes as `of` makes them.
-    None where a result is computed in NumPy, as shapes are."""
+    None if a result is computed in NumPy, as shapes are."""
     result = []
 
     def keep(name, given, named):
@@ -118,7 +118,7 @@ def entries(artifact, inputs, operator):
     return result if all(isinstance(each, torch.Tensor) for each in outputs) else []
 
 
-# Rows that are no files that xbench reads.
+# Rows that are not files that xbench reads.
 NO_FILE = {("ImageDecoder", 0), ("MaxUnpool", 1)}
 
 
@@ -135,14 +135,14 @@ def exported(op, row, folder):
 
 
 def known(artifact, inputs):
-    """A reference of the outputs; the one that `oracle.write` makes, of inputs that are given."""
+    """A reference of the outputs, as `oracle.write` makes it, for given inputs."""
     labels = np.zeros(1, np.int64)
     expected, floors, _ = oracle.measured(artifact, "forward", [(inputs, labels)])
     given = {f"input/{i}": a for i, a in enumerate(inputs)}
     return {**given, "labels": labels, **expected, **{f"floor/{n}": np.array(f) for n, f in floors.items()}}
 
 
-# Rows that show what those of `cases.py` do not: square matrices, numbers above 6, a vector as long as two axes.
+# Rows that `cases.py` lacks: square matrices, numbers above 6, a vector as long as two axes.
 SQUARE = real(4, 4)
 MORE = {
     "Gemm": [row(SQUARE, real(4, 4, seed=1), real(4))],
@@ -150,7 +150,7 @@ MORE = {
     "Flatten": [row(real(2, 3, 4, 5))],
     "Mul": [row(real(2, 4, 3, 4), real(4))],
 }
-# What no adapter shows in a graph of one node: name -> why.
+# Not shown by any adapter in a graph of one node: name -> why.
 UNSEEN = {
     "allowzero": "a shape with a zero in it fits no other tensor without it",
     "saturate": "no float8 here is too large, and what is infinite is not judged",
@@ -158,7 +158,7 @@ UNSEEN = {
 
 
 def test_every_mistake_of_an_operator_is_named(tmp_path):
-    """Each in a graph of one node; rows of `cases.py` that bring no entry that is new are left out."""
+    """Each in a graph of one node; rows of `cases.py` without a new entry are skipped."""
     rows = [(op, each) for op, rows in MORE.items() for each in rows]
     rows += [(op, each) for op, rows in CASES.items() for i, each in enumerate(rows) if (op, i) not in NO_FILE]
     seen, all_of_them, unnamed = set(), set(), []
@@ -188,7 +188,7 @@ def test_every_mistake_of_an_operator_is_named(tmp_path):
 
 SEQUENCE = "mistaken:tokens@x:float32:batch,7,5"
 SGD = "sgd,lr=0.01,momentum=0.9,weight_decay=0.01"
-# network, update rule: between them they reach every line
+# network, update rule: together they reach every line
 TRAINED = (
     (SMALL, SGD),
     (SMALL, "sgd,lr=0.01,momentum=0.8,nesterov=1,clip=0.1"),
@@ -208,7 +208,7 @@ def listed(info):
 
 @pytest.fixture
 def computed_once(monkeypatch):
-    """What a step gives under a mistake does not depend on what a runtime gave: it is computed once for all of them."""
+    """The result of a step under a mistake does not depend on the runtime: it is computed once for all."""
     compute, made = Step.compute, {}
 
     def once(self, mistake, *more, **rest):
@@ -220,7 +220,7 @@ def computed_once(monkeypatch):
     monkeypatch.setattr(Step, "compute", once)
 
 
-# What none of these networks shows: the end of what it says -> why.
+# Not shown by any of these networks: the end of its message -> why.
 QUIET = {
     "it uses the statistics of the batch, not the running ones": "as training does",
     "epsilon is 1e-05 (PyTorch's default)": "the network's own",
@@ -258,7 +258,7 @@ def test_every_mistake_of_a_training_step_is_named(tmp_path, computed_once):
 
 
 def test_every_mistake_that_is_looked_for_in_a_result_is_made():
-    """Those of `parity/explain/`, whose numbers or tensors come from the result, are rows of test_explain.py."""
+    """Mistakes of `parity/explain/`, with numbers or tensors from the result, are rows of test_explain.py."""
     made = {name for *_, name in MISTAKES.values()}
     for path in (FOLDER.parent / "explain").glob("*.py"):
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]

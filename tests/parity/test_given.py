@@ -1,4 +1,4 @@
-"""A file that was brought is judged as it is: ONNX Runtime and OpenVINO run its own bytes, or refuse them."""
+"""A user's file is judged as it is: ONNX Runtime and OpenVINO run its own bytes, or refuse them."""
 
 import json
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ WEIGHTS = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
 
 
 def graph(nodes, *initializers, opset=20, ir=10, inputs=(), shape=("n", 5)):
-    """A file that takes x (batch, 5), and gives y."""
+    """A file with input x (batch, 5) and output y."""
     shapes = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 5]), *inputs]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)]
     arrays = [numpy_helper.from_array(array, name) for name, array in initializers]
@@ -132,10 +132,10 @@ def dropout(*training, nodes=()):
 
 
 def test_a_file_that_drops_at_random_is_judged_by_the_graph_without(exporter, tmp_path):
-    """OpenVINO refuses it, ONNX Runtime drops nothing, and what ONNX says of it is another result at every call."""
+    """OpenVINO refuses it, ONNX Runtime drops nothing, and by ONNX the result differs at every call."""
     no = node("Constant", "", "training", value=numpy_helper.from_array(np.array(False)))
     files = {"on": dropout(True), "off": dropout(False), "constant": dropout(nodes=[no])}
-    files["outside"] = dropout(False)  # in a file beside it
+    files["outside"] = dropout(False)  # in a separate file
     tensor = next(each for each in files["outside"].graph.initializer if each.name == "training")
     onnx.external_data_helper.set_external_data(tensor, "training.bin")
     tensor.data_location = TensorProto.EXTERNAL

@@ -1,5 +1,5 @@
-"""Weights of four and of eight bits in a file: the oracle has the numbers that they stand for, runtimes are judged on
-them in float32, and a wrong scale, zero point or block is no rounding."""
+"""Weights of four and of eight bits in a file: the oracle has their dequantised values, runtimes are judged on
+them in float32, and a wrong scale, zero point or block does not pass as rounding."""
 
 import json
 
@@ -44,7 +44,7 @@ def drawn(kind, shape=SHAPE, seed=0):
 
 
 def blocks(kind):
-    """A product with weights that have a scale and a zero point for each block of a column."""
+    """A product with weights that have a scale and a zero point per block of a column."""
     each = (SHAPE[0] // BLOCK, SHAPE[1])
     zeros = stored(kind, drawn(kind, each, 2), "z", each)
     nodes = [node("DequantizeLinear", "w s z", "f", axis=0, block_size=BLOCK), node("MatMul", "x f", "y")]
@@ -52,13 +52,13 @@ def blocks(kind):
 
 
 def turned(kind):
-    """Weights that are transposed before they are read, one scale an output."""
+    """Weights that are transposed before use, one scale per output."""
     nodes = [node("Transpose", "w", "t"), node("DequantizeLinear", "t s", "f", axis=1), node("MatMul", "x f", "y")]
     return model(nodes, [stored(kind, drawn(kind), shape=SHAPE[::-1]), scales(SHAPE[1])])
 
 
 def constant(kind):
-    """Weights in a node."""
+    """Weights in a Constant node."""
     nodes = [node("Constant", "", "w", value=stored(kind, drawn(kind)))]
     nodes += [node("DequantizeLinear", "w s", "f", axis=1), node("MatMul", "x f", "y")]
     return model(nodes, [scales(SHAPE[1])])
@@ -101,7 +101,7 @@ def test_the_oracle_has_the_numbers_that_are_stored(name, exporter, tmp_path):
 
 @pytest.mark.parametrize("name", ["blocks-INT4", "blocks-UINT4", "turned-INT4", "FLOAT8E4M3FN"])
 def test_runtimes_are_right_in_float32(name, shell):
-    """ONNX Runtime multiplies four bits by activations of eight unless it is told not to."""
+    """ONNX Runtime multiplies four-bit weights by eight-bit activations unless it is configured not to."""
     onnx.save(FILES[name], shell.folder / "net.onnx")
     options = [word for each in ("torch", "jax", "tensorflow", "onnxruntime") for word in ("--runtime", each)]
     rows = json.loads(shell.run("check", "net.onnx", "--mode", "forward", "--json", *options).stdout)

@@ -1,4 +1,4 @@
-"""The mistakes of five studies, made again: each port is told from the network whose name it bears, with a reason."""
+"""The mistakes of five studies, repeated: each port is distinguished from the network of its name, with a reason."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from xbench.models._published import READINGS, reading
 from xbench.workers.prepare import Exporter
 
 HERE = Path(ports.__file__).parent
-# factory of tests/support/ports.py, the network it should be, what must be said of it
+# factory of tests/support/ports.py, the network it should be, words of the reason
 PORTS = [
     ("MiswiredAlexNet", "alexnet_s", "are dead, no output depends on them: conv4.weight, conv4.bias, conv5.weight"),
     ("ExecutedAlexNet", "alexnet_s", "11,135,720 parameters instead of 62,378,344: study 1's MXNet: conv5 and pool5"),

@@ -1,4 +1,4 @@
-"""Files that compute in 16 bits: their weights are what the file holds, their casts round, their class is judged."""
+"""Files that compute in 16 bits: their weights are those of the file, their casts round, their class is judged."""
 
 import json
 import runpy

@@ -1,4 +1,4 @@
-"""The oracle of a file is compared with the nodes of the file, computed one after the other."""
+"""The oracle of a file is compared with the file's nodes, computed one by one."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""The verdict: no NaN, zero or infinity fools a metric, and an error's size says which arithmetic made it."""
+"""The verdict: no NaN, zero or infinity fools a metric, and an error's size shows the arithmetic that made it."""
 
 import copy
 import math
@@ -207,7 +207,7 @@ def rounded(x, bits):
 
 
 def candidate(artifact, reference, mode, change=lambda name, w: w):
-    """What float32 PyTorch computes from weights that somebody changed."""
+    """The float32 result of PyTorch from changed weights."""
     module = copy.deepcopy(module_of(artifact)).train(mode != "forward")
     with torch.no_grad():
         for name, p in module.named_parameters():
@@ -282,7 +282,7 @@ def make():
     made = Wild(4, 2)
     nn.init.constant_(made.weight, 1e-4), nn.init.zeros_(made.bias)
     return made
-"""  # smooth where it begins; behind a step it oscillates faster than float32 can follow
+"""  # smooth at first; after a step it oscillates faster than float32 can follow
 
 
 @pytest.mark.parametrize(("wild", "told"), [("lenet", {2, 4, 8}), ("wild:make@x:float32:batch,4", {1})])

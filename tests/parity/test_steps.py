@@ -1,4 +1,4 @@
-"""Networks with steps: what is right but for a tie passes, and a scale or a zero point that is off does not."""
+"""Networks with steps: a result right up to a tie passes, a wrong scale or zero point does not."""
 
 import numpy as np
 import onnx
@@ -27,7 +27,7 @@ g (float[n,64] x, float[n,64] w) => (float[n,64] y)
 
 
 class Sum(nn.Module):
-    """Of two int8 values of scale 0.02, in int8 of scale 0.04: every odd sum is a tie."""
+    """Sum of two int8 values of scale 0.02, in int8 of scale 0.04: every odd sum is a tie."""
 
     def forward(self, x, w):
         return _int8(_int8(x, 0.02) + _int8(w, 0.02), 0.04)
@@ -74,7 +74,7 @@ class Images(CalibrationDataReader):
 
 @pytest.fixture(scope="module")
 def quantised(tmp_path_factory):
-    """Its quantised files by kind, each with the references of two seeds."""
+    """The network's quantised files by kind, each with the references of two seeds."""
     folder = tmp_path_factory.mktemp("quantised")
     torch.manual_seed(0)
     plain, exporter, made = folder / "plain.onnx", Exporter(folder), {}
@@ -158,8 +158,8 @@ def test_right_runtimes_pass_on_quantised_files(quantised, name):
 
 @pytest.mark.parametrize(("network", "form", "seed"), [("residual", "qdq-uint8", 13), ("deep", "qdq-int8", 60)])
 def test_the_sides_that_right_kernels_take_are_right_ones(network, form, seed, tmp_path):
-    """Of many ties float32 took sides that no run of the oracle took: two of 40 outputs were a step outside of all.
-    And the mean of a few integers is an exact tie, unless one of its integers is near to a tie and moved before."""
+    """At many ties float32 rounded as no run of the oracle did: two of 40 outputs were a step outside of all runs.
+    And the mean of a few integers is an exact tie, unless one of the integers is near a tie and moved before."""
     file, exporter = quantised_files.quantised(network, form, tmp_path), Exporter(tmp_path)
     artifact = exporter.artifact(str(file))
     exporter.close()

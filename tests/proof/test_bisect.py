@@ -1,4 +1,4 @@
-"""`xbench bisect` names the node of a planted fault, and what it writes shows the fault without xbench."""
+"""`xbench bisect` names the node of a planted fault, and the script it writes shows the fault without xbench."""
 
 import json
 import os
@@ -27,7 +27,7 @@ NORMED = "planted_net:make@x:float32:batch,3,12,16"
 
 
 def nodes_of(*reads):
-    """Nodes that give 0, 1, 2, ... and read what is told."""
+    """Nodes that give 0, 1, 2, ... and read the given inputs."""
     return [{"inputs": each.split(), "outputs": [str(n)]} for n, each in enumerate(reads)]
 
 
@@ -67,7 +67,7 @@ def test_the_smallest_part_is_found_by_cutting_down_the_whole(seed):
 
 
 def test_a_part_is_given_the_tensor_of_its_name(exporter, tmp_path):
-    """`np.load(file)["h.npy"]` is the array `h` where there is one."""
+    """`np.load(file)["h.npy"]` is the array `h` if there is one."""
     nodes = [helper.make_node("Neg", ["x"], ["h"]), helper.make_node("Exp", ["x"], ["h.npy"])]
     nodes.append(helper.make_node("Sub", ["h", "h.npy"], ["y"]))
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "xy")
@@ -141,7 +141,7 @@ def write_branches(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A folder with the runtimes that are wrong and the small networks."""
+    """A folder with the faulty runtimes and the small networks."""
     folder = faulty.install(planted.install(tmp_path_factory.mktemp("site")))
     (folder / "small_nets.py").write_text((SUPPORT / "small_nets.py").read_text())
     write_branches(folder / "branches.onnx")
@@ -150,7 +150,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture
 def bisect(site, tmp_path):
-    """One `xbench bisect` in processes of its own: its exit code, its report and its folder."""
+    """One `xbench bisect` in its own processes: its exit code, its report and its folder."""
 
     def run(*words, mode="forward"):
         out = tmp_path / "out"
@@ -165,7 +165,7 @@ def bisect(site, tmp_path):
 
 
 def script(out: Path) -> subprocess.CompletedProcess[str]:
-    """Runs reproduce.py where there is no xbench."""
+    """Run reproduce.py without xbench."""
     code = "import runpy, sys; sys.modules['xbench'] = None; sys.path.insert(0, '.'); "
     code += "runpy.run_path('reproduce.py', run_name='__main__')"
     settings = os.environ | {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
@@ -180,7 +180,7 @@ def check_files(out: Path, report: dict) -> None:
     assert (done.returncode, done.stderr) == (1, ""), done.stderr
     assert "the difference is there" in done.stdout
     for letter in {"a", "b"} - {report["wrong"]}:
-        if report[letter]:  # runs for itself, and is right
+        if report[letter]:  # runs by itself, and is right
             lines = [line for line in done.stdout.splitlines() if line.startswith(f"{report[letter]} ")]
             assert lines and all(float(line.split()[-3]) < 64 for line in lines), done.stdout
 
@@ -190,7 +190,7 @@ def test_a_fault_at_a_random_node_is_found_by_that_node_alone(seed, model, expor
     word = str(site / model) if model.endswith(".onnx") else model
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]))
-    exporter.close()  # a worker finds the networks if it is started now
+    exporter.close()  # a worker started now can import the networks
     runtime, tensor, operator = faulty.drawn(exporter.artifact(word), "forward", random.Random(seed))
     code, report, out = bisect(word, runtime, "onnxruntime")
     assert (code, report["wrong"], report["mode"], report["confirmed"]) == (1, "a", "forward", True)
@@ -199,7 +199,7 @@ def test_a_fault_at_a_random_node_is_found_by_that_node_alone(seed, model, expor
     check_files(out, report)
 
 
-# runtimes, mode -> what is wrong, its tensor, its operator, the nodes of the smallest part
+# runtimes, mode -> the fault, its tensor, its operator, the nodes of the smallest part
 CASES = {
     "hidden where the tensor is an output": (
         ("lenet", "onnxruntime", "faulty_ort:node=conv2d_1,fault=fused"),

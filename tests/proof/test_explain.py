@@ -1,4 +1,4 @@
-"""Mistakes that people make, each in a copy of an adapter: every one is caught, and named."""
+"""Typical mistakes, each in a copy of an adapter: every one is caught and named."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ LSTM, GRU = (f"mistaken:{kind}@x:float32:batch,7,5" for kind in ("memory", "gate
 SGD = "sgd,lr=0.01,momentum=0.9,weight_decay=0.01"
 ADAM = "adamw,lr=0.001,weight_decay=0.1,eps=0.00001"
 
-# runtime that makes the mistake: model, mode, update rule, what it is called
+# runtime with the mistake: model, mode, update rule, name of the mistake
 MISTAKES = {
     "bn_momentum": (SMALL, "step", SGD, "bn_momentum"),
     "bn_variance": (SMALL, "step", SGD, "bn_variance"),
@@ -76,7 +76,7 @@ MISTAKES = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A model as an artifact, and the same with every tensor an output."""
+    """A model as an artifact, and the same with every tensor as an output."""
     known = {}
 
     def make(model, rule):
@@ -100,18 +100,18 @@ def reference(artifact, mode, seed=0, batch=3):
 
 
 def answer(make, artifact, mode, expected):
-    """What a runtime computes of a reference."""
+    """A runtime's result for a reference."""
     runtime = make(artifact, Options(mode))
     runtime.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
     return candidate.run(runtime, artifact, mode, expected)
 
 
 def explained(make, plain, every, mode):
-    """The verdict, and the mistakes that explain it, as `xbench check --explain` finds them."""
+    """The verdict, and the mistakes that explain it, as in `xbench check --explain`."""
     expected = reference(plain, mode)
     given = answer(make, plain, mode, expected)
     result = verdict.judge(given, expected)
-    if mode == "step":  # whose mistakes here are of training alone
+    if mode == "step":  # these mistakes are of training only
         return result, trained(plain, mode, expected, given)
     tensors = verdict.read(every.folder / verdict.REFERENCE)
     marked = answer(make, every, "forward", tensors)
@@ -135,7 +135,7 @@ def test_a_mistake_is_caught_and_named(made, mistake):
 
 
 def test_what_a_mistake_itself_rounds_is_no_reason_against_it(tmp_path):
-    """Adam with coupled decay divides by numbers that rounding makes: on two samples it is 66 floors off by itself."""
+    """Adam with coupled decay divides by rounding errors: on two samples it is 66 floors off by itself."""
     source = parse("lenet@optimizer=adamw,lr=0.001,weight_decay=0.1")
     build.export_zoo(source.place, 0, tmp_path, source.optimizer)
     lenet = Artifact.read(tmp_path)

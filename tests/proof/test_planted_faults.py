@@ -1,4 +1,4 @@
-"""A fault planted in an adapter fails its cell alone: unranked, exit code 1, the first wrong tensor named."""
+"""A fault planted in an adapter fails only its cell: unranked, exit code 1, the first wrong tensor named."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 NORMED = "planted_net:make@x:float32:batch,3,12,16"
 
-# fault: model, mode, honest runtime beside it, first wrong tensor as the ONNX graph calls it
+# fault: model, mode, honest runtime next to it, first wrong tensor by its name in the ONNX graph
 FAULTS = {
     "stride": ("alexnet_cifar", "forward", "onnxruntime", "conv2d_1"),
     "swapped": ("alexnet_cifar", "forward", "onnxruntime", "conv2d"),
@@ -26,7 +26,7 @@ GROUPS = sorted({place[:3] for place in FAULTS.values()})
 
 @pytest.fixture(scope="module")
 def timed(tmp_path_factory):
-    """Exit code and rows by runtime of one `xbench time`, with all faults of a group beside the honest runtime."""
+    """Exit code and rows by runtime of one `xbench time`, with all faults of a group and the honest runtime."""
     installed, made = planted.install(tmp_path_factory.mktemp("planted")), {}
 
     def time(group):
@@ -58,7 +58,7 @@ def timed(tmp_path_factory):
 
 
 def test_every_planted_fault_is_tried():
-    assert set(FAULTS) == set(planted.ROWS) - set(planted.TRAINED)  # those are tried by test_train.py
+    assert set(FAULTS) == set(planted.ROWS) - set(planted.TRAINED)  # test_train.py has those
 
 
 @pytest.mark.parametrize("group", GROUPS, ids="-".join)

@@ -1,4 +1,4 @@
-"""Checks run side by side: in the order asked for, each with its own outcome, and none outlives Ctrl-C."""
+"""Parallel checks: results in the requested order, each with its own outcome, and none outlives Ctrl-C."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What a record is filed under."""
+"""The key of a record."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from xbench.case import Case
 from xbench.proof import record
 
 CASE = Case("lenet", "torch")
-OTHER = {"runtime": "jax", "device": "cuda", "precision": "bf16"}  # a case of another number, or of another word
+OTHER = {"runtime": "jax", "device": "cuda", "precision": "bf16"}  # a case with another number, or with another word
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Case)])

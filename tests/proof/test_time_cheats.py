@@ -1,5 +1,5 @@
-"""What is timed is set against the parent's clock, the machine's arithmetic and the CPUs that were told: adapters that
-spoil one of them (`time_cheats.py`) get no time, and say why; honest ones of the same kind get theirs."""
+"""Times are checked against the parent's clock, the machine's peak rate and the given CPUs: adapters that spoil
+one of them (`time_cheats.py`) get no time, with a reason; honest ones of the same kind get theirs."""
 
 import os
 import time
@@ -23,7 +23,7 @@ OPEN = Case("lenet", "torch", threads=1)
 
 @pytest.fixture
 def ours(faults, monkeypatch, tmp_path):
-    """Puts rows into our own table, here and in every worker, as if we had shipped them."""
+    """Put rows into xbench's own table, here and in every worker, as if xbench shipped them."""
     lines = ["from xbench.runtimes._rows import RUNTIMES, Row"]
     for kind in time_cheats.OURS:
         monkeypatch.setitem(RUNTIMES, time_cheats.name(kind), time_cheats.row(kind, events=("cpu",)))
@@ -50,7 +50,7 @@ def test_an_adapter_whose_time_cannot_be_is_caught_and_gets_none(kind, ours, len
         pytest.skip("there is no second CPU to use")
     record = timed(kind, mode, plane, lenet, exporter, tmp_path)
     assert (record["status"], record["times"]) == ("FAIL", None), record["message"]
-    if promise != "physical":  # which is judged last: what is too fast was not computed, and that is seen before
+    if promise != "physical":  # judged last: a step that is too fast was not computed, which an earlier check sees
         assert record["contracts"][promise]["held"] is False, record["contracts"]
         assert record["contracts"][promise]["says"] in record["message"]
 
@@ -102,11 +102,11 @@ PACE = {"steps": 100, "told_s": 1.0, "parent_s": 1.0, "shortest_s": 9e-3, "unsee
         ({"missing": 0.5}, False),
         ({"missing": 0.1, "here": 0.1}, True),
         ({"here": 0.9}, False),
-        ({"parent_s": 2.0, "late_s": 0.9}, None),  # and so had it here
+        ({"parent_s": 2.0, "late_s": 0.9}, None),  # and here too
         ({"parent_s": 2.0, "late_s": 0.5}, False),
         ({"told_s": 1e-3, "parent_s": 2e-3}, None),
         ({"told_s": 2e-2, "parent_s": 3.9e-2, "blocks": 6}, None),  # the slack of six blocks
-        ({"steps": 10**6, "told_s": 1.0, "parent_s": 2.0}, None),  # there is more between the steps than in them
+        ({"steps": 10**6, "told_s": 1.0, "parent_s": 2.0}, None),  # more time between the steps than in them
     ],
 )
 def test_what_clock_is_believed(found, held):
@@ -136,8 +136,8 @@ COST = {"flop": 10**9, "bytes": 4 * 10**6, "peak_flops": 1e11, "bandwidth": 1e10
         ({"flop": None}, 1e-2 / 100, "fp32", True),
         ({"flop": 3 * 10**8, "bytes": 10**9}, 1e-2, "fp32", False),  # 1 GB in 10 ms, of memory that copies 10 GB/s
         ({"flop": 3 * 10**8, "bytes": 10**9}, 2e-2, "fp32", True),
-        ({"flop": 10**8, "bytes": 10**9}, 1e-2, "fp32", True),  # most of it need not be read
-        ({"flop": 10**7, "bytes": 10**7}, 9e-6, "fp32", False),  # from a cache, where it may lie
+        ({"flop": 10**8, "bytes": 10**9}, 1e-2, "fp32", True),  # most of it may stay unread
+        ({"flop": 10**7, "bytes": 10**7}, 9e-6, "fp32", False),  # from a cache, where it may be
         ({"peak_flops": None, "bandwidth": None}, 1e-4, "fp32", None),
         ({"peak_flops": None, "bandwidth": None}, 1e-9, "fp32", False),
         ({"flop": 0, "bytes": 0}, 1e-5, "fp32", None),
@@ -149,7 +149,7 @@ def test_what_no_machine_does(found, seconds, precision, held, tmp_path):
 
 
 def caches_of(folder, size):
-    """What Linux says of two CPUs, each with a cache of its own, that share another."""
+    """Linux's description of two CPUs with one cache each and a shared one."""
     for cpu in range(2):
         for index, shared in enumerate((str(cpu), "0-1")):
             place = folder / f"cpu{cpu}/cache/index{index}"
@@ -183,7 +183,7 @@ def test_what_cpus_may_be_used_while_it_is_timed(told, cpu, elsewhere, held):
 
 
 def opened(kind, lenet, exporter, folder):
-    """A worker that holds a cell of a cheat."""
+    """A worker with the opened cell of a cheat."""
     worker = Worker(folder / "worker.log")
     paths = [str(exporter.reference(lenet, "forward", 2, seed, "synthetic")) for seed in (0, 1)]
     settings = {"mode": "forward", "device": "cpu", "threads": 1, "layout": "nchw", "references": paths}

@@ -1,4 +1,4 @@
-"""What is timed is what was verified: adapters that train less while they are timed are caught, honest ones are not."""
+"""Timed steps do what was verified: adapters that train less while timed are caught, honest ones are not."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def test_an_honest_trainer_passes(mode, model, bench, faults):
 def test_a_cheat_gets_no_time_and_the_others_get_theirs(factory, mode, kinds, shell):
     (shell.folder / "nets.py").write_text(SOURCE)
     kinds = [kind for kind in kinds if cheats_training.EXPECTED[kind][0] == mode or factory == "drop"]
-    # On a busy machine a block may have a step or two, in which these are honest.
+    # On a busy machine a block may have only a step or two, in which these are honest.
     few = (cheats_training.ThreeSteps, cheats_training.TenSteps, cheats_training.EveryOther, cheats_training.NoMomentum)
     kinds = [kind for kind in kinds if kind not in few]
     runtimes = ["torch", "trains_honest", *(f"trains_{kind.__name__.lower()}" for kind in kinds)]
@@ -128,7 +128,7 @@ def test_float32_in_another_order_passes(network, exact):
 def test_a_tensor_that_is_a_third_of_its_change_off_fails(network, exact, name):
     artifact, steps = network
     right = state(artifact, steps)
-    if name == "weight/first.bias":  # before a norm its gradient is nothing but rounding: nobody is blamed for it
+    if name == "weight/first.bias":  # before a norm its gradient is only rounding: no runtime is blamed for it
         wrong = right | {name: right[name] * 1.0000001}
     else:
         start = {n: v.numpy() for n, v in Training(artifact, torch.float32).state("step").items()}
@@ -189,10 +189,10 @@ def test_unseen_inputs_are_others_drawn_as_the_artifact_says(network):
         ([(3e-2, [1e-2] * 9)] * 6, False),
         ([(3e-2, [1e-2] * 9)] * 4, None),  # too few to tell from a busy machine
         ([(3e-2, [1e-2] * 9)] * 3 + [(1e-2, [1e-2] * 9)] * 7, None),
-        ([(3e-2, [1e-2] * 5 + [3e-2] * 4)] * 6 + [(1e-2, [1e-2] * 5 + [3e-2] * 4)] * 4, None),  # others interrupt it
+        ([(3e-2, [1e-2] * 5 + [3e-2] * 4)] * 6 + [(1e-2, [1e-2] * 5 + [3e-2] * 4)] * 4, None),  # other processes interrupt it
         ([(3e-2, [1e-3] * 6 + [3e-2] * 3)] * 9, False),  # two of three are remembered
-        ([(3e-2, [1e-3] * 5 + [3e-2] * 4)] * 12, False),  # so many remembered steps wait on purpose
-        ([(5e-5, [1e-6] * 9)] * 9, None),  # below what a clock tells
+        ([(3e-2, [1e-3] * 5 + [3e-2] * 4)] * 12, False),  # that many remembered steps wait on purpose
+        ([(5e-5, [1e-6] * 9)] * 9, None),  # below a clock's resolution
         ([(1.2e-2, [1e-2] * 9)] * 9, None),
     ],
 )
@@ -226,7 +226,7 @@ def drawn(artifact, steps, seed):
 
 
 def test_a_worker_cannot_say_which_file_is_removed(tmp_path):
-    """What it answers is not believed: the parent knows where the state of a block is."""
+    """Its answer is not trusted: the parent knows where the state of a block is."""
     kept = tmp_path / "kept"
     kept.write_text("mine")
 
@@ -257,7 +257,7 @@ def test_of_thirty_other_draws_all_pass(dropping):
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """The biases of its convolutions stand before BatchNorm: their gradients are rounding, other in every runtime."""
+    """The biases of its convolutions are before BatchNorm: their gradients are rounding, different in every runtime."""
     folder = tmp_path_factory.mktemp("both")
     (folder / "nets.py").write_text(SOURCE)
     with pytest.MonkeyPatch.context() as patch:
@@ -277,7 +277,7 @@ def test_an_honest_runtime_passes_with_dropout_and_batchnorm(name, both):
 
 
 def test_what_looks_wrong_beside_a_few_draws_is_compared_with_more(dropping, monkeypatch):
-    """Six draws that lie close together by chance make any other look wrong."""
+    """Six draws that are close together by chance make any other look wrong."""
     artifact, steps = dropping
     few, many, looks = draws._few, draws._many, []
 
@@ -314,7 +314,7 @@ def test_the_sources_of_the_cheats_are_complete():
     ],
 )
 def test_what_looks_wrong_early_is_compared_with_more(exact, passed, asked, outcome, monkeypatch):
-    """LeNet by ONNX Runtime was FAIL, "after 2 steps is off by 1% of its change": one window of a maximum turned."""
+    """LeNet by ONNX Runtime was FAIL, "after 2 steps is off by 1% of its change": one max-pooling window flipped."""
     runs = []
 
     def judged(artifact, batches, states, exact, narrow, moved):
@@ -327,7 +327,7 @@ def test_what_looks_wrong_early_is_compared_with_more(exact, passed, asked, outc
 
 
 def test_a_network_beside_more_runs_is_still_told_from_another(lenet):
-    """With all of them the early round still sees a fault of a few per cent of one tensor's change."""
+    """With all runs the early round still sees a fault of a few per cent of one tensor's change."""
     batches = [candidate.sample(lenet, 64, seed) for seed in range(2)]
     right = trajectory.Training(lenet, torch.float32)
     losses = {f"loss/{step}": np.array(right.step(batch)) for step, batch in enumerate(batches, 1)}

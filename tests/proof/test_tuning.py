@@ -1,4 +1,4 @@
-"""`--tune`: the same effort for all, in each runtime's own words; what was searched for is kept."""
+"""`--tune`: the same effort for all, in each runtime's own settings; the search result is kept."""
 
 import json
 

@@ -1,7 +1,7 @@
 """Every rule of `converters/autodiff/gradient/` gives PyTorch's gradient, computed by ONNX Runtime.
 
-Each row of `cases.py` that has a gradient becomes a graph of one node, gets the graph of its gradient behind it, and
-must agree with what autograd says in float64 of the same row in our PyTorch table.
+Each row of `cases.py` that has a gradient becomes a graph of one node, with the graph of its gradient appended, and
+must agree with autograd in float64 of the same row in our PyTorch table.
 """
 
 import functools
@@ -20,7 +20,7 @@ from xbench.converters.autodiff.gradient import CONSTANT, RULES, NoGradient, con
 from xbench.converters.autodiff.gradient.ops import Ops
 from xbench.converters.frontends.functions import expand
 
-# What has a gradient in PyTorch and no rule: control flow and sequences, sampling, spectra, quantisation.
+# Gradients of PyTorch without a rule: control flow and sequences, sampling, spectra, quantisation.
 _WORDS = """
     AffineGrid CenterCropPad Compress ConcatFromSequence DFT DeformConv DequantizeLinear Det Dropout
     If Loop MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss OneHot OptionalGetElement
@@ -28,7 +28,7 @@ _WORDS = """
     SoftmaxCrossEntropyLoss SplitToSequence Upsample
 """
 WITHOUT = set(_WORDS.split())
-# Forms of operators with a rule that it does not know, and says so.
+# Forms of operators that their rule rejects.
 FORMS = {
     "ConvTranspose": {4, 11},  # an output beyond what its image reaches
     "RNN": {1, 2},  # lengths, clip
@@ -44,7 +44,7 @@ NOT_KNOWN = [p for p in ROWS if p not in KNOWN]
 
 @functools.cache
 def gradient(op: str, index: int) -> ir.Model:
-    """The row's node with its gradient behind it; the gradient of its outputs goes in as seed0, seed1, ..."""
+    """The row's node followed by its gradient; the gradients of its outputs are the inputs seed0, seed1, ..."""
     model = expand(ir.from_proto(CASES[op][index].model(op)), RULES.keys() | CONSTANT)
     common.ShapeInferencePass()(model)
     graph, ops, nodes = model.graph, Ops(model.graph), list(model.graph)
@@ -90,7 +90,7 @@ def test_a_rule_gives_the_gradient_of_pytorch(op, index, float64):
 @pytest.mark.parametrize(("op", "index"), [p for p in KNOWN if p.values[0] in ("Conv", "ConvTranspose")])
 @pytest.mark.parametrize(("patches", "large", "margin"), [(0, 0, 0), (1000, 1, 0), (1000, 1, 1e9), (1000, 10**9, 0)])
 def test_every_form_of_a_kernels_gradient_is_right(op, index, patches, large, margin, float64, monkeypatch):
-    """As a convolution, as a product an image of patches or of rows, as one product of the whole batch."""
+    """As a convolution, as one product per image of patches or of rows, as one product of the batch."""
     monkeypatch.setattr(convolution, "PATCHES", patches)
     monkeypatch.setattr(convolution, "LARGE", large)
     monkeypatch.setattr(convolution, "MARGIN", margin)

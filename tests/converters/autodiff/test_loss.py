@@ -1,4 +1,4 @@
-"""Losses: every framework's and the graph's give what the formula gives, and its gradient."""
+"""Losses: every framework and the graph agree with the formula and its gradient."""
 
 import dataclasses
 import importlib
@@ -46,7 +46,7 @@ def labels_of(rule: models.Loss) -> models.Input:
 
 
 def formula(rule: models.Loss, outputs: list[np.ndarray], labels: np.ndarray) -> float:
-    """In float64, as the definition has it."""
+    """The definition, in float64."""
     total = 0.0
     for weight, y in zip(rule.weights, [each.astype(np.float64) for each in outputs], strict=False):
         if rule.name == "cross_entropy":
@@ -62,7 +62,7 @@ def formula(rule: models.Loss, outputs: list[np.ndarray], labels: np.ndarray) ->
 
 
 def slopes(rule: models.Loss, outputs: list[np.ndarray], labels: np.ndarray) -> list[np.ndarray]:
-    """The gradient by every output, by differences."""
+    """The gradient by every output, by finite differences."""
     gradients = []
     for index, output in enumerate(outputs):
         grad = np.zeros(output.shape)

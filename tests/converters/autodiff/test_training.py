@@ -1,4 +1,4 @@
-"""The training step as one ONNX graph: PyTorch's step, by every optimizer, on a runtime that has no autodiff."""
+"""The training step as one ONNX graph equals PyTorch's, for every optimizer, on a runtime without autodiff."""
 
 import collections
 import dataclasses
@@ -25,7 +25,7 @@ STEPS = 4
 class Small(nn.Module):
     """A convolution, a norm, a dropout and a linear layer; one parameter that the loss does not depend on.
 
-    No bias before the norm: its gradient is zero but for rounding, which Adam makes large.
+    No bias before the norm: its gradient is only rounding, which Adam makes large.
     """
 
     def __init__(self):
@@ -101,7 +101,7 @@ def test_a_step_is_that_of_pytorch(exported, rule):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(module(torch.from_numpy(x))[0], torch.from_numpy(labels))
         loss.backward()
-        module.idle.grad = torch.zeros(2)  # None in PyTorch, so that weight decay would pass it by
+        module.idle.grad = torch.zeros(2)  # None in PyTorch, so that weight decay would skip it
         update(optimizer, dataclasses.asdict(rule), count + 1)
         np.testing.assert_allclose(made["loss"], loss.item(), rtol=2e-6)
     for name, tensor in tensors.items():
@@ -112,7 +112,7 @@ def test_a_step_is_that_of_pytorch(exported, rule):
 @pytest.mark.parametrize("framework", ["jax", "tensorflow"])
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_formula_is_that_of_pytorch(rule, framework):
-    """In the arrays of a framework that differentiates itself, eagerly."""
+    """In eager arrays of a framework with its own autodiff."""
     of = pytest.importorskip({"jax": "jax.numpy"}.get(framework, framework))
     array = of.asarray if framework == "jax" else of.constant
     runtime = importlib.import_module(f"xbench.runtimes.{framework}")
@@ -172,7 +172,7 @@ def test_dropout_drops_its_share_and_scales_up_the_rest(exported):
     rest, dropped = {}, {}
     for rate in (0, 1):
         made = session.run(["gradient.fc.weight", "gradient.fc.bias"], feed | {"dropout": np.array(rate, np.float32)})
-        signal = made[0][0] / made[1][0]  # what came into the layer
+        signal = made[0][0] / made[1][0]  # the input of the layer
         dropped[rate], rest[rate] = signal == 0, signal
     new = dropped[1] & ~dropped[0]
     alive = ~dropped[1]

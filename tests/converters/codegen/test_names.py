@@ -1,4 +1,4 @@
-"""Names of a file: whatever tensors are called, the program computes what the file says."""
+"""Names of a file: the program computes what the file says, for any names of tensors."""
 
 import builtins
 import itertools
@@ -41,7 +41,7 @@ OPERATORS = ("Relu", "Add", "Mul", "Scale", "BatchNormalization", "TopK", "Clip"
 
 
 class Graph:
-    """A chain of operators whose tensors have names out of a list, each once in its scope."""
+    """A chain of operators whose tensors have names from a list, each once in its scope."""
 
     def __init__(self, names, draw):
         self.names, self.draw = iter(names), draw
@@ -90,7 +90,7 @@ class Graph:
             self.branch(last)
 
     def branch(self, last):
-        """Both branches call their tensors alike: each is a scope of its own."""
+        """Both branches use the same names: each is its own scope."""
         total, zero = next(self.names), self.keep(numpy_helper.from_array(np.float32(0), next(self.names)))
         self.nodes.append(helper.make_node("ReduceSum", [last], [total], keepdims=0))
         chosen = next(self.names)
@@ -115,7 +115,7 @@ def value(name):
 
 
 def computed(model, folder, x):
-    """What the float64 oracle's program gives for a file."""
+    """The output of the float64 oracle's program for a file."""
     path = folder / "model.onnx"
     onnx.save(model, path)
     build.export_file(parse(str(path)), path, folder)

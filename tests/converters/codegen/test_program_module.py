@@ -1,4 +1,4 @@
-"""An ONNX file as a PyTorch module: dropout acts when it is told to, and only in training."""
+"""An ONNX file as a PyTorch module: dropout acts when requested, and only in training."""
 
 import weakref
 
@@ -36,7 +36,7 @@ def test_dropout_is_switched(tmp_path, monkeypatch):
 
 
 def test_a_program_lets_go_of_every_array_behind_its_last_use():
-    """Held to the end, all of them lie in fresh memory."""
+    """Kept to the end, all of them need fresh memory."""
     text = "def apply(params, state, x):\n    a = F(x)\n    def inner():\n        return b\n    b = F(a)\n"
     text += "    c = F(b)\n    _, d = G(c)\n    return (F(d),), {}\n"
     alive, seen = weakref.WeakSet(), []
@@ -53,4 +53,4 @@ def test_a_program_lets_go_of_every_array_behind_its_last_use():
     names = {"F": made, "G": lambda given: (made(given), made(given))}
     exec(released(text), names)
     names["apply"]({}, {}, None)
-    assert seen == [0, 1, 1, 2, 3, 2]  # b is read by a function and stays; so does nothing else
+    assert seen == [0, 1, 1, 2, 3, 2]  # b is read by a function and stays; nothing else does

@@ -1,6 +1,6 @@
-"""Standalone files: what `converters/codegen/standalone.py` writes computes what the table computes, without xbench.
+"""Standalone files of `converters/codegen/standalone.py` compute what the table computes, without xbench.
 
-Every row of `cases.py` is written as a file of its own, so every operator's copy is run.
+Every row of `cases.py` is written as its own file, so every operator's copy is run.
 """
 
 from typing import Any

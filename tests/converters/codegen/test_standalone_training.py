@@ -1,4 +1,4 @@
-"""Standalone files train: ten steps where xbench cannot be imported, and the loss curve is PyTorch's."""
+"""Standalone files train: ten steps without xbench give PyTorch's loss curve."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ from xbench.converters.source import parse
 from xbench.parity.candidate import sample
 
 STEPS, RATE = 10, 0.01
-NORMED = "planted_net:make"  # with BatchNormalization, whose statistics change
+NORMED = "planted_net:make"  # with BatchNormalization, whose running statistics change
 
 HEAD = """
 import json, sys

@@ -23,9 +23,9 @@ from xbench.converters.passes import macs
 from xbench.converters.passes.fusion import fuse
 
 GOLDEN = ROOT / "tests/golden"
-REWRITE = "XBENCH_REWRITE_GOLDEN"  # set to 1: the golden files are written anew
+REWRITE = "XBENCH_REWRITE_GOLDEN"  # set to 1 to rewrite the golden files
 DEBRIS = {"Shape", "Expand", "Identity", "Constant", "ConstantOfShape", "Range", "CastLike", "Size"}
-# The class token is one row a sample, so it is repeated as often as the batch says: the one use of its length.
+# The class token is one row per sample, so it is repeated by the batch size: the only use of that length.
 NEEDS_THE_BATCH = {"vit_s16": {"Shape": 1, "Expand": 1}}
 
 
@@ -49,7 +49,7 @@ def seeded(module, seed=0):
 
 
 def run(program, *inputs, training=False):
-    """Outputs, changed state and parameters with gradients, in PyTorch's table."""
+    """Outputs, new state and gradients of the parameters, in PyTorch's table."""
     params = {name: torch.from_numpy(a.copy()).requires_grad_() for name, a in program.params.items()}
     state = {name: torch.from_numpy(a.copy()) for name, a in program.state.items()}
     apply = program.bind(table.TABLE)
@@ -127,7 +127,7 @@ class Normed(nn.Module):
 
 
 class SmallCnn(nn.Module):
-    """A little of everything, for the golden text."""
+    """One of every layer kind, for the golden text."""
 
     def __init__(self):
         super().__init__()
@@ -273,7 +273,7 @@ def test_recurrent_weights_keep_their_names_and_gates(name):
 
 @pytest.mark.parametrize("name", ["lenet", "cifar_vgg", "resnet56_cifar", "imdb_gru", "lstm_ptb", "vit_s16"])
 def test_one_file_serves_every_batch(zoo, name):
-    """Batches 1, 2 and 5 on ONNX Runtime, which knows nothing of our exporter, against the module."""
+    """Batches 1, 2 and 5 on ONNX Runtime, which does not depend on our exporter, against the module."""
     spec, artifact = models.find(name), zoo[name]
     module = models.build(spec).eval()
     session = onnxruntime.InferenceSession(str(artifact.onnx), providers=["CPUExecutionProvider"])
@@ -292,7 +292,7 @@ def test_one_file_serves_every_batch(zoo, name):
 
 @pytest.fixture(scope="session")
 def zoo(tmp_path_factory):
-    """All networks, each exported when first asked for, once a session."""
+    """All networks, each exported on first use, once per session."""
 
     class Zoo(dict):
         def __missing__(self, name):
@@ -304,7 +304,7 @@ def zoo(tmp_path_factory):
     return Zoo()
 
 
-# The others take minutes and gigabytes; `make parity` goes through all of them.
+# The others take minutes and gigabytes; `make parity` checks all of them.
 LIGHT = [
     name for name, spec in models.MODELS.items() if spec.parameters < 40_000_000 or name in ("gpt2", "alexnet_bvlc")
 ]
@@ -364,7 +364,7 @@ def test_the_operators_read_from_a_tables_source_are_those_the_table_has(framewo
 
 
 class Sequences(nn.Module):
-    """A linear layer on three axes, one whose product is read twice, and a bias that is no row."""
+    """A linear layer on three axes, one whose product is read twice, and a bias that is not a row."""
 
     def __init__(self):
         super().__init__()
@@ -396,7 +396,7 @@ BRANCHES = """<ir_version: 9, opset_import: ["": 20]> g (bool c, float[2] x) => 
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_branch_that_hands_on_what_is_outside_stays_a_branch(taken):
-    """Without its Identity it had no output of its own, which ONNX Runtime refuses to load (EmbeddingBag)."""
+    """Without its Identity it has no output of its own, which ONNX Runtime refuses to load (EmbeddingBag)."""
     model = ir.to_proto(exporter.clean(ir.from_proto(onnx.parser.parse_model(BRANCHES))))
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (y,) = session.run(None, {"c": np.array(taken), "x": np.array([-1, 2], np.float32)})

@@ -1,4 +1,4 @@
-"""Files as they are found: values that branches hand out, and operators that nothing computes in float64."""
+"""Real files: outer values returned by branches, and operators that nothing computes in float64."""
 
 import json
 
@@ -15,7 +15,7 @@ from xbench.converters.source import parse
 from xbench.runtimes import Options, load
 
 HEAD = '<ir_version: 8, opset_import: ["": 16]>\ng (float[N, 4] x, bool[1] c) => '
-# A value from outside that a branch or a body hands out by Identity; test_identities.py has others.
+# An outer value that a branch or a body returns by Identity; test_identities.py has others.
 HANDED_OUT = {
     "handed out by both branches": """(float[N, 4] y) {
         v = Exp (x)

@@ -1,4 +1,4 @@
-"""Files made to do harm, and broken ones: one line, no traceback, nothing read outside the model's folder, no hang."""
+"""Malicious and broken files: one line, no traceback, nothing read outside the model's folder, no hang."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def choice(graph, output, both=True):
 
 
 def nested(depth, both):
-    """An If in an If in an If ...; with both branches alike the file doubles with each level."""
+    """An If in an If in an If ...; with two equal branches the file doubles with each level."""
     inner = branch("Identity")
     for level in range(1, depth + 1):
         inner = helper.make_graph([choice(inner, f"y{level}", both)], f"b{level}", [], [value(f"y{level}")])
@@ -85,7 +85,7 @@ def function(name, nodes, inputs="x", outputs="y"):
 
 
 def bomb(levels):
-    """Functions each of which calls the one below twice: 2 ** levels nodes in a few lines."""
+    """Functions that each call the next one twice: 2 ** levels nodes in a few lines."""
     functions = [function("f0", [node("Relu")])]
     for n in range(1, levels + 1):
         calls = [node(f"f{n - 1}", "x", "h", domain="own"), node(f"f{n - 1}", "h", "y", domain="own")]
@@ -99,7 +99,7 @@ def selfish():
 
 
 def raw(dims, size, kind=TensorProto.FLOAT):
-    """A tensor that says one size and has another."""
+    """A tensor that declares one size and has another."""
     return TensorProto(name="w", data_type=kind, dims=dims, raw_data=bytes(size))
 
 
@@ -222,7 +222,7 @@ def varint(number):
 
 
 def outside(location, offset=0, length=None, dims=(256, 4)):
-    """A model whose weight lies elsewhere."""
+    """A model whose weight is in another file."""
     tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=dims, data_location=TensorProto.EXTERNAL)
     facts = {"location": location, "offset": str(offset), "length": length}
     for key, word in facts.items():
@@ -233,7 +233,7 @@ def outside(location, offset=0, length=None, dims=(256, 4)):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """The names of files that are opened from now on, by Python's own word for it."""
+    """The names of files that are opened from now on, by Python's audit event."""
     names = []
 
     def hook(event, arguments):
@@ -247,7 +247,7 @@ def opened(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A model's folder, and things around it that are none of its business."""
+    """A model's folder, and files around it that it must not read."""
     inside = tmp_path / "inside"
     (inside / "deep").mkdir(parents=True)
     (tmp_path / "secret").write_bytes(bytes(1 << 16))
@@ -342,7 +342,7 @@ def test_other_data_outside_is_another_model(folder):
 
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino", "tvm", "null"])
 def test_weights_too_large_for_protobuf_lie_beside_both_graphs(folder, tmp_path, monkeypatch, runtime):
-    """As beyond 1 GiB, but with the limit at nothing."""
+    """As beyond 1 GiB, but with a limit of 0."""
     pytest.importorskip(runtime if runtime != "null" else "onnx")
     monkeypatch.setattr(write, "EXTERNAL", 0)
     (folder / "model.onnx").write_bytes(outside("good").SerializeToString())
@@ -375,7 +375,7 @@ def test_a_file_that_takes_for_ever_is_one_line(folder, exporter, monkeypatch):
         exporter.artifact(str(folder / "model.onnx"))
 
 
-# ***** bombs that a graph hides *****
+# ***** bombs hidden in a graph *****
 
 
 @pytest.mark.parametrize(
@@ -409,12 +409,12 @@ def test_no_constant_is_computed_that_is_huge_or_slow(nodes):
     assert time.monotonic() - start < 5
 
 
-# ***** at the door *****
+# ***** from the command line *****
 
 
 @pytest.fixture
 def line_of(shell):
-    """The one line that `xbench convert` says to a file."""
+    """The one line that `xbench convert` prints for a file."""
 
     def line(path):
         answer = shell.run("convert", path, "--to", "null")
@@ -461,7 +461,7 @@ def test_a_crash_in_the_library_is_one_line(shell, line_of):
 
 
 def test_a_bomb_of_shapes_is_one_line(shell, line_of):
-    """Shape inference computes shapes: one that doubles 40 times does not fit, and is not allowed to try."""
+    """Shape inference computes shapes: one that doubles 40 times does not fit, and is stopped before."""
     nodes = [node("Shape", "x", "s0"), *(node("Concat", f"s{n} s{n}", f"s{n + 1}", axis=0) for n in range(40))]
     onnx.save(model([*nodes, node("Reshape", "x s40")]), shell.folder / "shapes.onnx")
     assert "cannot read shapes.onnx: out of memory" in line_of("shapes.onnx")
@@ -511,7 +511,7 @@ KNOWN_ANSWERS = ("read", "InvalidModel", "NoOracle", "UnsupportedOps")
 
 
 def answers(folder, first):
-    """What became of every PROCESSES-th mutation; a process that hangs is killed."""
+    """The outcome of every PROCESSES-th mutation; a process that hangs is killed."""
     words = [folder, first, MUTATIONS, PROCESSES]
     command = [sys.executable, "-P", mutations.__file__, *map(str, words)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -540,7 +540,7 @@ def test_two_thousand_mutations_are_read_or_refused(whole_files):
     assert not bad
     assert all(row["answer"].isprintable() for row in rows)
     read_anyway = sum(row["answer"] == "read" for row in rows)
-    assert MUTATIONS // 10 < read_anyway < MUTATIONS  # mutations that are all refused at once would test little
+    assert MUTATIONS // 10 < read_anyway < MUTATIONS  # if all mutations were refused at once, little would be tested
 
 
 def test_an_operator_that_the_version_converter_breaks_is_refused():

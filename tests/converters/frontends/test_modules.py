@@ -1,4 +1,4 @@
-"""Modules as they are found: what cannot be exported is one line, and all else is verified on runtimes."""
+"""Modules as users have them: what cannot be exported is one line, all else is verified on runtimes."""
 
 import functools
 import inspect
@@ -87,7 +87,7 @@ UNTRAINED = {
     "OwnNorm": "its training form computes something else",
     "NoGradient": "its first output hands no gradient to its parameters",
 }
-# What is said on standard error of modules that pass.
+# Remarks on standard error about modules that pass.
 REMARKS = {
     "Unused": "72 of its 108 parameters are left out, because no output depends on them: encoder.weight, encoder.bias",
     "Scale": "1 of its 37 parameters are left out, because no output depends on them: scale",
@@ -114,7 +114,7 @@ REFUSED = (
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory):
     """`xbench check` of many at once, on one runtime of PyTorch and one of ONNX: its rows by module, inputs and mode,
-    and what it said."""
+    and its standard error."""
 
     def check(cases, modes, file="module_nets"):
         shell = fault_kit.Shell(tmp_path_factory.mktemp("modules"))
@@ -170,7 +170,7 @@ def test_a_gradient_that_no_graph_has_is_not_verified(checked):
 
 
 def test_networks_of_transformers_pass_as_they_come(checked):
-    """Their results are objects with a cache of keys and values in them; a pooler is not reached by the loss."""
+    """Their results are objects with a cache of keys and values; the loss does not reach a pooler."""
     pytest.importorskip("transformers")
     rows, _ = checked(TRANSFORMERS, ("forward", "gradient"), "transformer_nets")
     assert {key[1] for key in rows} == {"forward", "gradient"} and len(rows) == 2 * len(TRANSFORMERS)
@@ -283,7 +283,7 @@ class Nets:
 @pytest.fixture
 def configured(tmp_path, monkeypatch):
     (tmp_path / "nets").mkdir()
-    (tmp_path / "nets" / "json.py").write_text(CONFIGURED)  # called as a module that is known already
+    (tmp_path / "nets" / "json.py").write_text(CONFIGURED)  # named as a module that is already known
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
 

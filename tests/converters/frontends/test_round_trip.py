@@ -1,6 +1,6 @@
-"""Back to ONNX: what tf2onnx and jax2onnx make of our TensorFlow and JAX models computes the reference's outputs.
+"""Back to ONNX: our TensorFlow and JAX models, converted by tf2onnx and jax2onnx, compute the reference's outputs.
 
-The converters are nobody's of ours, so this shows that the tables are written in operators others understand.
+The converters are not ours, so this shows that the tables use operators that other tools understand.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ BATCH = 2
 TRANSFORMER = "small_nets:transformer@x:float32:batch,6,16"
 NETWORKS = ("lenet", "resnet56_cifar", "mobilenet_v2", "imdb_gru", "lstm_ptb", TRANSFORMER)
 
-# It makes a MaxPool of four spatial axes of a window (1, 1, 2, 2): valid ONNX, of which ONNX Runtime pools three.
+# It turns a window (1, 1, 2, 2) into a MaxPool of four spatial axes: valid ONNX, but ONNX Runtime pools three.
 FOUR_AXES = pytest.mark.xfail(reason="jax2onnx pools over all axes, ONNX Runtime over three: Unsupported pooling size")
 
 

@@ -1,4 +1,4 @@
-"""Compiled PyTorch takes notice when dropout is switched, and layers are not compiled again for it."""
+"""Compiled PyTorch follows a dropout switch, and layers are not compiled again for it."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Operators that ONNX Runtime's own tools write: each body computes what ONNX Runtime's kernel does."""
+"""Operators written by ONNX Runtime's tools: each body computes what ONNX Runtime's kernel does."""
 
 import json
 
@@ -77,7 +77,7 @@ QKV = [normal(2, 4, 8), normal(2, 5, 8), normal(2, 5, 8)]
 PAST = [normal(2, 2, 3, 4), normal(2, 2, 3, 4)]
 MIXED = [normal(2, 4, 8), normal(8, 24), normal(24)]
 
-# The operator, its inputs, its attributes; of some the outputs that are wanted, of some a domain.
+# The operator, its inputs, its attributes; for some the wanted outputs, for some a domain.
 CASES = [
     ("SkipLayerNormalization", [normal(*HIDDEN), normal(*HIDDEN), normal(8), normal(8), normal(8)], {"epsilon": 1e-5}),
     ("SkipLayerNormalization", [normal(*HIDDEN), normal(*HIDDEN), normal(8)], {"outputs": ["y", "", "", "sum"]}),
@@ -237,7 +237,7 @@ def test_a_form_without_a_body_has_no_oracle(kind):
 
 
 def test_a_function_of_the_file_goes_before_ours():
-    """Exporters define operators of this domain themselves, and may mean something else."""
+    """Exporters define their own operators of this domain, which may differ."""
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(contrib.DOMAIN, 1)]
     own = helper.make_function(
         contrib.DOMAIN, "Gelu", ["x"], ["y"], [helper.make_node("Neg", ["x"], ["y"])], opsets[:1]

@@ -1,4 +1,4 @@
-"""Operators that are written once, in NumPy: every row of every operator, at once."""
+"""Operators that are written once, in NumPy: every row of every operator."""
 
 import numpy as np
 import pytest

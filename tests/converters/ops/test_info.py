@@ -1,4 +1,4 @@
-"""What the table of operators says is what ONNX's own schemas say, as far as these say it."""
+"""The table of operators agrees with ONNX's schemas, as far as they go."""
 
 import onnx
 import pytest
@@ -36,4 +36,4 @@ def test_facts_that_a_schema_has_are_complete():
     reduced = {n for n, s in SCHEMAS.items() if "noop_with_empty_axes" in s.attributes}
     assert where("reduction") == reduced
     drawn = {name for name, s in SCHEMAS.items() if s.node_determinism.name == "NonDeterministic"}
-    assert where("random") == drawn - graphs - {"AffineGrid", "Dropout"}  # the one draws nothing, the other in training
+    assert where("random") == drawn - graphs - {"AffineGrid", "Dropout"}  # no draws; draws in training

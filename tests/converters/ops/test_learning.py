@@ -19,7 +19,7 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT")
 
 
 class Forest:
-    """Attributes of an ensemble of random trees, some of whose leaves come early."""
+    """Attributes of an ensemble of random trees, some with early leaves."""
 
     def __init__(self, kind, columns, trees=7, depth=4, mode="BRANCH_LEQ"):
         self.draw, self.kind, self.columns, self.depth, self.mode = np.random.default_rng(1), kind, columns, depth, mode
@@ -158,4 +158,4 @@ def test_a_forest_passes_on_runtimes_that_know_trees_and_that_do_not(shell):
     assert {name: verdicts[name] for name in ("torch", "onnxruntime", "jax")} == dict.fromkeys(
         ("torch", "onnxruntime", "jax"), ("PASS", None)
     )
-    assert verdicts["openvino"][0] in ("PASS", "UNSUPPORTED")  # it is given the file as it is
+    assert verdicts["openvino"][0] in ("PASS", "UNSUPPORTED")  # it runs the file as it is

@@ -1,4 +1,4 @@
-"""ONNX's own node tests: our tables pass all of the core row but what is excluded by name, with its reason."""
+"""ONNX's own node tests: our tables pass the core row except for exclusions by name, each with its reason."""
 
 import node_suite
 import pytest

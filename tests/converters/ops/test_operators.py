@@ -25,7 +25,7 @@ from xbench.converters.passes.fusion import ATTENTION
 # The name of a framework is the name of its table.
 FRAMEWORKS = ("torch", "jax", "tensorflow")
 ROWS = [pytest.param(op, i, id=f"{op}-{i}") for op, rows in CASES.items() for i in range(len(rows))]
-# What cannot be compiled: inputs whose values decide shapes.
+# Not compilable: inputs whose values determine shapes.
 VALUES_DECIDE_SHAPES: dict[str, Callable[[Row], bool]] = {
     "ImageDecoder": lambda row: True,
     "NonMaxSuppression": lambda row: row.constants is None,
@@ -33,16 +33,16 @@ VALUES_DECIDE_SHAPES: dict[str, Callable[[Row], bool]] = {
     "RoiAlign": lambda row: "sampling_ratio" not in row.attributes and row.constants is None,
     "Unique": lambda row: True,
 }
-# What a framework cannot compute: it must say so instead of computing something else.
+# Not supported by a framework: it must refuse instead of computing something else.
 REFUSED: dict[str, dict[str, Callable[[Row], bool]]] = {
     "torch": {"ImageDecoder": lambda row: importlib.util.find_spec("PIL") is None},
     "jax": VALUES_DECIDE_SHAPES | {"RoiAlign": lambda row: "sampling_ratio" not in row.attributes},
     "tensorflow": VALUES_DECIDE_SHAPES,
 }
-# What JAX runs and does not differentiate: loops whose number of turns only the run tells.
+# JAX runs these but does not differentiate them: loops with a number of iterations known only at run time.
 NOT_DIFFERENTIATED = {"jax": {"Loop": lambda row: len(row.inputs) > 1}}
 
-# Operators whose results are not differentiable, or hold no input.
+# Operators whose results are not differentiable, or do not depend on an input.
 DISCRETE = {"ArgMax", "ArgMin", "Ceil", "Equal", "Floor", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less"}
 DISCRETE |= {"DynamicQuantizeLinear", "EyeLike", "Hardmax", "LessOrEqual", "MelWeightMatrix", "NonZero"}
 DISCRETE |= {"QLinearConv", "QLinearMatMul", "QuantizeLinear", "Round", "SequenceLength", "Sign", "Size", "Unique"}
@@ -82,13 +82,13 @@ def floats(arrays: Sequence[np.ndarray]) -> list[int]:
 
 
 def direction(shape: Sequence[int]) -> np.ndarray:
-    """What every output is multiplied with before all are summed: one number that depends on every element. Not of mean
-    zero, or the gradient of what is added everywhere would be the rounding of a sum that cancels."""
+    """Weights of the outputs in a sum: one number that depends on every element. Their mean is not zero, or the
+    gradient of what is added everywhere would be the rounding of a sum that cancels."""
     return (np.cos(np.arange(np.prod(shape, dtype=int), dtype=np.float64) + 1) + 0.5).reshape(shape)
 
 
 def outputs_of(apply: Callable[..., Any], state: Any, training: bool) -> Callable[..., tuple[Any, ...]]:
-    """The node as a function of its inputs. Running statistics, which follow y in training, have no gradient."""
+    """The node as a function of its inputs. Running statistics, outputs after y in training, have no gradient."""
 
     def call(*inputs: Any) -> tuple[Any, ...]:
         outputs, _ = apply({}, state, *inputs, training=training)
@@ -97,7 +97,7 @@ def outputs_of(apply: Callable[..., Any], state: Any, training: bool) -> Callabl
     return call
 
 
-# ***** one runner a framework: outputs eagerly, outputs compiled, gradients *****
+# ***** one runner per framework: eager outputs, compiled outputs, gradients *****
 
 
 def torch_call(op: str, index: int, double: bool = False) -> Callable[..., tuple[Any, ...]]:
@@ -233,7 +233,7 @@ def refused(op: str, index: int, framework: str) -> bool:
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_no_table_has_an_operator_without_a_row(framework):
-    elsewhere = {op for op, _ in CASES_RANDOM} | {ATTENTION}  # which ONNX has no node for: test_fusion.py
+    elsewhere = {op for op, _ in CASES_RANDOM} | {ATTENTION}  # ONNX has no node for it: test_fusion.py
     assert sorted(set(table(framework)) - set(CASES) - elsewhere) == []
 
 
@@ -281,7 +281,7 @@ def test_gradients_are_those_of_pytorch(framework, op, index, float64):
 
 
 def test_a_constant_is_dropped_anew_at_every_step_of_a_compiled_program():
-    """Dropout of whole channels is a product with ones that were dropped: constants, in every framework."""
+    """Dropout of channels is a product with dropped ones: constants, in every framework."""
     import jax
     import tensorflow as tf
 

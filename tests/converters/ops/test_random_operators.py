@@ -1,4 +1,4 @@
-"""Random draws: ONNX fixes their shape, type and distribution, and not one value."""
+"""Random draws: ONNX fixes their shape, type and distribution, not their values."""
 
 import functools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Linear layers, attention and weights of recurrent layers: found where they are, left alone where they are not those.
+"""Linear layers, attention and recurrent weights: fused where they match, other graphs left alone.
 
 The graphs are what PyTorch's exporters, TensorFlow's and people write. Each must compute what ONNX says of the graph as
 it was, in every framework, and have its gradients.
@@ -54,7 +54,7 @@ LEFT_ALONE = {
 
 
 def gates(kind: str, w: str, r: str, bias: str = "", directions: int = 1, after: int = 1) -> str:
-    """A recurrent layer of 4 inputs and 5 units whose weights' gates are put in these orders, such as "0312"."""
+    """A recurrent layer of 4 inputs and 5 units, the gates of its weights in these orders, such as "0312"."""
     direction, extra = (
         ("bidirectional" if directions == 2 else "forward"),
         f", linear_before_reset = {after}" * (kind == "GRU"),
@@ -99,7 +99,7 @@ IN_ONNX_ORDER = {
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph in the place of a row of `cases.py`."""
+    """A graph used like a row of `cases.py`."""
 
     text: str
     training = False
@@ -128,7 +128,7 @@ def fused(name: str, index: int) -> Program:
 
 @pytest.fixture
 def rows(monkeypatch):
-    """What runs a row in a framework runs these graphs."""
+    """Run these graphs with the runners of rows."""
     monkeypatch.setattr(operators, "CASES", GRAPHS)
     monkeypatch.setattr(operators, "program", fused)
 

@@ -1,4 +1,4 @@
-"""A branch may hand out what was computed outside of it, though that is an output of another graph, too."""
+"""A branch may return an outer value, even if that is an output of another graph too."""
 
 import numpy as np
 import onnx

@@ -1,4 +1,4 @@
-"""What a runtime keeps on disk shortens its first call: the record tells the long one too, or that nobody saw it."""
+"""A kernel cache on disk shortens the first call: the record has the cold time too, or says it was not seen."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ def first_call(shell, own_cache) -> dict:
 
 
 def test_a_first_call_that_finds_kernels_is_told_with_the_one_that_made_them(shell, own_cache, monkeypatch):
-    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)  # PyTorch sets it where it compiles, as in other tests
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)  # PyTorch sets it when it compiles, as in other tests
     (made, again) = (
         json.loads(shell.run("convert", *WORDS, "--oracle", "--compile", "--json", XBENCH_CACHE=str(own_cache)).stdout)
         for _ in range(2)

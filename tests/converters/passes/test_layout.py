@@ -1,7 +1,7 @@
-"""Channels last: the same values and gradients as ONNX's order, and transposes at the borders only.
+"""Channels last: the same values and gradients as in ONNX's order, and transposes at the borders only.
 
-Every row of `cases.py` that `converters/passes/layout.py` knows is put behind a pooling of one pixel, which changes
-nothing but wants its image channels last, and must still compute what ONNX says.
+Every row of `cases.py` that `converters/passes/layout.py` knows is put after a pooling of one pixel, which changes
+no value but wants channels last, and must still compute what ONNX says.
 """
 
 import functools
@@ -33,7 +33,7 @@ def rank(op, index):
 
 @functools.cache
 def pooled(op: str, index: int) -> ir.Model:
-    """The graph of a row; an image that goes in passes a pooling that changes nothing."""
+    """The graph of a row; an input image first passes a pooling that changes nothing."""
     model = ir.from_proto(CASES[op][index].model(op))
     node, image = model.graph[0], model.graph[0].inputs[0]
     if not info(op).image:
@@ -57,7 +57,7 @@ ROWS = [
     for index, row in enumerate(CASES[op])
     if rank(op, index) in (3, 4, 5) and row.opset >= 18
 ]
-# Rows that stay in ONNX's order: what the tables have no kernel for (more than one output, integers, dilations), and
+# Rows that stay in ONNX's order: those without a kernel in the tables (several outputs, integers, dilations), and
 # reductions whose remaining axes would be in another order.
 KEPT = {"AveragePool", "MaxPool", *where("reduction")}
 
@@ -67,7 +67,7 @@ def test_every_operator_that_names_axes_has_a_row():
 
 
 def test_what_can_be_turned_is():
-    """Were the pass to turn nothing, all values below would be right."""
+    """If the pass converted nothing, all values below would be right."""
     kept = [p.values[0] for p in ROWS if "_nchw" in turned(*p.values).source or not is_last(turned(*p.values))]
     assert set(kept) <= KEPT
     assert len(kept) < len(ROWS) / 10
@@ -98,7 +98,7 @@ def test_channels_last_has_the_gradients_of_pytorch(framework, op, index, float6
 
 # ***** graphs *****
 
-# What is left in each network: at its input, and before its first layer that is not of images.
+# Transposes left in each network: at its input, and before its first layer without images.
 BORDERS = {"lenet": 2, "alexnet_cifar": 2, "cifar_vgg": 2, "resnet56_cifar": 1, "resnet50": 1, "mobilenet_v2": 1}
 
 
@@ -118,7 +118,7 @@ def test_a_network_without_images_has_one_text(exporter):
 
 
 def lines(text):
-    """The statements of the converted graph, without their indentation."""
+    """The statements of the converted graph, without indentation."""
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 20]> agraph {text}')
     program = convert(channels_last(ir.from_proto(onnx.shape_inference.infer_shapes(model))), [])
     return [line.strip() for line in program.source.splitlines()[1:-1]]
@@ -213,7 +213,7 @@ def test_kernels_are_kept_in_the_order_of_the_framework_and_given_back_in_onnx_o
 
 def test_matrices_of_linear_layers_are_turned_where_nothing_else_reads_them(exporter):
     program = exporter.artifact("imdb_gru").program()
-    assert linear_orders(program) == {"fc.weight": (1, 0)}  # the embedding is looked up, the recurrent are split
+    assert linear_orders(program) == {"fc.weight": (1, 0)}  # the embedding is a lookup, recurrent weights are split
 
 
 # ***** choosing *****
@@ -242,7 +242,7 @@ def test_a_runtime_that_cannot_be_told_says_so_and_auto_leaves_it_alone(shell):
 
 
 def test_a_layout_that_was_asked_for_is_never_left_out(shell):
-    """Nothing was printed, and the exit code was 0."""
+    """It was: nothing was printed, and the exit code was 0."""
     words = ("check", "lenet", "--runtime", "onnxruntime", "--layout", "nhwc", "--batch", "2", "--json")
     answer = shell.run(*words)
     rows = json.loads(answer.stdout)
