@@ -1,7 +1,7 @@
 """Which tests are slow: `make test` leaves them out, `make test-all` runs them, too.
 
-The fast tier runs every runtime, mode and command for real, and one row of each operator. What is listed here
-repeats that on more networks, cheats, faults and moments, or takes long. A new test is fast until it is listed.
+The fast tier runs every runtime, mode and command for real, and one row of each operator. The tests listed here
+repeat that on more networks, cheats, faults and moments, or take long. A new test is fast until it is listed.
 """
 
 import re
@@ -14,7 +14,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Chosen:
-    """The parameters of a test, as pytest writes them, that begin with the words of one of some; or all `others`."""
+    """The parameters of a test, as pytest writes them, that begin with one of `beginnings`; or all `others`."""
 
     beginnings: tuple[str, ...] = ("",)
     others: bool = False
@@ -400,9 +400,9 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_it_has_the_gradients_of_the_graph_as_it_was": every,
     },
 }
-# A test that needs one of these, which runs a command over many runtimes, is slow.
+# A test that uses one of these, which run a command over many runtimes, is slow.
 FIXTURES = {"scaling": "scaled", "train": "trained"}
-ROWS = ("operators", "standalone", "layout", "gradient", "node_by_node")  # of these the telling row of each is fast
+ROWS = ("operators", "standalone", "layout", "gradient", "node_by_node")  # one row per operator of these is fast
 
 
 def is_slow(item: pytest.Item) -> bool:
@@ -417,7 +417,7 @@ def is_slow(item: pytest.Item) -> bool:
 
 @cache
 def telling(operator: str) -> int:
-    """Which of the first rows of an operator has the most attributes: a default that is forgotten shows there."""
+    """The first row of an operator with the most attributes: a forgotten default shows there."""
     from cases import CASES
 
     return max(range(len(CASES[operator][:3])), key=lambda index: len(CASES[operator][index].attributes))
@@ -427,7 +427,7 @@ UNKNOWN = pytest.StashKey[list[str]]()  # what `unknown` found in this run
 
 
 def unknown(items: Iterable[pytest.Item]) -> Iterator[str]:
-    """What is listed and stands for no test, of the tests that are collected."""
+    """Listed entries that match none of the collected tests."""
     known: dict[tuple[str, str], list[str]] = {}
     for item in items:
         file, test, parameters = _parts(item)

@@ -99,7 +99,7 @@ def test_percentiles_are_those_of_loadgens_summary(scenario, load_cell, tmp_path
         (pace,) = re.findall(r"Samples per second: ([\d.]+)", text)
         assert len(measured["latencies"]) / measured["done_s"] == pytest.approx(float(pace), rel=1e-4)
     if scenario == "single-stream":
-        (pace,) = re.findall(r"QPS w/ loadgen overhead *: ([\d.]+)", text)  # over the time until the last query was issued
+        (pace,) = re.findall(r"QPS w/ loadgen overhead *: ([\d.]+)", text)  # until the last query was issued
         assert measured["scheduled_per_s"] == pytest.approx(float(pace), rel=1e-4)
         span_s = (len(measured["latencies"]) - 1) / measured["scheduled_per_s"]
         assert measured["done_s"] == pytest.approx(

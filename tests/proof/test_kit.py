@@ -177,7 +177,7 @@ AWAY = {"repeated_s": [2.1e-4], "fresh_s": [2.1e-4], "copied_s": [2.1e-4], "fetc
         ({"varies": False}, ["random"]),
         ({"varies": True}, []),
         ({"fresh_s": [2e-2, 1.9e-2]}, ["fresh"]),
-        ({"repeated_s": [1e-2, 3e-2, 1e-2] * 12, "fresh_s": [1e-2, 3e-2, 3e-2] * 12}, []),  # other processes interrupt both
+        ({"repeated_s": [1e-2, 3e-2, 1e-2] * 12, "fresh_s": [1e-2, 3e-2, 3e-2] * 12}, []),  # others interrupt both
         ({"repeated_s": [1e-4, 3e-2, 1e-4] * 12, "fresh_s": [3e-2] * 36}, ["fresh"]),  # two of three remembered
         ({"repeated_s": [1e-6], "fresh_s": [9e-5], "fetch_s": [1e-6], "put_s": [1e-6]}, []),  # too short to tell
         ({"stale": True}, ["fresh"]),

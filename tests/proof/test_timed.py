@@ -189,7 +189,7 @@ def test_unseen_inputs_are_others_drawn_as_the_artifact_says(network):
         ([(3e-2, [1e-2] * 9)] * 6, False),
         ([(3e-2, [1e-2] * 9)] * 4, None),  # too few to tell from a busy machine
         ([(3e-2, [1e-2] * 9)] * 3 + [(1e-2, [1e-2] * 9)] * 7, None),
-        ([(3e-2, [1e-2] * 5 + [3e-2] * 4)] * 6 + [(1e-2, [1e-2] * 5 + [3e-2] * 4)] * 4, None),  # other processes interrupt it
+        ([(3e-2, [1e-2] * 5 + [3e-2] * 4)] * 6 + [(1e-2, [1e-2] * 5 + [3e-2] * 4)] * 4, None),  # others interrupt it
         ([(3e-2, [1e-3] * 6 + [3e-2] * 3)] * 9, False),  # two of three are remembered
         ([(3e-2, [1e-3] * 5 + [3e-2] * 4)] * 12, False),  # that many remembered steps wait on purpose
         ([(5e-5, [1e-6] * 9)] * 9, None),  # below a clock's resolution

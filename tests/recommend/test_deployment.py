@@ -1,4 +1,4 @@
-"""The folder that `xbench recommend --deploy` writes: it runs where nothing is installed but what it lists."""
+"""The folder that `xbench recommend --deploy` writes: it runs with only its requirements installed."""
 
 import ast
 import json
@@ -23,7 +23,7 @@ PATIENCE = 600
 
 
 def measured(lenet, runtime, **fields):
-    """What the record of a cell that passed has, without measuring it; versions are those that are installed."""
+    """The record of a passed cell, without measuring it; its versions are the installed ones."""
     made = base(Case("lenet", runtime, batch=2, threads=1), lenet, "s") | {"status": "PASS"}
     times = {"load_s": 0.2, "compile_s": None, "first_s": 0.1, "anew_s": None, "median_s": 1e-3, "low_s": None}
     return made | {"parity": {"class": "fp32", "ratio": 1.0}, "times": times | {"high_s": None}} | fields
@@ -31,14 +31,14 @@ def measured(lenet, runtime, **fields):
 
 @pytest.fixture(scope="module")
 def index():
-    """Skips where pip cannot reach a package index."""
+    """Skip if pip cannot reach a package index."""
     command = [sys.executable, "-m", "pip", "index", "versions", "safetensors"]
     if subprocess.run(command, capture_output=True, timeout=120).returncode:
         pytest.skip("the package index cannot be reached: nothing can be installed into a new environment")
 
 
 def environment(folder, requirements):
-    """The interpreter of a new environment that has the requirements and nothing else."""
+    """The interpreter of a new environment with only the requirements."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=PATIENCE)
     python = folder / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile"]
@@ -113,7 +113,7 @@ def test_every_script_has_20_lines_at_most_and_no_xbench(lenet):
         text = script(case, form(case), "title", "lenet", names, [1e-5])
         tree = ast.parse(text)
         lines = [line for line in text.splitlines() if line.strip()]
-        assert len(lines) - 1 <= 20, word  # the first says what it is
+        assert len(lines) - 1 <= 20, word  # the first names it
         assert max(map(len, lines)) <= 120, word
         imported = [a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names]
         assert not any(name.startswith("xbench") for name in imported)

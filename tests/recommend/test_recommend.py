@@ -1,4 +1,4 @@
-"""`xbench recommend`: what exhaustive search over the store says, ties as ties, who is out, what would admit one."""
+"""`xbench recommend`: agrees with exhaustive search; ties, exclusions, and limits that would admit a cell."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ PLAIN = {"model": "lenet", "batch": 8, "threads": 2}
 
 
 def record(runtime, level=0.01, samples=10, rounds=8, noise=0.0, seed=0, status="PASS", session="s", **fields):
-    """A record of a cell whose blocks take `level` seconds, give or take `noise`; case and other fields by keyword."""
+    """A record of a cell whose blocks take about `level` seconds, with `noise`; case and other fields by keyword."""
     draw = random.Random(f"{seed} {runtime}")
     names = ("model", "mode", "batch", "threads", "precision", "layout", "plane", "device")
     case = vars(Case("", "")) | PLAIN | {name: fields.pop(name) for name in names if name in fields}
@@ -69,12 +69,12 @@ def labels(places):
 
 # ***** exhaustive search *****
 
-LEVELS = (1.0, 1.0, 1.6, 2.5, 4.0)  # equals, and what any run tells apart
+LEVELS = (1.0, 1.0, 1.6, 2.5, 4.0)  # ties, and what any run distinguishes
 PERCENTS = (50.0, 90.0, 99.0)
 
 
 def random_store(seed):
-    """Records of all kinds, and a question of them."""
+    """Records of all kinds, and a question about them."""
     draw = random.Random(seed)
     records = []
     for runtime in draw.sample(
@@ -110,7 +110,7 @@ def cell_of(measured):
 
 
 def searched(store, question):
-    """The last record of each cell that is meant, and of those that may be ranked what each takes at most."""
+    """The last record of each matching cell, and for rankable ones their upper bounds."""
     last = {}
     for each in store:
         case = each["case"]
@@ -125,7 +125,7 @@ def searched(store, question):
 
 
 def most_of(each, limit):
-    """By the definition: the smallest order statistic that is above the percentile with 95 % certainty."""
+    """The definition: the smallest order statistic that is above the percentile with 95 % certainty."""
     if limit.name == MEMORY:
         return each["cost"]["peak_memory_bytes"]
     ordered = sorted(value for block in each["times"]["blocks"] for value in block["samples"])
@@ -151,7 +151,7 @@ def within(needs, most):
 
 
 def least_relaxations(fit, question):
-    """Every limit at every value that a cell needs, alone, else all together: the least that admit a cell."""
+    """Every limit at every value that a cell needs, alone, else all together: the smallest that admit a cell."""
     limits = [limit.most for limit in question.limits]
     values = [sorted({n[i] for n in fit.values() if n[i] is not None}) for i in range(len(limits))]
     relaxed = set()
@@ -197,7 +197,7 @@ def test_it_agrees_with_exhaustive_search(seed):
 
 
 def holds_ties(answer, costs, question):
-    """Equals are told as tied, and what differs by half is not; calls have starts, of which less is known."""
+    """Equal cells are tied, and cells that differ by half are not; with calls the less certain starts count."""
     first = costs[cell_of(answer.ranked[0].cell.record)]
     tied = {cell_of(place.cell.record) for place in answer.tied} or {cell_of(answer.ranked[0].cell.record)}
     if question.calls is None:
@@ -210,7 +210,7 @@ def holds_ties(answer, costs, question):
 
 
 def holds_advice(answer, store, question):
-    """What is advised admits a cell as it is printed."""
+    """The advice admits a cell with its numbers as printed."""
     for each in answer.relaxations:
         scales = {name: 1e6 if name == MEMORY else 1e-3 for name in each.limits}
         wide = {n: report.rounded_up(v / scales[n]) * scales[n] for n, v in each.limits.items()}
@@ -221,7 +221,7 @@ def holds_advice(answer, store, question):
 
 
 def test_the_seeds_hold_all_kinds_of_answers():
-    """That no case above is missing by chance."""
+    """No case above is missing by chance."""
     answers = [(recommend(*case), case[1]) for case in map(random_store, range(200))]
     joint = [a for a, _ in answers if any(len(each.limits) > 1 for each in a.relaxations)]
     alone = [a for a, _ in answers if any(len(each.limits) == 1 for each in a.relaxations)]
@@ -260,7 +260,7 @@ def test_the_probability_of_two_is_that_of_the_ratio_between_them(same, prior, a
 
 
 def test_cells_of_two_sessions_are_told_apart_by_what_sessions_differ_by():
-    """Whoever else ran beside them."""
+    """Whichever other cells ran with them."""
     store = [record("a", 0.01), record("x", 0.03), record("b", 0.0105, session="t"), record("y", 0.03, session="t")]
     answer = recommend(store, query())
     expected = stats.t.cdf(math.log(1.05) / (SESSION * math.sqrt(2)), 6)
@@ -268,7 +268,7 @@ def test_cells_of_two_sessions_are_told_apart_by_what_sessions_differ_by():
 
 
 def test_one_session_that_was_slow_as_a_whole_says_nothing_of_the_order_in_it():
-    """Cells share what their session was: the fastest of one is surely faster than the slowest of it."""
+    """Cells share the effect of their session: its fastest is surely faster than its slowest."""
     store = [record(name, level, session="s") for name, level in (("a", 0.01), ("b", 0.0108))]
     alone = recommend(store, query()).ranked[0].chance
     accompanied = recommend([*store, record("z", 0.05, session="t")], query()).ranked[0].chance
@@ -299,7 +299,7 @@ def test_processes_make_it_surer():
 
 
 def test_a_drift_between_blocks_does_not_rank():
-    """The first was sampled in all rounds, the second in those before the machine became slower."""
+    """The first was sampled in all rounds, the second only before the machine became slower."""
     first, second = record("first", 0.01, rounds=12), record("second", 0.0104, rounds=6)
     for block in first["times"]["blocks"][6:]:
         block["samples"] = [2 * value for value in block["samples"]]
@@ -321,7 +321,7 @@ def test_ties_are_told_as_ties():
 
 
 def test_starts_that_differ_by_a_tenth_are_not_told_apart():
-    """Each was seen once, and a disk's cache makes more than that."""
+    """Each was measured once, and a disk's cache changes more than that."""
     starts = (("a", 1.0), ("b", 1.1), ("c", 9.0))
     store = [record(name, times={"load_s": start, "first_s": 0.0, "anew_s": None}) for name, start in starts]
     answer = recommend(store, query(calls=1))
@@ -438,7 +438,7 @@ def test_a_server_counts_within_the_bound_that_is_asked_for():
         loaded("wide", "server", rate=900.0, bound_s=0.02),
         loaded("right", "server", rate=200.0, bound_s=0.005),
         loaded("narrow", "server", rate=300.0, bound_s=0.004),
-        loaded("narrow", "server", rate=100.0, bound_s=0.001),  # the last, but another suits better
+        loaded("narrow", "server", rate=100.0, bound_s=0.001),  # the last record, but another fits better
         loaded("narrow", "server", rate=900.0, bound_s=0.02),
         loaded("lax", "server", rate=900.0, bound_s=0.005, percentile=90.0),
     ]

@@ -1,4 +1,4 @@
-"""What a pipeline gets: a job summary, annotations, CSV and Parquet that say what JSON says, a workflow that runs."""
+"""Output for pipelines: a job summary, annotations, CSV and Parquet equal to JSON, a workflow that runs."""
 
 import csv
 import json
@@ -42,7 +42,7 @@ def run(monkeypatch):
 
 
 def stores(tmp_path, factor, **new):
-    """Two stores of three runs; the second is slower by a factor, and its last cell is otherwise."""
+    """Two stores of three runs; the second is slower by a factor, and its last cell differs."""
     runs = range(3)
     old = [test_compare.record(0.010 + n * 1e-6, batch=batch) for n in runs for batch in (1, 2)]
     later = [test_compare.record(factor * (0.010 + n * 1e-6), batch=1) for n in runs]
@@ -80,7 +80,7 @@ def test_many_tables_are_folded_but_those_that_failed():
     assert page.count("<details><summary>") == page.count("</details>") == 5 and len(annotations) == 1
     assert "#### lenet forward, batch 6" in page and "<summary>lenet forward, batch 5" in page
     for table in re.findall(r"</summary>\n(.*?)</details>", page, re.DOTALL):
-        assert table.startswith("\n|") and table.endswith("|\n\n")  # GitHub reads a table behind an empty line only
+        assert table.startswith("\n|") and table.endswith("|\n\n")  # GitHub reads a table only after an empty line
 
 
 def test_names_are_shown_as_they_are_written():
@@ -247,7 +247,7 @@ def steps(workflow):
 
 
 def test_every_command_of_the_workflow_is_one(workflow):
-    assert workflow[True] == "pull_request"  # YAML 1.1 takes `on` for a truth, GitHub does not
+    assert workflow[True] == "pull_request"  # YAML 1.1 reads `on` as true, GitHub does not
     group, seen = typer.main.get_command(app), []
     values = {name: str(value) for name, value in workflow["env"].items()} | {"side": "head"}
     for line in "\n".join(step.get("run", "") for step in steps(workflow)).splitlines():
@@ -256,7 +256,7 @@ def test_every_command_of_the_workflow_is_one(workflow):
         text = re.sub(r"\$(\w+)", lambda name: values[name[1]], line.partition("bin/xbench ")[2].rstrip(") "))
         name, *words = shlex.split(text)
         context = typer.Context(group)
-        group.get_command(context, name).make_context(name, words)  # raises where an option does not exist
+        group.get_command(context, name).make_context(name, words)  # raises if an option does not exist
         seen.append(name)
     assert sorted(seen) == ["check", "compare", "doctor", "report", "show", "show", "time"]
 
@@ -268,7 +268,7 @@ def test_the_workflow_gates_on_parity_and_on_three_per_cent(workflow):
 
 
 def test_the_steps_of_the_workflow_run(workflow, tmp_path, faults):
-    """Both sides are this xbench. How long a cell takes is the machine's matter, so the second gate may say either."""
+    """Both sides are this xbench. Times depend on the machine, so the second gate may pass or fail."""
     for side in ("base", "head"):
         folder = tmp_path / f"env-{side}/bin"
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The report without a browser: verdicts in words, break-even, distributions, the matrix, and what the HTML holds."""
+"""The report without a browser: verdicts in words, break-even, distributions, the matrix, and the HTML's contents."""
 
 import json
 import re
@@ -31,21 +31,21 @@ def sentence_of(*records: dict) -> str:
 
 
 def scattered(runtime: str, medians: list[float]) -> dict:
-    """A cell whose rounds have these medians."""
+    """A cell with these medians of its rounds."""
     made = stores.record(runtime=runtime, median=float(np.median(medians)))
     made["times"]["blocks"] = [{"round": at, "process": 0, "samples": [value]} for at, value in enumerate(medians)]
     return made
 
 
 def measures(command: str, record: dict) -> bool:
-    """Whether a command is a record's own, or that of several runtimes of which one is the record's."""
+    """Whether a command measures a record: alone, or with other runtimes."""
     runtime = f" --runtime {record['case']['runtime']}"
     others = re.sub(r" --runtime \S+", "", command)
     return f"{runtime} " in command and others == record["command"].replace(runtime, "")
 
 
 class Reader(HTMLParser):
-    """The tables of a page as lists of lines of cells, and which tags and attributes there are."""
+    """The tables of a page as lists of lines of cells, and its tags and attributes."""
 
     VOID = {"meta", "img", "br", "input", "link"}
 
@@ -87,7 +87,7 @@ class Reader(HTMLParser):
 
     @property
     def commands(self) -> list[str]:
-        """The commands that stand in lines of their own, without what is said behind them."""
+        """The commands in lines of their own, without the remarks after them."""
         return re.findall(r"^(?:Measure again)?(xbench time .*?)(?:  # .*)?$", self.words, re.MULTILINE)
 
     @property
@@ -264,7 +264,7 @@ def test_names_with_html_in_them_are_text():
     assert "img" not in read.tags and "onerror" not in read.attributes
     assert read.data["models"] == [EVIL.replace("\u2028", " ")]
     assert read.words.count("<img src=x onerror=alert(1)>") > 10
-    assert len(read.scripts) == 3  # the data, ours and Vega's: none was ended early
+    assert len(read.scripts) == 3  # the data, our code and Vega's: none was ended early
 
 
 def test_data_cannot_end_its_script():
@@ -395,7 +395,7 @@ DAMAGE = [None, "x", -1, 1e999, [], [{}], {"a": [None]}]
 
 @pytest.mark.parametrize("name", ["parity", "cost", "tuning", "versions", "machine", "training", "phases"])
 def test_records_that_are_damaged_within_do_not_stop_the_report(name):
-    """Every field of a record in turn is of another kind, as far as the store's reader lets it pass."""
+    """Every field of a record in turn has another type, as far as the store's reader accepts it."""
     made = {"training": stores.training, "phases": stores.phases}.get(name, stores.record)
     sound = made(tune="max", tuning={"seconds": 1.0}) if name == "tuning" else made()
     for field in [None, *(sound[name] or {})]:
@@ -447,7 +447,7 @@ def test_ten_thousand_records_are_below_eight_megabytes():
 
 @pytest.fixture
 def a_fifth(monkeypatch):
-    """The limits that are for ten thousand records, for two thousand."""
+    """The limits for ten thousand records, scaled to two thousand."""
     for name in ("GROUPS", "NETWORKS", "SWEEPS", "PLACES"):
         monkeypatch.setattr(content, f"MANY_{name}", getattr(content, f"MANY_{name}") // 5)
 

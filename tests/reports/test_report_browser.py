@@ -12,7 +12,7 @@ from xbench.reports.html import page as made
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "<img src=x onerror=alert(1)></script>"
-# The contrast of every text against what lies behind it (WCAG 2.2, 1.4.3), the least first.
+# The contrast of every text against its background (WCAG 2.2, 1.4.3), the lowest first.
 CONTRAST = """() => {
   const numbers = text => (text.match(/[\\d.]+/g) ?? []).map(Number);
   const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
@@ -66,7 +66,7 @@ def file(tmp_path_factory):
 
 @pytest.fixture
 def opened(browser):
-    """Opens a file and says what went wrong: a message on the console, a request that is not the file itself."""
+    """Open a file and collect what went wrong: a message on the console, a request that is not the file itself."""
     wrong: list[str] = []
     contexts = []
 
@@ -89,7 +89,7 @@ def opened(browser):
 
 
 def draw_all(page) -> None:
-    """Opens what is closed and scrolls by everything, so that every picture is drawn."""
+    """Open what is closed and scroll past everything, so that every picture is drawn."""
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     for place in page.locator(".plot, .plots").all():
         place.scroll_into_view_if_needed()
@@ -100,7 +100,7 @@ def draw_all(page) -> None:
 
 
 def until(page, condition: str) -> None:
-    """Waits until a condition holds; Playwright's own way needs `eval`, which the page forbids."""
+    """Wait until a condition holds; Playwright's own way needs `eval`, which the page forbids."""
     end = time.monotonic() + 60
     while not page.evaluate(condition):
         assert time.monotonic() < end, condition
@@ -273,7 +273,7 @@ def test_filters_choose_within_the_one_table_of_very_many_networks(opened, tmp_p
 
 
 def patience() -> float:
-    """How many processes share a CPU at present, 1 at least: on a busy machine three seconds are not three seconds."""
+    """Processes per CPU at present, at least 1: on a busy machine three seconds are not three seconds."""
     import os
 
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -1,4 +1,4 @@
-"""Rows, ranks and formats: what may be ranked is, what may not shows no time, and machines can read it."""
+"""Rows, ranks and formats: rankable cells are ranked, others show no time, and the output is machine-readable."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ PROMISED = (
 
 
 def record(runtime: str, median: float = 0.01, status: str = "PASS", **fields: object) -> dict:
-    """A record whose eight rounds all took `median` seconds; case fields and record fields by keyword."""
+    """A record with eight rounds of `median` seconds; case fields and record fields by keyword."""
     places = {name: fields.pop(name) for name in ("model", "mode", "batch", "precision") if name in fields}
     samples = [{"round": number, "samples": [median] * 4} for number in range(8)]
     times = {"load_s": 1.5, "compile_s": None, "first_s": 0.25, "median_s": median, "converged": True, "warmup": []}
@@ -142,7 +142,7 @@ def test_one_session_is_compared_round_by_round_and_two_are_not():
 
 
 def test_no_ratio_is_below_one_where_rounds_and_medians_disagree():
-    """By medians a is faster (1.0 against 1.05); in most rounds b is."""
+    """By medians a is faster (1.0 and 1.05); in most rounds b is."""
     a, b = jittered("a", [1.0, 1.0, 1.0, 3.0, 4.0]), jittered("b", [1.05, 0.9, 1.05, 2.0, 3.0])
     table = rows([a, b])
     assert order(table) == ["b", "a"]

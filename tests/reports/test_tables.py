@@ -1,4 +1,4 @@
-"""One table, shown to a terminal and as Markdown; what `xbench check` puts into it."""
+"""One table, shown in a terminal and as Markdown, with the rows of `xbench check`."""
 
 import io
 

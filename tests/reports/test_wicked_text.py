@@ -1,4 +1,4 @@
-"""Foreign text in everything that is generated: it says itself, and nothing is executed or written elsewhere."""
+"""Foreign text in all generated output: it stays text, and nothing is executed or written elsewhere."""
 
 import ast
 import csv
@@ -55,13 +55,13 @@ def shape(text):
 
 
 def plain_text(text):
-    """Whether a terminal obeys nothing of a text."""
+    """Whether a text has no commands for a terminal."""
     return all(line.isprintable() for line in text.split("\n"))
 
 
 @pytest.fixture
 def guarded(tmp_path, monkeypatch):
-    """An empty folder to work in, beside one that must stay as it is; nothing may make the canary."""
+    """An empty working folder, next to one that must not change; nothing may create the canary."""
     neighbour, place = tmp_path / "beside", tmp_path / "deep" / "er" / "place"
     neighbour.mkdir(), place.mkdir(parents=True)
     (neighbour / "kept").write_text("as it was")
@@ -73,7 +73,7 @@ def guarded(tmp_path, monkeypatch):
     assert (neighbour / "kept").read_text() == "as it was"
 
 
-# ***** one function a language *****
+# ***** one function per language *****
 
 
 @FEW
@@ -102,7 +102,7 @@ def test_a_terminal_obeys_nothing(text):
 
 
 class Page(HTMLParser):
-    """The tags of a page, the text in each of a kind, and its attributes."""
+    """The tags of a page, the text in each kind, and its attributes."""
 
     def __init__(self, page):
         super().__init__()
@@ -166,7 +166,7 @@ def test_a_name_for_a_file_stays_in_its_folder(text):
 
 
 def test_words_of_a_command_line_arrive_as_they_are(guarded):
-    """Those with a zero cannot be a word of any command."""
+    """Words with a zero byte cannot be in any command."""
     names = [name for name in NAMES.values() if "\0" not in name and "\ud800" not in name]
     line = printable.shell("printf", "%s\\0", *names)
     assert line.isprintable()
@@ -247,11 +247,11 @@ def test_a_standalone_file_differs_in_constants_alone(framework, name):
     assert shape(written(name)) == shape(written("plain"))
 
 
-# ***** a file all of whose names are wicked, through what runs it *****
+# ***** a file with only wicked names, run in every way *****
 
 
 def model():
-    """A chain over all names: inputs, outputs, weights and nodes; its output is as its input, twice as large."""
+    """A chain over all names: inputs, outputs, weights and nodes; its output is twice its input."""
     names = iter([*TENSORS.values()] * 2)
     given, weight = next(names), next(names)
     nodes, last = [helper.make_node("Mul", [given, weight], ["first"], name=weight)], "first"
@@ -277,7 +277,7 @@ def wicked(guarded, exporter):
 
 
 def run(folder, file):
-    """Runs a file in a folder; whatever it makes there but caches is told."""
+    """Run a file in a folder; it must create nothing there except caches."""
     before = {*folder.rglob("*")}
     done = subprocess.run([sys.executable, "-I", "-B", file], cwd=folder, capture_output=True, text=True, timeout=300)
     assert {*folder.rglob("*")} == before
@@ -342,14 +342,14 @@ def test_arrays_are_told_apart_whatever_they_are_called(names, guarded):
     verdict.join(guarded / "a.npz", arrays)
     loaded = verdict.read(guarded / "a.npz")
     assert {name: array.tolist() for name, array in loaded.items()} == {n: a.tolist() for n, a in arrays.items()}
-    assert 'file[f"{{key}}.npy"]' in scripts.SCRIPT  # which reads the same files, without xbench
+    assert 'file[f"{{key}}.npy"]' in scripts.SCRIPT  # reads the same files, without xbench
 
 
 # ***** pages, tables, terminals *****
 
 
 def hostile():
-    """A store in which every text that a record may hold is wicked."""
+    """A store in which every text of a record is wicked."""
     made = []
     for place, name in enumerate(NAMES.values()):
         names = {"note": name, "message": name, "command": f"xbench time x; {name}", "session": name, "time": name}
@@ -371,7 +371,7 @@ def store(guarded):
 
 
 def output_of(monkeypatch, capsys, *words):
-    """What the console script prints, on both streams; it may end with any code, but not with a traceback."""
+    """The output of the console script, with both streams checked; any exit code, but no traceback."""
     monkeypatch.setattr(sys, "argv", ["xbench", *map(str, words)])
     try:
         cli.main()
@@ -465,7 +465,7 @@ def test_pictures_show_dollar_signs(guarded):
 
 @every_name
 def test_a_refused_file_is_one_line(name, guarded, monkeypatch, capsys):
-    """An error names the file that was typed."""
+    """An error names the file as typed."""
     monkeypatch.setattr(sys, "argv", ["xbench", "show", "--out", name.replace("\0", "") or "x"])
     with pytest.raises(SystemExit):
         cli.main()

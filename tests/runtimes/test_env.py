@@ -1,5 +1,5 @@
-"""Environments of old frameworks: recipes, interpreters, settings, and that a half-built one is none. Nothing is
-downloaded here: what `pip install` would do is done by a script that stands for an interpreter."""
+"""Environments of old frameworks: recipes, interpreters, settings, and that a half-built one does not count. Nothing
+is downloaded here: a script in place of an interpreter does the work of `pip install`."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def root(tmp_path, monkeypatch):
     return tmp_path / "environments"
 
 
-# `python -m venv DIR` copies it there; what it is asked to install it installs as an empty folder with metadata.
+# `python -m venv DIR` copies it there; it installs each package as an empty folder with metadata.
 STAND_IN = """#!/bin/sh
 case "$*" in
   *version_info*) echo {version} ;;
@@ -77,7 +77,7 @@ def test_an_environment_is_made_and_found_and_removed(root, stand_in):
     assert _configuration.interpreter("mxnet") == str(root / "mxnet" / "bin" / "python")
     rows = {row["name"]: row for row in environment.listed()}
     assert (rows["mxnet"]["state"], rows["chainer"]["state"]) == ("ready", "missing")
-    assert build("mxnet", "no/such/python")[1] == []  # it is there: nothing is done
+    assert build("mxnet", "no/such/python")[1] == []  # it exists: nothing is done
     environment.remove("mxnet")
     assert _environments.find("mxnet") is None
     with pytest.raises(XBenchError, match="there is no environment mxnet"):
@@ -97,7 +97,7 @@ def test_what_fails_is_one_line_and_leaves_nothing_that_looks_ready(root, stand_
     assert _environments.find("mxnet") is None
     assert {row["name"]: row["state"] for row in environment.listed()}["mxnet"] == "half-built"
     assert version(RUNTIMES["mxnet"], "mxnet") is None
-    assert build("mxnet", stand_in())[0].name == "mxnet"  # and the next begins anew
+    assert build("mxnet", stand_in())[0].name == "mxnet"  # and the next starts again
 
 
 def test_a_build_that_is_killed_is_no_environment(root, stand_in):
@@ -193,10 +193,10 @@ def test_settings_name_the_interpreter_of_any_runtime(root, tmp_path, stand_in):
         "[runtimes.torch]\npython = 'old/bin/python'\n[runtimes.mxnet]\npython = 'old/bin/python'"
     )
     assert _configuration.worker("torch") == _configuration.worker("torch:x=1") == python
-    assert _configuration.worker("torch:python=/usr/bin/env") == "/usr/bin/env"  # a word counts before a file
+    assert _configuration.worker("torch:python=/usr/bin/env") == "/usr/bin/env"  # a word takes precedence over a file
     assert _configuration.worker("jax") == sys.executable
     assert _configuration.interpreter("mxnet") == python
-    assert _configuration.worker("mxnet") == sys.executable  # which hands the work to the other
+    assert _configuration.worker("mxnet") == sys.executable  # which delegates to the other
 
 
 def test_settings_of_the_home_count_where_the_folder_has_none(root, tmp_path, stand_in):

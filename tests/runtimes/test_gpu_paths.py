@@ -1,4 +1,4 @@
-"""What only a GPU shows, as far as it can be tested without one."""
+"""GPU code paths, as far as they can be tested without a GPU."""
 
 from types import SimpleNamespace
 
@@ -20,7 +20,7 @@ H100 = {"kind": "cuda", "arch": "sm_90", "thread_warp_size": 32, **LIMITS}
 
 
 class OnDevice:
-    """A runtime whose arrays are somewhere else, or which knows its own results alone."""
+    """A runtime whose arrays are on a device, or which accepts only its own results."""
 
     def __init__(self, get):
         self.get, self.given = get, []
@@ -48,7 +48,7 @@ def test_what_a_transfer_takes_is_asked_of_devices_alone(device, remote, get, na
     transfers = _transfers(SimpleNamespace(device=device, remote=remote, runtime=runtime), count=3)
     assert set(transfers) == names
     assert all(len(times) == TRANSFERS for times in transfers.values())
-    if names:  # an array that was fetched before may be remembered
+    if names:  # a fetched array may be cached
         assert len({float(np.ravel(array)[0]) for array in runtime.given}) == len(runtime.given) == 4 * TRANSFERS
 
 
@@ -60,7 +60,7 @@ def gradient_of(artifact):
 
 @pytest.mark.filterwarnings("ignore:Renaming name")
 def test_tvm_trains_on_a_gpu_where_one_of_its_schedules_fails(lenet):
-    """Needs no GPU: TVM compiles for one anywhere. The first assertion fails when TVM has mended it: remove it."""
+    """Needs no GPU: TVM compiles for one anywhere. The first assertion fails when TVM has fixed it: remove it."""
     module, target = gradient_of(lenet), tvm.target.Target(H100)
     with pytest.raises(tvm.error.InternalError, match="block_realize"):
         tvm.compile(module, target=target)

@@ -1,4 +1,4 @@
-"""OpenVINO in float32 is in float32."""
+"""OpenVINO computes in float32 when float32 is requested."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""Frameworks of old studies run, and are proved, timed and audited as all others are. MXNet's environment is made here,
-where an old Python is at hand; those of the others are used where somebody has made them."""
+"""Frameworks of old studies run, and are proved, timed and audited like all others. MXNet's environment is made here
+if an old Python is available; those of the others are used if they exist."""
 
 import ast
 import dataclasses
@@ -45,7 +45,7 @@ def exporter(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Makes sure that an environment is there."""
+    """Make an environment unless it exists."""
     root = tmp_path_factory.mktemp("environments")
     with pytest.MonkeyPatch.context() as patch:
 
@@ -84,7 +84,7 @@ def test_an_original_computes_lenet(made, exporter, tmp_path, runtime, mode):
 
 @pytest.mark.parametrize("runtime", ["mxnet", "keras", "keras:backend=jax"])
 def test_statistics_and_dropout_are_those_of_the_network(made, exporter, tmp_path, runtime):
-    """BatchNorm's running variance is the unbiased one, which neither keeps by itself."""
+    """BatchNorm's running variance is unbiased, which neither keeps by itself."""
     if runtime == "mxnet":
         made(runtime)
     status, message, _ = verdict(exporter, NORMAL, runtime, "step", tmp_path)
@@ -142,7 +142,7 @@ def test_the_process_of_an_original_is_counted_stopped_and_ended_with_its_worker
         (host,) = hosts(worker)
         facts, kept = contracts.audited(worker, case, 60, 0.2)
         assert contracts.broken(kept, case.runtime) is None
-        assert facts["cpus"] > 0.3  # of which this side of the pipe is next to nothing
+        assert facts["cpus"] > 0.3  # of which this side of the pipe uses almost none
         block = worker.call("block", 60, seconds=0.3, limit=10**6, seed=0)
         assert block["cpu_s"] > 0.3 * sum(block["samples"])
         assert sum(block["samples"]) < block["wall_s"]
@@ -151,7 +151,7 @@ def test_the_process_of_an_original_is_counted_stopped_and_ended_with_its_worker
         while state(host) != "T" and time.monotonic() < end:
             time.sleep(0.01)
         assert state(host) == "T"
-        os.kill(worker.process.pid, signal.SIGKILL)  # it alone: the other is stopped, and reads no end of a pipe
+        os.kill(worker.process.pid, signal.SIGKILL)  # only this one: the other is stopped, and sees no end of a pipe
         end = time.monotonic() + 10
         while state(host) not in (None, "Z") and time.monotonic() < end:
             time.sleep(0.01)
@@ -168,7 +168,7 @@ def state(process):
 
 
 class Elsewhere:
-    """A runtime whose own process worked a quarter of a second on a step that took long to come back."""
+    """A runtime whose own process computed a quarter of a second on a step with a late answer."""
 
     remote = True
 

@@ -1,5 +1,5 @@
-"""A row of another distribution is taken at one door: what is no row, or asks for what only xbench may have, costs that
-row alone, and nothing in a row excuses a runtime from its audit."""
+"""Rows of other distributions are checked in one place: an invalid row, or one with fields reserved for xbench, is
+rejected alone, and nothing in a row exempts a runtime from its audit."""
 
 import json
 import os
@@ -152,7 +152,7 @@ def install(folder, names, module="xbench_odd", text=ODD):
 
 @pytest.fixture
 def odd(tmp_path):
-    """A command line beside which a distribution with every odd row is installed."""
+    """A command line with an installed distribution that has every odd row."""
     site = tmp_path / "site"
     site.mkdir()
     install(site, (*REFUSED, *TAKEN))
@@ -257,7 +257,7 @@ def test_the_kit_asks_a_stranger_for_every_mode(monkeypatch):
 
 
 def test_a_runtime_of_one_plug_in_imports_no_other(faults):
-    """What the module of another starts would work beside what is timed, and every worker would wait for its import."""
+    """Threads of another module would run during timing, and every worker would wait for its import."""
     code = "import sys; from xbench.runtimes import row_of; row_of('cheat_honest:x=1')\n"
     code += "print(*(name for name in sys.modules if name.startswith('xbench_')))"
     ended = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Less than float32 by each runtime's own means: proved by its own tolerance, and refused where it is in vain."""
+"""Less than float32 by each runtime's own means: judged by its own tolerance, refused if without effect."""
 
 import json
 
@@ -63,7 +63,7 @@ def test_who_has_no_switch_says_what_it_has():
 
 
 def test_every_runtime_computes_in_what_it_has_and_the_others_say_so(shell, lenet):
-    """On a CPU: each switch of each row either changes what is computed, within its tolerance, or is told in vain."""
+    """On a CPU: each switch of each row changes the result within its tolerance, or is reported without effect."""
     for precision in ("bf16", "fp16", "int8", "tf32"):
         rows = json.loads(shell.run("check", "lenet", "--mode", "forward", "--precision", precision, "--json").stdout)
         for row in rows:
@@ -80,8 +80,8 @@ def test_every_runtime_computes_in_what_it_has_and_the_others_say_so(shell, lene
 
 
 def test_gradients_lose_what_their_precision_loses_and_no_more(shell, lenet):
-    """Behind LeNet's pooling bfloat16 costs some gradients more than floors of float32 explain. TensorFlow computes in
-    float32 on a CPU that has no instructions for bfloat16."""
+    """After LeNet's pooling bfloat16 costs some gradients more than floors of float32 explain. TensorFlow computes in
+    float32 on a CPU without instructions for bfloat16."""
     words = ("--mode", "gradient", "--precision", "bf16", "--json")
     rows = json.loads(shell.run("check", "lenet", "--runtime", "torch", "--runtime", "tensorflow", *words).stdout)
     torch, tensorflow = sorted(rows, key=lambda row: row["runtime"] != "torch")
@@ -94,7 +94,7 @@ def test_gradients_lose_what_their_precision_loses_and_no_more(shell, lenet):
 
 
 def test_no_sum_of_two_products_in_int8_overflows_16_bits(lenet, tmp_path):
-    """A CPU without VNNI saturates there (`vpmaddubsw`), and blamed ONNX Runtime for 0.64 of LeNet's output."""
+    """A CPU without VNNI saturates there (`vpmaddubsw`), which put ONNX Runtime off by 0.64 of LeNet's output."""
     import onnx
 
     from xbench.runtimes.support.onnxruntime_narrow import narrowed

@@ -1,6 +1,6 @@
-"""Files that others made and ship: Magika's classifier and RapidOCR's three networks compute the same everywhere.
+"""Published files: Magika's classifier and RapidOCR's three networks compute the same everywhere.
 
-Each is compared with the float64 oracle on seeded noise and on what it is made for: bytes of a Python file, and
+Each is compared with the float64 oracle on seeded noise and on real inputs: bytes of a Python file, and
 pictures of words.
 """
 
@@ -17,7 +17,7 @@ from xbench.runtimes import table
 from xbench.workers.worker import Worker
 
 OCR = "rapidocr_onnxruntime/models"
-FILES = {  # the file in its package, and the sizes of its input
+FILES = {  # the file in its package, and its input sizes
     "magika": ("magika/models/standard_v3_3/model.onnx", ""),
     "detection": (f"{OCR}/ch_PP-OCRv4_det_infer.onnx", "x=batch,3,64,96"),
     "recognition": (f"{OCR}/ch_PP-OCRv4_rec_infer.onnx", "x=batch,3,48,160"),
@@ -26,7 +26,7 @@ FILES = {  # the file in its package, and the sizes of its input
 RUNTIMES = ("torch", "onnxruntime", "openvino", "tensorflow", "jax", "tvm")
 BATCH = 2
 
-# Its Sigmoid is right to 1e-7 of one and not of its result; on noise, where no word is, all results are below 1e-5.
+# Its Sigmoid is right to 1e-7 of one and not of its result; on noise, without words, all results are below 1e-5.
 INEXACT = pytest.mark.xfail(reason="ONNX Runtime's Sigmoid is a rational function with an absolute error of 1e-7")
 
 
@@ -51,7 +51,7 @@ def picture(text, height, width):
 
 
 def made_for(artifact):
-    """A batch of what the network is made for."""
+    """A batch of real inputs of the network."""
     (given,) = artifact.info["inputs"]
     if given["dtype"] == "int32":
         data = np.frombuffer(Path(__file__).read_bytes(), np.uint8).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Every runtime computes the network in every mode it has, on real data too, and trains with real dropout."""
+"""Every runtime computes the network in each of its modes, also on real data, and trains with real dropout."""
 
 import json
 import os
@@ -23,7 +23,7 @@ INSTALLED = [name for name, row in RUNTIMES.items() if version(row) and not (row
 TRAINERS = [name for name in INSTALLED if RUNTIMES[name].autodiff]
 DROPPING = "small_nets:dropping@x:float32:batch,3,32,32"
 RECURRENT = "small_nets:recurrent@words:int64:batch,7"
-# Compiling is slow: lenet is proved in every mode, the others in those that show more of them.
+# Compiling is slow: lenet is proved in every mode, the others in those that add coverage.
 MODES = {"lenet": ("forward", "gradient", "step"), DROPPING: ("step",), RECURRENT: ("forward", "gradient")}
 CELLS = [
     (model, runtime, mode)
@@ -76,7 +76,7 @@ print(json.dumps(sorted(sys.modules.keys() - before)))
 @pytest.mark.parametrize("mode", ["forward", "step"])
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino", "tvm"])
 def test_what_our_adapter_needs_is_not_in_the_load_of_a_runtime(exporter, runtime, mode):
-    """ONNX Runtime's was four times as long with its quantisation tools in it, which are not asked for here."""
+    """ONNX Runtime's load was four times as long with its quantisation tools, which are not used here."""
     words = [sys.executable, "-P", "-c", LOAD, runtime, str(exporter.artifact("lenet").folder), mode]
     answer = subprocess.run(words, capture_output=True, text=True, check=True)
     modules = json.loads(answer.stdout.splitlines()[-1])
@@ -108,7 +108,7 @@ def test_a_runtime_is_given_the_number_of_its_threads(exporter):
     assert answer.stdout.split() == ["1"] * 4
 
 
-TURNED = [  # x, w, the axes that w is turned by, and whether that is a sum over the rows of w
+TURNED = [  # x, w, the permutation of w, and whether that is a sum over the rows of w
     ((3, 4), (5, 4), (1, 0), True),
     ((2, 3, 4), (5, 4), (1, 0), True),
     ((2, 7, 3, 4), (2, 7, 5, 4), (0, 1, 3, 2), True),
@@ -140,7 +140,7 @@ def test_tvm_reads_the_rows_of_a_matrix_whose_transpose_is_asked_for(left, right
 
 
 def test_a_module_that_other_code_converted_is_another_artifact(exporter, monkeypatch):
-    """Its program and its weights may be the same, and what is said of them not."""
+    """Its program and its weights may be equal, and its facts different."""
     first = exporter.artifact(RECURRENT).folder
     monkeypatch.setattr(exporter, "_modules", {})
     assert exporter.artifact(RECURRENT).folder == first
@@ -151,7 +151,7 @@ def test_a_module_that_other_code_converted_is_another_artifact(exporter, monkey
 
 @pytest.fixture(scope="module")
 def normed_file(tmp_path_factory):
-    """A tiny network with BatchNormalization, as an ONNX file that somebody brought."""
+    """A tiny network with BatchNormalization, as a user's ONNX file."""
     random = np.random.default_rng(0)
 
     def weight(name, *shape):
@@ -203,7 +203,7 @@ for _ in range(11):
     losses.append(float(runtime.get(runtime.step(given, target)[:1])[0]))
 print(json.dumps({"losses": losses, "logits": logits, "torch": "torch" in sys.modules}))
 """
-# With one sample the gradient of the last layer is the error times what came in: what dropout left, and its size.
+# With one sample the gradient of the last layer is the error times its input: what dropout kept, and its scale.
 LEFT = """
 inputs = [np.random.default_rng(0).uniform(-1.7, 1.7, (1, 3, 32, 32)).astype(np.float32)]
 labels = np.zeros(1, np.int64)
@@ -264,7 +264,7 @@ def test_a_framework_of_its_own_does_without_torch(digit_losses, runtime):
     assert digit_losses(runtime)["torch"] is False
 
 
-@pytest.mark.parametrize("runtime", [name for name in TRAINERS if name != "tvm"])  # it has no random numbers
+@pytest.mark.parametrize("runtime", [name for name in TRAINERS if name != "tvm"])  # no random numbers
 def test_dropout_drops_its_share_and_scales_up_the_rest(exporter, runtime):
     complete, dropped = in_process(LEFT, runtime, "gradient", exporter.artifact(DROPPING).folder)
     assert dropped[0] / complete[0] == pytest.approx(0.5, abs=0.12)  # three standard deviations of one mask

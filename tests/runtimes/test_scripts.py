@@ -1,4 +1,4 @@
-"""How a runtime is run without xbench is in its own file, which needs no framework; a plug-in's may be broken."""
+"""The script that runs a runtime without xbench is in its own file, which needs no framework; a plug-in's may fail."""
 
 import subprocess
 import sys

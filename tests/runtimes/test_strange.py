@@ -1,4 +1,4 @@
-"""An adapter may answer with anything, raise anything and write anywhere: its own cell says so in one clean line, and
+"""An adapter may return anything, raise anything and write anywhere: its own cell reports it in one clean line, and
 all other cells are measured and stored."""
 
 import json
@@ -22,7 +22,7 @@ def chosen(names):
 
 
 def judged(by_name, table, names):
-    """Every adapter has its record, and what it says is what its row of the table says."""
+    """Every adapter has its record, and it says what its row of the table says."""
     assert set(by_name) == {HONEST, *(f"strange_{name}" for name in names)}
     assert by_name[HONEST]["status"] == "PASS", by_name[HONEST]["message"]
     for name in names:
@@ -133,11 +133,11 @@ def test_a_bisection_of_one_ends_in_one_line(shell, lenet):
     assert "is a list, not an array" in answer.stdout + answer.stderr
 
 
-# ***** the doors *****
+# ***** the protocol *****
 
 
 def reply(data: bytes, job: str = "warm"):
-    """What a parent makes of what a worker sent; NUMBER stands for the number of the request."""
+    """The parent's result for a worker's data; NUMBER stands for the number of the request."""
     pending = Reply(job, {})
     pending.add(data.replace(b"NUMBER", pending.number.encode()))
     return pending.result()

@@ -1,4 +1,4 @@
-"""Ratios are free of drift, and their intervals hold what processes differ by."""
+"""Ratios are free of drift, and their intervals include the variation between processes."""
 
 import math
 
@@ -25,7 +25,7 @@ def numbered(blocks: list) -> list[dict]:
 def several(
     generator: np.random.Generator, processes: int, rounds: int, spread: float, level: float = 1.0
 ) -> list[dict]:
-    """The blocks of so many processes, which differ by `spread`; blocks of one differ by 1 %."""
+    """The blocks of several processes, which differ by `spread`; blocks of one differ by 1 %."""
     return [
         {"process": process, "round": process * rounds + number, "samples": list(here * samples)}
         for process in range(processes)
@@ -37,7 +37,7 @@ def several(
 @pytest.mark.parametrize("processes", [1, 2, 5])
 @pytest.mark.parametrize("same_session", [True, False])
 def test_the_interval_of_the_ratio_covers_the_true_ratio(processes, same_session):
-    """Where processes differ as was measured beforehand, at any number of them."""
+    """If processes differ as in the prior, at any number of them."""
     generator, spread = rng(processes), PROCESS if same_session else SESSION
     hits = []
     for _ in range(300):
@@ -49,7 +49,7 @@ def test_the_interval_of_the_ratio_covers_the_true_ratio(processes, same_session
 
 
 def test_processes_that_differ_more_than_was_known_widen_the_interval():
-    """Where processes differ by four times the prior, one a side calls every second pair different."""
+    """If processes differ by four times the prior, one per side calls every second pair different."""
     generator, wrong = rng(1), {1: 0, 8: 0}
     for processes in (1, 8):
         for _ in range(200):

@@ -1,4 +1,4 @@
-"""Warm-up ends when the series is steady; drifts and blocks that resemble each other are told, chance is not."""
+"""Warm-up ends when the series is steady; drifts and correlated blocks are reported, chance is not."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def first_steady(series: np.ndarray) -> tuple[int, int | None]:
-    """Feed the series sample by sample: how many it took, and the answer."""
+    """Feed the series sample by sample; return the number of samples used, and the answer."""
     for count in range(1, len(series) + 1):
         start = steady_from(series[:count])
         if start is not None:

@@ -1,4 +1,4 @@
-"""The intervals cover what they promise."""
+"""The intervals have the coverage that they promise."""
 
 import math
 import time
@@ -38,7 +38,7 @@ def test_more_blocks_give_a_narrower_interval():
 
 
 def test_samples_of_one_block_are_not_independent():
-    """Forty times the samples in blocks that differ must not narrow the interval as forty times the blocks would."""
+    """Forty times the samples in different blocks must not narrow the interval like forty times the blocks."""
     few = relative_half_width(median_interval(draw(rng(3), 10, 5), rng(2)))
     many = relative_half_width(median_interval(draw(rng(3), 10, 200), rng(2)))
     assert many > few / 3
@@ -58,7 +58,7 @@ def test_the_median_is_exact_and_every_block_counts_alike():
 
 
 def test_the_resampled_median_is_the_median_of_the_pooled_draw():
-    """Against the plain way, draw by draw, with blocks of unequal length left out (NumPy has no weighted median)."""
+    """Against the direct computation, draw by draw, without blocks of unequal length (NumPy has no weighted median)."""
     blocks = draw(rng(6), 7, 8)
     interval = median_interval(blocks, rng(7))
     drawn = rng(7).integers(7, size=(1000, 7))

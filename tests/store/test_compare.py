@@ -1,4 +1,4 @@
-"""`xbench compare` finds what became slower, says of chance that it is chance, and loses nothing."""
+"""`xbench compare` finds what became slower, does not report chance, and loses nothing."""
 
 import json
 import math
@@ -26,7 +26,7 @@ def record(median: float | None = 1.0, key: str = "k", status: str = "PASS", **c
 
 
 def drawn(generator: np.random.Generator, runs: int, cells: int, factor: float = 1.0) -> list[dict]:
-    """So many runs of so many cells, each off by what runs at different times differ by."""
+    """`runs` runs of some cells, each off by the variation between runs at different times."""
     return [
         record(factor * math.exp(generator.normal(0, SESSION)), batch=cell + 1)
         for _ in range(runs)
@@ -51,7 +51,7 @@ def test_the_correction_is_benjaminis_and_hochbergs():
 
 @pytest.mark.parametrize("runs", [1, 3])
 def test_of_stores_that_do_not_differ_hardly_any_is_said_to(runs):
-    """50 pairs of 20 cells: without the correction every pair would have one that looks slower or faster."""
+    """50 pairs of 20 cells: uncorrected, every pair would have one that looks slower or faster."""
     generator, reported = np.random.default_rng(runs), 0
     for _ in range(50):
         changes = compare(drawn(generator, runs, 20), drawn(generator, runs, 20))
@@ -60,8 +60,8 @@ def test_of_stores_that_do_not_differ_hardly_any_is_said_to(runs):
 
 
 def test_the_processes_of_one_run_are_one_observation():
-    """Each side is one run of eight processes, all of them off by what its moment made them: told apart as seldom as
-    runs of one process are."""
+    """Each side is one run of eight processes, all off by the same effect of their time: called different as rarely
+    as runs of one process."""
     generator, reported = np.random.default_rng(9), 0
     for _ in range(200):
         sides = []

@@ -1,4 +1,4 @@
-"""What is read from a store has the types that mypy believes of it."""
+"""Data read from a store has the types that mypy assumes."""
 
 import copy
 import json

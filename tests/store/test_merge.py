@@ -1,4 +1,4 @@
-"""Stores of other machines, of older formats, and with damaged lines: what can be read is kept apart and told."""
+"""Stores of other machines, of older formats, and with damaged lines: readable records are kept, the rest reported."""
 
 import json
 from pathlib import Path
@@ -160,7 +160,7 @@ OLD = {
 
 @pytest.mark.parametrize("schema", OLD)
 def test_older_formats_are_read_as_todays(tmp_path, schema):
-    """Each as its xbench wrote it: 1 and 2 had the warm-up in `times` and blocks of one process."""
+    """Each as its xbench wrote it: 1 and 2 had the warm-up in `times`, and blocks of one process."""
     times = {"load_s": 2.0, "compile_s": None, "first_s": 0.5, "median_s": 0.1, "low_s": 0.1, "high_s": 0.1}
     blocks = [{"round": number, "samples": [0.1, 0.1]} for number in range(3)]
     times |= {"warmup": [0.3, 0.2], "converged": True}

@@ -1,4 +1,4 @@
-"""The store survives what happens to files: cuts at any byte, a full disk, two writers, a folder that is none."""
+"""The store survives damage to files: cuts at any byte, a full disk, two writers, a path that is not a folder."""
 
 import errno
 import fcntl

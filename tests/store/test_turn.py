@@ -1,4 +1,4 @@
-"""The turn of a command: a store is one command's alone, and others at work on the machine are named."""
+"""The turn of a command: one command at a time has a store, and others at work on the machine are named."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Ten small attention networks, each after a known model in what it does with masks, positions and token types."""
+"""Ten small attention networks, each using masks, positions and token types like a known model."""
 
 import torch
 from torch import nn
@@ -8,8 +8,7 @@ LEAST = torch.finfo(torch.float32).min
 
 
 class Layer(nn.Module):
-    """Attention and a linear layer. What is given to it as `bias` is added to the scores, where `kept` is false the
-    score is lost."""
+    """Attention and a linear layer. `bias` is added to the scores; where `kept` is false the score is masked."""
 
     def __init__(self):
         super().__init__()
@@ -49,7 +48,7 @@ class Bert(Net):
 
 
 class Gpt2(Net):
-    """Positions are counted from the mask, as where texts are padded on the left."""
+    """Positions are counted from the mask, as in texts padded on the left."""
 
     def __init__(self):
         super().__init__()
@@ -76,7 +75,7 @@ class T5(Net):
 
 
 class Vit(Net):
-    """Patches, of which those that the mask names become one learned token."""
+    """Patches; those in the mask become one learned token."""
 
     def __init__(self):
         super().__init__(words=0)
@@ -89,7 +88,7 @@ class Vit(Net):
 
 
 class Roberta(Net):
-    """Positions are counted over the words that are no padding."""
+    """Positions are counted over the words that are not padding."""
 
     def __init__(self):
         super().__init__(positions=LENGTH + PAD + 1)
@@ -136,7 +135,7 @@ class Bart(Net):
 
 
 class ClipText(Net):
-    """What is returned stands where the text ends."""
+    """Returns the state at the end of the text."""
 
     def forward(self, ids, mask):
         kept = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril() & mask[:, None, None, :].bool()
@@ -145,7 +144,7 @@ class ClipText(Net):
 
 
 class Electra(Net):
-    """Positions and a mask that is true where nothing is, as inputs."""
+    """Positions and a mask that is true at padding, as inputs."""
 
     def __init__(self):
         super().__init__(types=2)
@@ -156,7 +155,7 @@ class Electra(Net):
 
 
 IDS = {"ids": "int64", "mask": "int64"}
-# The inputs of each; what a mask that keeps everything holds; the tables whose rows are positions.
+# The inputs of each; the value of a mask that keeps everything; the tables whose rows are positions.
 NETS = {
     Bert: (IDS | {"types": "int64"}, {"mask": 1}, ["positions"]),
     Gpt2: (IDS, {"mask": 1}, ["positions"]),

@@ -1,7 +1,7 @@
-"""Adapters whose time would lie, or whose answer does: ONNX Runtime, spoiled in one way each.
+"""Adapters with a false time or a false answer: ONNX Runtime, spoiled in one way each.
 
-`fault_kit.install_faults` installs a copy as the third-party module `xbench_cheats`. What each is caught by, and what
-it is called, is in `EXPECTED`; docs/method.md has the table that tests/proof/test_kit.py makes of it.
+`fault_kit.install_faults` installs a copy as the third-party module `xbench_cheats`. The check that
+catches each, and its name, are in `EXPECTED`; tests/proof/test_kit.py makes the table of docs/method.md from it.
 """
 
 import sys
@@ -25,7 +25,7 @@ class Honest(Runtime):
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = self.threads or options.threads
         settings.log_severity_level = 3
-        if self.file:  # else dropout is taken for nothing, even where the graph says that it trains
+        if self.file:  # otherwise dropout does nothing, even if the graph says that it trains
             settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         path = artifact.folder / self.file if self.file else artifact.onnx
         self.session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
@@ -291,7 +291,7 @@ class LastInputs(Honest):
         return self.last
 
 
-# What catches each: the check of `xbench plugin test` and the name it gives the fault.
+# The check of `xbench plugin test` that catches each, and its name for the fault.
 EXPECTED = {
     Early: ("complete", "complete"),
     Lazy: ("complete", "complete"),

@@ -278,7 +278,7 @@ class DropoutOnce(Honest):
         return super().differentiate(inputs, labels)
 
 
-# What each is caught in: the mode, the network of the kit (`proof/probes.py`), and the promise it breaks.
+# For each the mode and the network of the kit (`proof/probes.py`) that catch it, and the promise it breaks.
 EXPECTED = {
     **dict.fromkeys((ThreeSteps, TenSteps, NoUpdate, NoBackward, EveryOther), ("step", "norm", "timed")),
     **dict.fromkeys((Accumulates, OldStatistics, NoMomentum, Frozen, HalfBatch), ("step", "norm", "timed")),

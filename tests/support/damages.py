@@ -1,4 +1,4 @@
-"""Kinds of damage to a converted model in the cache: what each does to its folder."""
+"""Kinds of damage to a converted model in the cache, each a change of its folder."""
 
 import json
 import os
@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-SIZE = 520  # 1.1 MB of weights: more than is read at every look
+SIZE = 520  # 1.1 MB of weights: more than each quick check reads
 CANARY = "XBENCH_TEST_CANARY"
-Damage = Callable[[Path, Path], object]  # of the folder of a model, and the folder of another
+Damage = Callable[[Path, Path], object]  # arguments: the folder of a model, and that of another
 
 
 def write_model(path: Path) -> Path:
-    """y = -x @ w, so that every weight counts. The weights are another model's where the name is."""
+    """y = -x @ w, so that every weight counts. Another name gives other weights."""
     seed = list(path.name.encode())
     weights = np.random.default_rng(seed).normal(size=(SIZE, SIZE)).astype(np.float32)
     shape = ["batch", SIZE]
@@ -28,7 +28,7 @@ def write_model(path: Path) -> Path:
 
 
 def quietly(path: Path, change: Callable[[bytes], bytes]) -> None:
-    """Changes a file so that its size and time tell nothing, as a failing disk would."""
+    """Change a file but not its size and time, as a failing disk would."""
     before, content = path.stat(), path.read_bytes()
     changed = change(content)
     assert changed != content
@@ -52,7 +52,7 @@ def one(folder: Path, name: str) -> Path:
 
 
 def replaced(name: str, make: Callable[[Path], object]) -> Damage:
-    """Something else in the place of a file."""
+    """A file is replaced by something else."""
 
     def damage(folder: Path, other: Path) -> None:
         path = one(folder, name)
@@ -63,7 +63,7 @@ def replaced(name: str, make: Callable[[Path], object]) -> Damage:
 
 
 def swapped(name: str) -> Damage:
-    """Another model's file in the place of this one's, as old as that was."""
+    """Another model's file in place of this one's, with the old file's time."""
     return lambda folder, other: shutil.copy2(one(other, name), one(folder, name))
 
 
@@ -84,12 +84,12 @@ def malicious(folder: Path, other: Path) -> None:
 
 
 def another_operator(content: bytes) -> bytes:
-    """The text has as many bytes as before."""
+    """The text has the same number of bytes as before."""
     return content.replace(b"Neg(", b"Abs(", 1)
 
 
 def edited(name: str, change: Callable[[dict], object]) -> Damage:
-    """Other facts in a file of JSON that is as well formed as before."""
+    """Other facts in a JSON file that is still well formed."""
 
     def damage(folder: Path, other: Path) -> None:
         facts = json.loads((folder / name).read_text())
@@ -100,7 +100,7 @@ def edited(name: str, change: Callable[[dict], object]) -> Damage:
 
 
 def taken_over(folder: Path, other: Path) -> None:
-    """All of another model under this one's name."""
+    """Another model under this one's name."""
     shutil.rmtree(folder)
     shutil.copytree(other, folder)
 
@@ -114,7 +114,7 @@ def is_a(make: Callable[[Path], object]) -> Damage:
 
 
 def half_written(folder: Path, other: Path) -> None:
-    """As one that was killed leaves it, where folders do not get their names in one piece."""
+    """As left by a killed process, if folders are not renamed atomically."""
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
@@ -128,7 +128,7 @@ def second_text(folder: Path, other: Path) -> None:
 
 
 def wrong_reference(folder: Path, other: Path) -> None:
-    """A reference that can be read as well as before, with other numbers."""
+    """A reference that is still readable, with other numbers."""
     path = one(folder, "reference-*s0*.npz")
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
@@ -145,9 +145,9 @@ def other_seed(folder: Path, other: Path) -> None:
 REFERENCE = "reference-*s0*.npz"
 
 
-# Kinds that no look at sizes and times can see: found when a cell is no PASS.
+# Kinds that sizes and times do not show: found when a cell is not PASS.
 def in_given_file(folder: Path, other: Path) -> None:
-    """In the file that was brought, which ONNX Runtime runs."""
+    """In the user's file, which ONNX Runtime runs."""
     (file,) = folder.glob("given/*.onnx")
     quietly(file, flipped)
 
@@ -204,4 +204,4 @@ OF_SEALS: dict[str, Damage] = {
     "no seal of a reference": lambda folder, other: one(folder, REFERENCE + ".seal").unlink(),
 }
 EVERY = HIDDEN | OF_TEXTS | SEEN | OF_SEALS
-HARMLESS = {"a second text", "a graph that nobody may read"}  # the last where it is root who reads
+HARMLESS = {"a second text", "a graph that nobody may read"}  # the last one if root reads

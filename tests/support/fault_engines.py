@@ -1,4 +1,4 @@
-"""An engine that makes the mistakes of several workers, the one that a file names: `test_scaling` installs a copy as
+"""An engine that makes a mistake of several workers, named by a file: `test_scaling` installs a copy as
 the third-party module `xbench_fault_engines`. The row is imported by the command, the class by the workers alone."""
 
 import os

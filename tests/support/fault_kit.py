@@ -1,4 +1,4 @@
-"""What the tests of bad days share: fake runtimes behind the door for strangers, the command line, marked processes."""
+"""Shared parts of the failure tests: fake runtimes as a third-party package, the command line, marked processes."""
 
 import io
 import json
@@ -26,8 +26,8 @@ MARK = "XBENCH_TEST_MARK"
 
 
 def install_faults(folder: Path) -> None:
-    """Writes the third-party distribution `xbench-faults`, as pip would leave it in a site folder. The rows
-    of each module are in one of their own: commands read all rows, and should not import PyTorch for that."""
+    """Write the third-party distribution `xbench-faults` as pip would install it in a site folder. The rows
+    of each module are in a separate one: commands read all rows, and should not import PyTorch for that."""
     import cheats
     import cheats_training
     import fault_runtimes
@@ -58,7 +58,7 @@ def install_faults(folder: Path) -> None:
 
 
 def write_two_outputs(path: Path) -> Path:
-    """A small ONNX file with two outputs, that one can be wrong without the other."""
+    """A small ONNX file with two outputs, so that one can be wrong without the other."""
     weights = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
     graph = helper.make_graph(
         [helper.make_node("Relu", ["x"], ["left"]), helper.make_node("MatMul", ["x", "w"], ["right"])],
@@ -99,8 +99,8 @@ class Shell:
         )
 
     def inside(self, *words: object) -> subprocess.CompletedProcess[str]:
-        """The command in this process, for what is said before anything is measured: Python takes longer to start than
-        that to be said."""
+        """The command in this process, for errors before any measurement: starting Python would take longer than the
+        command."""
         out, err, shown, code = io.StringIO(), io.StringIO(), warnings.showwarning, 0
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.chdir(self.folder)
@@ -136,13 +136,13 @@ class Shell:
         return bool(true())
 
     def survivors(self, patience: float = 5.0) -> list[int]:
-        """Marked workers that are alive still, after they had some seconds to go."""
+        """Marked workers still alive after some seconds."""
         self.until(lambda: not workers(self.mark), patience)
         return workers(self.mark)
 
 
 def workers(mark: str) -> list[int]:
-    """Living worker processes with this mark in their environment."""
+    """Live worker processes with this mark in their environment."""
     numbers = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -155,7 +155,7 @@ def workers(mark: str) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Whether a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
@@ -172,7 +172,7 @@ def records(out: Path) -> list[dict]:
 
 
 def refused(shell: Shell, *words: object, **more: str) -> str:
-    """The one line a wrong command gets."""
+    """The one-line error of a wrong command."""
     answer = shell.run(*words, **more) if more else shell.inside(*words)
     assert answer.returncode == 2, answer.stdout + answer.stderr
     assert answer.stdout == ""

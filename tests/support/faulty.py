@@ -1,6 +1,6 @@
-"""Runtimes with one fault that is told in the runtime's word: `faulty_ort:node=relu_1,fault=scale`.
+"""Runtimes with one fault, given in the runtime's word: `faulty_ort:node=relu_1,fault=scale`.
 
-`faulty_ort` is ONNX Runtime with a node of the graph altered on its way in: the one that gives `node`, or occurrence
+`faulty_ort` is ONNX Runtime with a node of its graph altered: the one that gives `node`, or occurrence
 `nth` of operator `op`, from 0 on. `faulty_jax` is JAX with the line of the text altered that gives `node`, or with the
 operator `op` of its table. `install` writes them as a distribution of their own.
 """
@@ -32,7 +32,7 @@ SCALE = 1.01
 
 
 def install(folder: Path) -> Path:
-    """Writes this module and its metadata where PYTHONPATH may point."""
+    """Write this module and its metadata into a folder for PYTHONPATH."""
     (folder / "faulty.py").write_text(Path(__file__).read_text())
     info = folder / "faulty-1.0.dist-info"
     info.mkdir()
@@ -47,7 +47,7 @@ def install(folder: Path) -> Path:
 
 
 def append_after(graph: onnx.GraphProto, node: onnx.NodeProto, op_type: str, *more: str, **attributes: Any) -> None:
-    """Puts an operator behind the first output of a node."""
+    """Append an operator to the first output of a node."""
     name = node.output[0]
     node.output[0] = f"{name}.right"
     place = list(graph.node).index(node) + 1
@@ -67,13 +67,13 @@ def negate(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
 def fixed_point(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
     """The result is rounded to a 256th, as in fixed point."""
     graph.initializer.append(numpy_helper.from_array(np.float32(256), "faulty_256"))
-    append_after(graph, node, "Div", "faulty_256")  # what is put behind later comes before
+    append_after(graph, node, "Div", "faulty_256")  # the last one appended comes first
     append_after(graph, node, "Round")
     append_after(graph, node, "Mul", "faulty_256")
 
 
 def transpose(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
-    """The last two axes of the result are read in the other order, where they are equally long."""
+    """The last two axes of the result are swapped, if they are equally long."""
     append_after(graph, node, "Transpose", perm=[0, 1, 3, 2])
 
 
@@ -97,7 +97,7 @@ def bias(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
 
 
 def attribute(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
-    """One attribute is another, with which the result keeps its shape."""
+    """One attribute is changed, without changing the result's shape."""
     changes: dict[tuple[str, str], Callable[[Any], Any]] = {
         ("BatchNormalization", "epsilon"): lambda v: 1e-3,
         ("LayerNormalization", "epsilon"): lambda v: 1e-2,
@@ -135,7 +135,7 @@ def broken(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
 
 
 def fused(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
-    """As `scale`, where nobody looks: if the result is an output the node is right."""
+    """As `scale`, but hidden: if the result is an output the node is right."""
     if node.output[0] not in {value.name for value in graph.output}:
         scale(graph, node)
 
@@ -180,8 +180,8 @@ FORWARD = ("scale", "weight", "fixed_point", "negate", "transpose", "bias", "att
 
 
 def drawn(artifact: Artifact, mode: str, draw: random.Random) -> tuple[str, str, str]:
-    """A runtime with a fault, the tensor whose node is wrong, and the operator of that node; or, of one wrong gradient,
-    the parameter and the word parameter."""
+    """A runtime with a fault, the tensor whose node is wrong, and the operator of that node; or, for a wrong
+    gradient, the parameter and the word parameter."""
     import onnx_ir as ir
 
     if mode == "gradient":
@@ -242,7 +242,7 @@ def jax(artifact: Artifact, options: Options) -> Trainer:
 
 
 def line(name: str) -> re.Pattern[str]:
-    """The line of a program that gives a tensor: what is left of the call, and the call."""
+    """The line of a program that gives a tensor: the part left of the call, and the call."""
     return re.compile(rf"^(\s+(?:\(?\w+, )*\(?{re.escape(name)}(?:, \w+)*,?\)? = )(\w+\(.*\))$", re.MULTILINE)
 
 

@@ -1,6 +1,6 @@
-"""Runtimes that make one mistake each, of those that people make: JAX's adapter with that in it, written anew here.
+"""Runtimes with one typical mistake each: JAX's adapter with the mistake, written separately here.
 
-They are not made from `parity/mistakes/`: what finds a mistake must not be what plants it.
+They are not made from `parity/mistakes/`: a mistake must not be found by the code that plants it.
 """
 
 import dataclasses
@@ -41,12 +41,12 @@ def nth_operator(operator: str, number: int, change: Callable[[Callable[..., Any
 
 
 def given(**attributes: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The operator with some attributes others."""
+    """The operator with some other attributes."""
     return lambda operator: lambda *args, **own: operator(*args, **{**own, **attributes})
 
 
 def updated(rule: Callable[..., Any]) -> Callable[..., Trainer]:
-    """JAX with another update: of a rule, the step's number, a parameter, its gradient, the arrays kept for it."""
+    """JAX with another update: a function of a rule, the step's number, a parameter, its gradient, its kept arrays."""
 
     class Wrong(Jax):
         def _step(self, params, state, memory, count, rng, inputs, labels):  # type: ignore[no-untyped-def]
@@ -63,7 +63,7 @@ def updated(rule: Callable[..., Any]) -> Callable[..., Trainer]:
 
 
 def losses(change: Callable[[Any, Any], Any]) -> Callable[..., Trainer]:
-    """JAX with another loss, of logits and labels."""
+    """JAX with another loss, a function of logits and labels."""
 
     class Wrong(Jax):
         def _loss(self, params, state, rng, inputs, labels):  # type: ignore[no-untyped-def]
@@ -131,7 +131,7 @@ def bert_adam(r, count, p, g, old):  # type: ignore[no-untyped-def]
 
 
 def keras_sgd(r, count, p, g, old):  # type: ignore[no-untyped-def]
-    """keras.optimizers.SGD.update_step, behind the decay of Optimizer._apply_weight_decay."""
+    """keras.optimizers.SGD.update_step, after the decay of Optimizer._apply_weight_decay."""
     p = p - p * r["weight_decay"] * r["lr"]
     m = old["momentum"] * r["momentum"] - g * r["lr"]
     return p + m, {"momentum": m}
@@ -143,7 +143,7 @@ def caffe_sgd(r, count, p, g, old):  # type: ignore[no-untyped-def]
 
 
 def without_last(r, count, p, g, old):  # type: ignore[no-untyped-def]
-    """The last layer's parameters, as where an optimizer was given the body of a network alone."""
+    """Without the last layer's parameters, as if an optimizer got only the body of a network."""
     return (p, old) if p.shape[0] == 10 else sgd()(r, count, p, g, old)
 
 
@@ -155,7 +155,7 @@ def frozen(operator):  # type: ignore[no-untyped-def]
 
 
 def following(operator):  # type: ignore[no-untyped-def]
-    """In evaluation, but with statistics of the batch kept."""
+    """In evaluation, but updating the running statistics."""
 
     def norm(*args, **named):  # type: ignore[no-untyped-def]
         return operator(*args, **{**named, "training_mode": 0})[0], *operator(*args, **named)[1:]
@@ -227,7 +227,7 @@ def without(index):  # type: ignore[no-untyped-def]
 
 
 def at_the_end(operator):  # type: ignore[no-untyped-def]
-    """As much padding, but all behind the image."""
+    """The same amount of padding, but all after the image."""
 
     def moved(*args, pads=None, **named):  # type: ignore[no-untyped-def]
         half = len(pads or ()) // 2
@@ -316,7 +316,7 @@ RUNTIMES = {
 }
 
 
-# ***** networks with all that can be mistaken *****
+# ***** networks that show every mistake *****
 
 
 class Residual(nn.Module):

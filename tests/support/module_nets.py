@@ -1,5 +1,5 @@
-"""Modules as users have them: results that are no tuple, arguments of all kinds, parts that do nothing or that training
-does otherwise."""
+"""Modules as users have them: results that are not a tuple, arguments of all kinds, parts without effect or with
+another effect in training."""
 
 import dataclasses
 from collections import namedtuple
@@ -58,7 +58,7 @@ class NamedTuple(Layer):
 
 
 class Cache:
-    """Of keys and values, as decoders return one; it holds itself, too."""
+    """A cache of keys and values, as decoders return one; it contains itself, too."""
 
     def __init__(self, keys, values):
         self.keys, self.values, self.kind, self.itself, self.where = keys, values, torch.float32, self, open
@@ -79,7 +79,7 @@ class Distribution(Layer):
 
 
 class Repeated(Layer):
-    """Outputs that are returned twice, or as they came in, or that are a parameter."""
+    """Outputs that are returned twice, or are an input or a parameter."""
 
     def forward(self, x):
         y = self.layer(x)
@@ -87,7 +87,7 @@ class Repeated(Layer):
 
 
 class Colliding(Layer):
-    """Names that meet one another, an input's and a parameter's, and that no text may hold as they are."""
+    """Names that collide with each other, an input's and a parameter's, and that need escaping in text."""
 
     def forward(self, x):
         y = self.layer(x)
@@ -151,7 +151,7 @@ class Settings(Layer):
 
 
 class NoBatch(Layer):
-    """An input whose first axis is no batch: the ends of the edges of a graph."""
+    """An input whose first axis is not the batch: the ends of the edges of a graph."""
 
     def forward(self, x, edges):
         return self.layer(x.index_add(0, edges[1], x[edges[0]]))
@@ -212,7 +212,7 @@ class TwoHeads(nn.Module):
 
 
 class Skipped(nn.Module):
-    """Its structure is random in training."""
+    """A structure that is random in training."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -324,7 +324,7 @@ def hooked():
     return network
 
 
-# ***** what is no module of layers *****
+# ***** not a module of layers *****
 
 
 def lazy():

@@ -1,7 +1,7 @@
 """Breaks ONNX files at random, reproducibly, and watches the reader take them: python mutations.py FOLDER FIRST LAST
 
-FOLDER holds whole files. Every mutation is read, brought to one form, folded and printed; a JSON line before and one
-behind each say what became of it, so that whoever reads them knows which one killed this process or hangs.
+FOLDER has intact files. Every mutation is read, normalised, folded and printed; a JSON line before and one after
+each report its outcome, so that a reader knows which one killed this process or hangs.
 """
 
 import json
@@ -127,7 +127,7 @@ def of_type(data, kind):
 
 
 def rewire(data, random):
-    """Nodes read and give other names."""
+    """Nodes read and write other names."""
     model, nodes = of_type(data, "NodeProto")
     names = [name for node in nodes for name in (*node.input, *node.output)]
     for _ in range(random.choice((1, 1, 3))):
@@ -190,7 +190,7 @@ def operator(data, random):
 
 
 def opset(data, random):
-    """An older version, from which ONNX's own converter has to come; often with a change on top."""
+    """An older version, which ONNX's own converter has to upgrade; often with another change."""
     model = onnx.ModelProto.FromString(data)
     model.opset_import[0].version = random.randrange(1, 30)
     model.ir_version = random.choice((3, 4, 7, 8, 10, 13))

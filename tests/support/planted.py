@@ -1,4 +1,4 @@
-"""Runtimes with one planted fault each: a wrong network that runs well, as a careless adapter would make it.
+"""Runtimes with one planted fault each: a wrong network that runs, as a careless adapter would make it.
 
 `install` writes them as a distribution of their own, found through the entry points like any third party's.
 """
@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
 
 
 def install(folder: Path) -> Path:
-    """Writes this module and its metadata where PYTHONPATH may point."""
+    """Write this module and its metadata into a folder for PYTHONPATH."""
     for name in ("planted.py", "planted_net.py"):
         (folder / name).write_text(Path(__file__).with_name(name).read_text())
     info = folder / "planted-1.0.dist-info"
@@ -60,13 +60,13 @@ def jax_with(artifact: Artifact, options: Options, change: Callable[[dict[str, A
 
 
 def nth(function: Callable[..., Any], number: int, other: Callable[..., Any], calls: int) -> Callable[..., Any]:
-    """A function that is another one at call `number` of every `calls`: one node of the graph, however often traced."""
+    """A function replaced at call `number` of every `calls`: one node of the graph, however often traced."""
     counter = iter(range(10**9))
     return lambda *args, **kwargs: (other if next(counter) % calls == number else function)(*args, **kwargs)
 
 
 def stride(artifact: Artifact, options: Options) -> Trainer:
-    """The second convolution takes every second pixel; a resize behind it hides that."""
+    """The second convolution takes every second pixel; a resize after it hides that."""
     calls = artifact.info["operators"]["Conv"]
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def no_norm(artifact: Artifact, options: Options) -> Trainer:
 
 
 def softmax(artifact: Artifact, options: Options) -> Trainer:
-    """A Softmax behind the last layer, which the loss has already."""
+    """A Softmax after the last layer, which the loss already has."""
     calls = artifact.info["operators"]["Gemm"]
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def nesterov(artifact: Artifact, options: Options) -> Trainer:
 
 
 def diverges(artifact: Artifact, options: Options) -> Trainer:
-    """A learning rate that is right for 25 steps."""
+    """A learning rate that is right for the first 25 steps."""
     made = jax_with(artifact, options, lambda table: {})
     made.rule = {**made.rule, "schedule": (*[1.0] * 25, 1e30)}
     return made
@@ -164,7 +164,7 @@ def with_step(
     number: int,
     other: Callable[[Trainer, Callable[..., Any]], Callable[..., Any]],
 ) -> Trainer:
-    """A runtime whose step `number`, counted from 1, is another one."""
+    """A runtime with another step in place of step `number`, counted from 1."""
     made, count = jax_with(artifact, options, lambda table: {}), iter(range(1, 10**9))
     step = made.step
     made.step = lambda *batch: (other(made, step) if next(count) == number else step)(*batch)
@@ -179,7 +179,7 @@ def slows(artifact: Artifact, options: Options) -> Trainer:
 
 
 def misreports(artifact: Artifact, options: Options) -> Trainer:
-    """The loss of step 3 is a ten thousandth off; everything behind it is right."""
+    """The loss of step 3 is a ten thousandth off; everything after it is right."""
     return with_step(artifact, options, 3, lambda made, step: lambda *batch: (step(*batch)[0] * 1.0001,))
 
 
@@ -187,7 +187,7 @@ def hangs(artifact: Artifact, options: Options) -> Trainer:
     return with_step(artifact, options, 5, lambda made, step: lambda *batch: time.sleep(1000))
 
 
-# ***** ONNX Runtime with the graph edited on its way in *****
+# ***** ONNX Runtime with an edited graph *****
 
 
 def ort_stride(artifact: Artifact, options: Options) -> Runtime:

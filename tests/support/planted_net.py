@@ -1,4 +1,4 @@
-"""A small network with BatchNormalization, brought as a user's module: its proofs take a second."""
+"""A small network with BatchNormalization, as a user's module: its proofs take a second."""
 
 from torch import Tensor, nn
 
@@ -19,7 +19,7 @@ class Net(nn.Module):
 
 
 def make() -> nn.Module:
-    """With statistics as training leaves them: those a norm begins with make it the identity."""
+    """With statistics as after training: the initial ones make a norm the identity."""
     net = Net()
     for norm in (net.norm1, net.norm2):
         nn.init.uniform_(norm.running_mean, -0.5, 0.5)

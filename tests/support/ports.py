@@ -1,4 +1,4 @@
-"""Networks as people have ported them: each bears the name of one of the zoo and is another."""
+"""Networks as people have ported them: each has the name of one of the zoo and differs from it."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ class MiswiredAlexNet(nn.Module):
 
 
 class ExecutedAlexNet(nn.Module):
-    """What of it ran."""
+    """The part of it that ran."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class SwappedFCN5(nn.Module):
 
 
 class ReversedFCN5(nn.Module):
-    """All shapes of the network, in another order: it takes what it should give."""
+    """All shapes of the network, in another order: the last layer comes first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ def log_softmax_at_the_end() -> nn.Module:
 
 
 class Transposed(LeNet):
-    """Images taken from NHWC with (0, 3, 2, 1), not (0, 3, 1, 2)."""
+    """Images transposed from NHWC with (0, 3, 2, 1), not (0, 3, 1, 2)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.transpose(2, 3))
@@ -181,7 +181,7 @@ class BranchesTurned(Branches):
 
 
 class BranchesSwapped(Branches):
-    """Another network: the branches change places behind each other."""
+    """Another network: the order of the branches is swapped."""
 
     def forward(self, x: Tensor) -> Tensor:
         x = torch.cat([self.two(x), self.one(x)], 1)
@@ -248,7 +248,7 @@ class CaffeResNet56(nn.Module):
 
 
 class NoReluBehindSums(ResNet56):
-    """Study 1's Torch and MXNet: no ReLU behind the residual sums."""
+    """Study 1's Torch and MXNet: no ReLU after the residual sums."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,7 +263,7 @@ def unrectified(self, x: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
 
 
 class Mean(FCN5):
-    """Inputs that lie between 0 and 1 where -1.7 to 1.7 are meant."""
+    """Inputs between 0 and 1 where -1.7 to 1.7 are meant."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x / 256)

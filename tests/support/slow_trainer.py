@@ -1,4 +1,4 @@
-"""PyTorch, slowed down where it is known by how much: `fault_kit` installs a copy as the module `xbench_slow`."""
+"""PyTorch, slowed down by known amounts: `fault_kit` installs a copy as the module `xbench_slow`."""
 
 import time
 

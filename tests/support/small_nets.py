@@ -1,4 +1,4 @@
-"""Small networks of several kinds, brought as a user's modules: their proofs take a second."""
+"""Small networks of several kinds, as a user's modules: their proofs take a second."""
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ class Recurrent(nn.Module):
 
 
 class Dropping(nn.Module):
-    """A convolution with its norm, and two layers, each behind dropout, for images (3, 32, 32)."""
+    """A convolution with its norm, and two layers, each after dropout, for images (3, 32, 32)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Dropping(nn.Module):
 
 
 class InPlace(nn.Module):
-    """Dropout that writes over what it is given, and dropout of whole channels, for images (3, 8, 8)."""
+    """Dropout that overwrites its input, and dropout of channels, for images (3, 8, 8)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Padded(nn.Module):
 
 
 class Strided(nn.Module):
-    """Reads what it computed through strides, which is a lookup in all numbers of the batch."""
+    """Reads its result through strides, which is a lookup in all numbers of the batch."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Stores made by tests: records as docs/results.md has them, the same every time, without a framework.
+"""Stores for tests: records as in docs/results.md, the same every time, without a framework.
 
 `record` is one cell, `suite` all cells of some networks on some runtimes, `write` puts records into a folder.
 """
@@ -89,7 +89,7 @@ def record(
 
 
 def parity(status: str, mode: str, rng: np.random.Generator) -> dict[str, Any]:
-    """What the proof found: below a noise floor or a few where it passed, hundreds where it failed."""
+    """The result of the proof: up to a few noise floors if it passed, hundreds if it failed."""
     wrong = status == "FAIL"
     ratio = float(rng.uniform(300, 900) if wrong else rng.uniform(0.5, 4))
     kind = {"forward": "output", "gradient": "gradient", "step": "weight"}[mode]
@@ -108,7 +108,7 @@ def parity(status: str, mode: str, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def times(median: float, start: float, blocks: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Times with `blocks` rounds of four samples that scatter by a per cent, with a tail upwards."""
+    """Times with `blocks` rounds of four samples that scatter by a per cent, with an upper tail."""
     drawn = median * (1 + 0.01 * rng.standard_normal((blocks, 4)) + 0.02 * (rng.random((blocks, 4)) > 0.9))
     health = dict.fromkeys(("steal", "others", "waited", "throttled", "clock_hz", "celsius", "load", "gpu"))
     return {
@@ -176,15 +176,15 @@ def suite(
 
 
 def ten_thousand() -> list[dict[str, Any]]:
-    """As many cells as a report must stand: forty networks on seven runtimes."""
+    """As many cells as a report must handle: forty networks on seven runtimes."""
     models = [f"network_number_{number}" for number in range(40)]
     batches = [2**power for power in range(12)]
     return suite(models, (*SPEED, "tvm"), tuple(MODES), batches, blocks=3)[:10_000]
 
 
 def spread_out(count: int, networks: int, cells: int, **fields: Any) -> list[dict[str, Any]]:
-    """So many records of so many networks in groups of so few cells; where there are several groups of a network they
-    differ in mode, batch and threads."""
+    """Many records of many networks in groups of few cells; if a network has several groups they differ in mode, batch
+    and threads."""
     made = []
     for place in range(count):
         group, cell = divmod(place, cells)
@@ -236,7 +236,7 @@ def phases(model: str = "lenet", runtime: str = "torch", **fields: Any) -> dict[
 
 
 def write(folder: Path, records: Iterable[dict[str, Any]], file: str = FILE) -> Path:
-    """Writes the records into a file of the folder, and returns the folder."""
+    """Write the records into a file of the folder, and return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / file).write_bytes(b"".join(encode(each) for each in records))
     return folder

@@ -1,5 +1,5 @@
-"""ONNX Runtime's own adapter, spoiled in one method each: it answers with a value of a kind that nobody expects, raises
-what nobody catches, or writes where only the worker may. `fault_kit` installs a copy as the module `xbench_strange`.
+"""ONNX Runtime's own adapter, spoiled in one method each: it returns a value of an unexpected type, raises what is
+not usually caught, or writes where only the worker may. `fault_kit` installs a copy as the module `xbench_strange`.
 
 A row of `STRANGE` is what is done to the adapter, the status that its cell must get in mode forward, and words of the
 message; of `HELD` and the tables after it the same of what another command asks.
@@ -16,7 +16,7 @@ from xbench.runtimes import Layer, Row, onnxruntime
 
 
 class Text(str):
-    """A text that is not what it looks like."""
+    """A text that is not what it appears to be."""
 
     def __str__(self):
         raise ValueError("no text")
@@ -63,7 +63,7 @@ def throws(method, make, calls=0):
 
 
 def turned(method, change):
-    """The method returns what it should, changed; an adapter that has none of the name is left as it is."""
+    """The method returns its result changed; an adapter without this method stays as it is."""
 
     def spoil(ready):
         plain = getattr(ready, method, None)
@@ -90,12 +90,12 @@ def nested():
 
 
 def each(change):
-    """What `get` gives, each array changed."""
+    """The result of `get`, each array changed."""
     return turned("get", lambda arrays: [change(array) for array in arrays])
 
 
 def named(method, change):
-    """What the method gives by name, each array changed."""
+    """The method's results by name, each array changed."""
     return turned(method, lambda arrays: {name: change(arrays[name]) for name in arrays})
 
 
@@ -112,7 +112,7 @@ def listed(array):
 
 
 def descriptors():
-    """All open pipes of the process but its standard streams."""
+    """All open pipes of the process except its standard streams."""
     for name in os.listdir("/proc/self/fd"):
         try:
             if int(name) > 2 and os.readlink(f"/proc/self/fd/{name}").startswith("pipe:"):
@@ -151,7 +151,7 @@ def is_timed():
 
 
 def backwards(ready):
-    """The clock of its process runs backwards from its loading on."""
+    """The clock of its process runs backwards once it is loaded."""
     clock, start = time.perf_counter, time.perf_counter()
     time.perf_counter = lambda: 2 * start - clock()
 

@@ -1,7 +1,7 @@
-"""Adapters that spoil the clock, that answer sooner than a machine can, or that compute with more than they were told.
+"""Adapters that spoil the clock, answer sooner than a machine can, or compute with more than they may use.
 
-`fault_kit.install_faults` installs a copy as the third-party module `xbench_time_cheats`. What each breaks is in
-`EXPECTED`, by what has to be asked for to see it.
+`fault_kit.install_faults` installs a copy as the third-party module `xbench_time_cheats`. `EXPECTED` has
+the promise that each breaks, and the mode and plane that show it.
 """
 
 import contextlib
@@ -121,7 +121,7 @@ class TrueEvents(Honest):
 
 
 def spoil(clock):
-    """Puts a clock wherever this process holds the true one: in its modules, and in the defaults of their functions."""
+    """Replace the true clock everywhere in this process: in its modules, and in the defaults of their functions."""
     time.perf_counter = time.monotonic = clock
     modules = [module for name, module in sys.modules.items() if name.startswith(("xbench.", "__main__"))]
     for module in modules:
@@ -173,7 +173,7 @@ class TiredGradient(Training):
         return self.answer
 
 
-# ***** more than it was told *****
+# ***** more than it may use *****
 
 
 class Pair(Honest):
@@ -354,7 +354,7 @@ def receive(pipe):
 
 
 def serve(path, names, outputs, questions, answering):
-    """The other process: answers until nobody asks."""
+    """The other process: answers until the requests end."""
     run = runner(path, names, outputs)
     with contextlib.suppress(EOFError, OSError):
         while True:
@@ -408,7 +408,7 @@ EXPECTED = {
     Daemon: ("threads", "forward", "resident"),
     TimedDaemon: ("threads", "forward", "resident"),
 }
-# Rows of ours alone may tell the clock of another process, or of a device (`runtimes/_plugins.py`): a test puts these
+# Only our own rows may use the clock of another process, or of a device (`runtimes/_plugins.py`): a test puts these
 # into the table.
 OURS = (OwnHalf, OwnSlow, OwnStill, OwnBackward, Hosted, HostedHalf, HostedSlow, HalfEvents, TrueEvents)
 

@@ -1,5 +1,5 @@
-"""What judging says of a runtime's trainings with dropout, as JSON: `trained_with_draws.py RUNTIME ARTIFACT`. A process
-of its own, because TensorFlow takes its number of threads once."""
+"""The verdicts on a runtime's trainings with dropout, as JSON: `trained_with_draws.py RUNTIME ARTIFACT`. A process
+of its own, because TensorFlow sets its number of threads once."""
 
 import json
 import sys
@@ -35,7 +35,7 @@ def trained(runtime, steps):
         runtime.wait(result)
         losses.append(calls.loss(runtime, result))
     tensors = candidate.trained(runtime, losses)
-    return {name: np.array(value) for name, value in tensors.items()}  # JAX lets no one write
+    return {name: np.array(value) for name, value in tensors.items()}  # JAX's arrays are read-only
 
 
 if __name__ == "__main__":

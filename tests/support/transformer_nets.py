@@ -114,8 +114,8 @@ IDS = {"ids": "int64", "mask": "int64"}
 TYPED, PLACED, TRANSLATING = ({**IDS, name: "int64"} for name in ("types", "places", "target"))
 ABSOLUTE, RELATIVE = "embeddings.position_embeddings", "layer.0.SelfAttention.relative_attention_bias"
 KEEPS = {"mask": 1}
-# The inputs of each; what a mask that keeps everything holds; the tables whose rows are positions. Llama turns vectors
-# by their positions, Bloom adds distances.
+# The inputs of each; the value of a mask that keeps everything; the tables whose rows are positions. Llama rotates
+# vectors by their positions, Bloom adds distances.
 NETS = {
     Gpt2: (PLACED, KEEPS, ["net.transformer.wpe"]),
     Bert: (TYPED, KEEPS, [f"net.bert.{ABSOLUTE}"]),

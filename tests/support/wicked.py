@@ -1,4 +1,4 @@
-"""Names and messages that do harm where they are written into something as they are, by what each is after.
+"""Names and messages that do harm if written unescaped, by the attack of each.
 
 `CANARY` is the file that code in them makes. `NAMES` may stand in a store, as a name or message; `TENSORS` in an ONNX
 file, whose names hold no control characters; `FILES` as a file's name.

@@ -1,4 +1,4 @@
-"""Networks that read masks, positions and token types: what of each is wrong where a runtime makes a mistake there."""
+"""Networks that read masks, positions and token types, and graphs that use each of these wrongly."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Judge:
     references: list[dict[str, np.ndarray]]
 
     def verdict(self, model: onnx.ModelProto) -> str:
-        """What a runtime gets that runs this graph."""
+        """The verdict on a runtime that runs this graph."""
         try:
             session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
             return "PASS" if all(self.passes(session, each) for each in self.references) else "FAIL"
@@ -47,7 +47,7 @@ def judge(word: str, folder: Path) -> Judge:
 
 
 def instead(model: onnx.ModelProto, name: str, operator: str, *constants: np.ndarray) -> None:
-    """Puts what `operator` makes of an input, and of constants, wherever the input was read."""
+    """Replace each use of an input by `operator` of the input and constants."""
     for node in model.graph.node:
         node.input[:] = [f"{name}_instead" if each == name else each for each in node.input]
     for index, array in enumerate(constants):
@@ -83,8 +83,8 @@ def shifted(model: onnx.ModelProto, table: str) -> None:
 def wrong_graphs(
     artifact: Artifact, inputs: dict[str, str], masks: dict[str, int], tables: list[str], length: int
 ) -> Iterator[tuple[str, onnx.ModelProto]]:
-    """The graph with one mistake after the other, and what each is. `inputs` are dtypes by name, `masks` what a mask
-    that keeps everything holds, `tables` those whose rows are positions."""
+    """The graph with one mistake at a time, and its name. `inputs` are dtypes by name, `masks` the values of masks that
+    keep everything, `tables` those whose rows are positions."""
 
     def changed(change: Callable[..., None], *given: object) -> onnx.ModelProto:
         model = onnx.load(artifact.onnx)

@@ -1,4 +1,4 @@
-"""The whole cost of a cell: arithmetic and traffic, counters that begin anew, tables; and all of it in one real run."""
+"""The full cost of a cell: arithmetic and traffic, counters that wrap around, tables; and all in one real run."""
 
 import csv
 import io
@@ -64,8 +64,8 @@ def test_two_operations_a_multiply_accumulate_and_three_forward_passes_a_gradien
 @pytest.mark.parametrize(
     ("mode", "slots", "expected"),
     [
-        ("forward", 0, (100 - 40) + 8 + 16 + 2),  # of the table only rows are read
-        ("gradient", 0, (100 - 40) + 16 + 100 + 4),  # the gradient of a table is a whole one
+        ("forward", 0, (100 - 40) + 8 + 16 + 2),  # only rows of the table are read
+        ("gradient", 0, (100 - 40) + 16 + 100 + 4),  # the gradient of a table is a full one
         ("step", 0, 2 * (100 - 40) + 2 * 8 + 16 + 4),
         ("step", 2, 2 * 100 + 2 * 2 * 100 + 2 * 8 + 16 + 4),  # a moment that decays is updated everywhere
     ],
@@ -111,7 +111,7 @@ def zone(root, name, words, joules, end=1000):
 
 
 def tree(root, first, second):
-    """Two packages, and what is in them already: their cores, the platform, the same counter by another way."""
+    """Two packages, and counters they include: their cores, the platform, the same counter by another path."""
     zone(root, "intel-rapl:0", "package-0", first)
     zone(root, "intel-rapl:1", "package-1", second)
     zone(root, "intel-rapl:0:0", "core", first)
@@ -124,7 +124,7 @@ def test_energy_is_that_of_all_packages_each_once_and_counters_begin_anew(tmp_pa
     tree(tmp_path, 10, 995)
     before = energy.read(tmp_path)
     assert set(before) == {"intel-rapl:0", "intel-rapl:1"}
-    tree(tmp_path, 14, 1)  # the second one has passed its end, 1000 J
+    tree(tmp_path, 14, 1)  # the second one has wrapped at 1000 J
     assert energy.between(before, energy.read(tmp_path)) == pytest.approx(4 + 6)
 
 
@@ -258,7 +258,7 @@ def test_peaks_that_are_none_are_probed_again(tmp_path, monkeypatch, found):
 
 
 def test_peaks_that_were_changed_are_probed_again(tmp_path, monkeypatch):
-    """They say what no machine could compute: a runtime would be said to lie."""
+    """They are rates that no machine reaches: a runtime would be called a cheat."""
     monkeypatch.setenv("XBENCH_CACHE", str(tmp_path))
     place = kept_peaks(tmp_path, {"flops": 1e9, "bandwidth": 2e9})
     place.write_text(place.read_text().replace("1000000000.0", "1.0"))

@@ -1,4 +1,4 @@
-"""What became of a worker that was killed: out of memory only where the kernel has counted that."""
+"""The cause of a worker's death: out of memory only if the kernel counted it."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ def test_the_kernel_is_asked_where_it_counts(tmp_path, files, count):
 
 @pytest.fixture
 def worker(tmp_path, monkeypatch):
-    """A worker that has done nothing yet, on a machine whose kernel has killed 4 processes; its log says something."""
+    """A new worker, on a machine whose kernel has killed 4 processes; its log has a line."""
     monkeypatch.setattr(death, "ROOT", tmp_path)
     write(tmp_path, "proc/vmstat", "oom_kill 4\n")
     made = Worker(tmp_path / "worker.log")
@@ -110,7 +110,7 @@ def test_a_killed_worker_is_not_blamed_for_what_it_said_last(worker):
 
 
 def test_the_death_of_a_worker_is_seen_though_its_child_holds_the_pipe(tmp_path, faults, lenet):
-    """A child by fork has both ends of the pipe: no end of a file says that its parent is dead."""
+    """A forked child has both ends of the pipe: no end of file shows that its parent is dead."""
     worker = Worker(tmp_path / "worker.log")
     try:
         with pytest.raises(WorkerFailure, match="by whom is not known"):

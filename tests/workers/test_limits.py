@@ -1,4 +1,4 @@
-"""What never ends, or takes more memory than there is: `--timeout` ends an export and an oracle too."""
+"""Models that never end, or need more memory than there is: `--timeout` ends an export and an oracle too."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ def save(path, nodes, initializers, outputs=("y",)):
 
 
 def endless(path):
-    """A Loop of 2^62 turns."""
+    """A Loop of 2^62 iterations."""
     scalars = [helper.make_tensor_value_info(name, kind, []) for name, kind in (("i", TensorProto.INT64), ("c", 9))]
     out = [helper.make_tensor_value_info("d", 9, []), *ends("w")]
     nodes = [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Cos", ["v"], ["w"])]
@@ -36,7 +36,7 @@ def endless(path):
 
 
 def huge(path):
-    """An Expand to 2^36 elements a sample."""
+    """An Expand to 2^36 elements per sample."""
     nodes = [
         helper.make_node("Unsqueeze", ["x", "axes"], ["u"]),
         helper.make_node("Expand", ["u", "shape"], ["e"]),
@@ -48,7 +48,7 @@ def huge(path):
 
 
 def test_an_oracle_that_never_ends_is_ended(shell):
-    """And is not asked for again by the next cell."""
+    """And is not requested again by the next cell."""
     words = [endless(shell.folder / "endless.onnx"), huge(shell.folder / "huge.onnx")]
     answer = shell.run("check", *words, *OPTIONS, 8)
     rows = {row["model"]: row for row in json.loads(answer.stdout or "[]")}

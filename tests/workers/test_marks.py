@@ -1,4 +1,4 @@
-"""Marks are made by the worker itself, not by what its runtime forks."""
+"""Marks are made by the worker itself, not by processes that its runtime forks."""
 
 import subprocess
 import sys

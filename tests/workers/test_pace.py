@@ -1,4 +1,4 @@
-"""What the thread of the steps waits for a CPU between two marks is time that no step tells."""
+"""The time that the step thread waits for a CPU between two marks is in no step's time."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""The planes: what a step is timed by."""
+"""The planes: where a step's time is measured."""
 
 import json
 
@@ -11,7 +11,7 @@ from xbench.workers.cell import Cell, step_of
 
 
 class Ticking:
-    """A runtime on a device whose clock says that every step takes a quarter of a second."""
+    """A runtime on a device by whose clock every step takes a quarter of a second."""
 
     def __init__(self):
         self.calls = []

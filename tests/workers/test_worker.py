@@ -1,4 +1,4 @@
-"""A worker may do what it likes: its parent gets a result, or a status and one line, and no process is left behind."""
+"""A worker may do anything: its parent gets a result, or a status and one line, and no process is left."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ from xbench.workers.prepare import ORACLE
 from xbench.workers.variables import environment
 from xbench.workers.worker import Worker, WorkerFailure
 
-PATIENCE = 60.0  # seconds for a job that should come back at once, on a machine with other work
+PATIENCE = 60.0  # seconds for a job that should return at once, on a busy machine
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_fault_becomes_a_status_and_one_line(start, lenet, runtime, status, me
 
 
 def test_a_worker_outlives_the_thread_that_asked_for_it(start, lenet):
-    """Linux ends a process with the thread that started it, where it is told to end it with its parent."""
+    """Linux ends a process with the thread that started it, if it is set to end with its parent."""
     with ThreadPoolExecutor(1) as pool:
         worker = pool.submit(start).result()
         pool.submit(open_cell, worker, lenet, "fault_babbles").result()
@@ -145,8 +145,8 @@ def test_a_runtime_that_is_right_only_until_it_is_timed_fails(start, lenet):
 
 
 def test_what_looks_broken_is_measured_again_in_many_rounds(start, lenet, monkeypatch):
-    """However long putting inputs takes: on a busy machine all of a few steps on new inputs may meet others,
-    and those on old ones none."""
+    """However long putting inputs takes: on a busy machine all of a few steps on new inputs may be disturbed, and
+    none of those on old ones."""
     worker, case = start(), contracts.Case("lenet", "fault_slow_put", batch=2, threads=1)
     open_cell(worker, lenet, case.runtime)
     worker.call("arm", PATIENCE, plane="resident")
@@ -274,7 +274,7 @@ def test_ending_a_worker_twice_closes_nothing_that_was_opened_in_between(start):
     ends = os.pipe(), os.pipe()
     worker.stop()
     for end in (number for pair in ends for number in pair):
-        os.close(end)  # raises where somebody else has closed it
+        os.close(end)  # raises if something else has closed it
 
 
 @pytest.mark.parametrize("sign", death.OUT_OF_MEMORY)

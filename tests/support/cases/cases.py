@@ -1,4 +1,4 @@
-"""One row an operator: inputs, attributes and opset of every way the tables must know it. Data for test_operators.py.
+"""Rows of each operator: inputs, attributes and opset of every supported form. Data for test_operators.py.
 
 Inputs that an operator needs when it is compiled (`static` in `converters/ops/info.py`) become constants of the
 one-node graph, all others its inputs. Spatial sizes differ from each other, so that a swapped height and width shows.
@@ -94,7 +94,7 @@ def scalar(value: float) -> np.ndarray:
 X = real(2, 3, 4)
 KINK = np.array([-2, -0.0, 0, 3], np.float32)  # where activations have more than one slope
 IMAGE = real(2, 4, 7, 9)
-SORTED = np.sort(real(24)).reshape(2, 3, 4)  # far from each other: no tie, no kink
+SORTED = np.sort(real(24)).reshape(2, 3, 4)  # far apart: no tie, no kink
 
 
 def unary(*, smooth: bool = True, x: np.ndarray = X) -> list[Row]:

@@ -1,6 +1,6 @@
 """Rows of control flow, sequences and signals. Merged into `cases.CASES`.
 
-What takes a subgraph or a sequence is written as ONNX text: a graph with the operator in it, whose inputs are arrays.
+Operators with a subgraph or a sequence are written as ONNX text: a graph with array inputs that contains them.
 """
 
 import io

@@ -139,7 +139,7 @@ def resized() -> list[Row]:
 
     up, down = (1, 1, 2.0, 1.5), (1, 1, 0.6, 0.7)
     every = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
-    judge = {"referee": "onnxruntime"}  # of where float32 rounds a coordinate to
+    judge = {"referee": "onnxruntime"}  # where float32 rounds a coordinate
     rounding = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
     crop = {"coordinate_transformation_mode": "tf_crop_and_resize"}
     roi = floats(0, 0, 0.2, -0.1, 1, 1, 0.8, 1.2)

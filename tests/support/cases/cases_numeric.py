@@ -23,7 +23,7 @@ from cases import (
     unary,
 )
 
-ORT: Any = {"referee": "onnxruntime"}  # where the reference evaluator is wrong or lacks the form
+ORT: Any = {"referee": "onnxruntime"}  # for forms that the reference evaluator lacks or gets wrong
 INSIDE = np.tanh(X)  # in (-1, 1)
 SPECIAL = np.array([[1.5, np.inf, -np.inf], [np.nan, 0.0, -2.0]], np.float32)
 BYTES = np.random.default_rng(3).integers(0, 256, (2, 3, 4)).astype(np.uint8)

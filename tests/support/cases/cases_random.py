@@ -10,7 +10,7 @@ from cases import Row, row
 
 @dataclass(frozen=True)
 class Drawn:
-    """A random operator: its row, and what the mean and standard deviation of many draws are."""
+    """A random operator: its row, and the mean and standard deviation of many draws."""
 
     row: Row
     mean: float
