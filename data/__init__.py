@@ -1,8 +1,8 @@
-"""The contract of a data set and the table of all of them. Every other file is one set, named by the word behind
-`--data`; it reads the files that its publisher gives out, where they lie: nothing is downloaded.
+"""The contract of a data set and the table of all of them. Every other file is one set, named by the word after
+`--data`; it reads the files of its publisher, in their place: nothing is downloaded.
 
-A set is plain arrays, as small as they were stored; `DataSet.batch` makes what a network takes. Files are read without
-trust: what they claim is compared with what there is before memory is asked for.
+A set is plain arrays in compact types; `DataSet.batch` makes a network's inputs. Files are not
+trusted: the sizes they claim are compared with the file's before memory is allocated.
 """
 
 import difflib
@@ -46,13 +46,13 @@ class DataSet:
 
     def training_batch(self, size: int, seed: int, step: int) -> tuple[list[np.ndarray], np.ndarray]:
         """The batch of a training step, counted from 0: every epoch takes the samples in a new order, which depends on
-        `seed` alone, and leaves out those that do not fill a batch."""
+        `seed` alone, and drops an incomplete last batch."""
         epoch, place = divmod(step, len(self.train_labels) // size)
         order = shuffled(len(self.train_labels), seed, epoch)
         return self.batch("train", order[place * size : (place + 1) * size])
 
     def looked_at(self, part: str) -> np.ndarray:
-        """The samples that accuracy is counted on: the test part, and as many of the training part, spread evenly."""
+        """The samples for accuracy: the test part, and the same number of the training part, spread evenly."""
         count, most = len(vars(self)[f"{part}_labels"]), len(self.test_labels)
         return np.arange(count) if count <= most else np.arange(most) * count // most
 
@@ -64,7 +64,7 @@ def shuffled(count: int, seed: int, epoch: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Row:
-    """One set of the table: what it is, the epochs of a training, and whether its files lie in a folder of the user's.
+    """One set of the table: what it is, the epochs of a training, and whether its files are in a folder of the user's.
 
     The set's module has `read(info, folder)`, which cuts it to a network (`model.json`'s facts) and raises `BadData`.
     """
@@ -85,7 +85,7 @@ FOLDER = "XBENCH_DATA"
 
 
 def parse(word: str) -> tuple[str, Path | None]:
-    """Splits `mnist:folder` into the set and the folder of its files, `$XBENCH_DATA/mnist` where none is named.
+    """Splits `mnist:folder` into the set and the folder of its files, `$XBENCH_DATA/mnist` if none is named.
 
     Raises:
         BadData: an unknown set, or one without a folder.
@@ -115,15 +115,15 @@ def load(word: str, info: Mapping[str, Any]) -> DataSet:
         BadData: as `parse`; files that are missing or damaged; a network that takes or gives something else.
     """
     name, folder = parse(word)
-    found: DataSet = importlib.import_module(f"xbench.data.{name}").read(info, folder)
-    train, test = len(found.train_labels), len(found.test_labels)
+    data: DataSet = importlib.import_module(f"xbench.data.{name}").read(info, folder)
+    train, test = len(data.train_labels), len(data.test_labels)
     if not train or not test:
         raise BadData(f"{word} has {train} samples to train with and {test} to test with")
-    return found
+    return data
 
 
 def draw(word: str, info: Mapping[str, Any], batch: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """One batch of the training part, any size: a set that is smaller is gone through again."""
-    found = load(word, info)
-    order = np.random.default_rng(seed).permutation(len(found.train_labels))
-    return found.batch("train", np.resize(order, batch))
+    """One batch of the training part, of any size: a smaller set is repeated."""
+    data = load(word, info)
+    order = np.random.default_rng(seed).permutation(len(data.train_labels))
+    return data.batch("train", np.resize(order, batch))

@@ -1,4 +1,4 @@
-"""Reading files that may be missing, cut short, swapped or made to do harm: bytes of a bounded number, or one line."""
+"""Reads files that may be missing, truncated, swapped or malicious: a bounded number of bytes, or a one-line error."""
 
 import gzip
 import zlib
@@ -6,11 +6,11 @@ from pathlib import Path
 
 from xbench.data import BadData
 
-LARGEST = 2**30  # bytes; no file of any set here has a quarter of them
+LARGEST = 2**30  # bytes; the files of all sets here are under a quarter of it
 
 
 def content(path: Path) -> bytes:
-    """All bytes of a file, unpacked where its name ends in .gz.
+    """All bytes of a file, unpacked if its name ends in .gz.
 
     Raises:
         BadData: it cannot be read, or has more than `LARGEST` bytes.

@@ -1,4 +1,4 @@
-"""Whether a network takes what a data set has: its images, or its words."""
+"""Checks that a network takes the images or words of a data set."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ def images(
     name: str, info: Mapping[str, Any], train: Part, test: Part, mean: Sequence[float], std: Sequence[float]
 ) -> DataSet:
     """Images (samples, channels, height, width) in uint8, and mean and spread of each channel, for a network that takes
-    them, or a single channel as a row of numbers.
+    them, or a single channel as a flat row.
 
     Raises:
         BadData: the network takes or gives something else.
@@ -45,7 +45,7 @@ def classes(labels: np.ndarray, path: Path) -> np.ndarray:
 
 
 def length(name: str, info: Mapping[str, Any], labels: str) -> int:
-    """The number of words that a network takes at once; `labels` is `one` a text, or `each` word has its own.
+    """The number of words that a network takes at once; `labels` is `one` per text, or `each` per word.
 
     Raises:
         BadData: the network takes or gives something else.
@@ -69,9 +69,9 @@ def takes(info: Mapping[str, Any]) -> str:
 
 
 def classes_of(info: Mapping[str, Any]) -> int:
-    """The number of classes of a network's labels; 0 where they are none."""
-    whole = info["labels"] is not None and info["labels"]["dtype"] == "int64"
-    return int(info["labels"]["high"]) if whole else 0
+    """The number of classes of a network's labels; 0 if they are no classes."""
+    integers = info["labels"] is not None and info["labels"]["dtype"] == "int64"
+    return int(info["labels"]["high"]) if integers else 0
 
 
 def words(samples: np.ndarray, labels: np.ndarray, tests: np.ndarray, answers: np.ndarray) -> DataSet:

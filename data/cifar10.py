@@ -31,7 +31,7 @@ def _records(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """The images and labels of a file.
 
     Raises:
-        BadData: it is missing, or something else than it should be.
+        BadData: it is missing, or is not such a file.
     """
     data = content(path)
     if not data or len(data) % RECORD:

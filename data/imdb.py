@@ -50,7 +50,7 @@ def _part(folder: Path, length: int, counts: Counter[str]) -> tuple[list[list[st
 
 
 def _vocabulary(folder: Path, counts: Counter[str], size: int) -> dict[str, int]:
-    """The numbers of the most frequent words, as many as the network knows; by the set's own list where it is there."""
+    """The numbers of the most frequent words, up to the network's vocabulary; by the set's own list if it is there."""
     if (folder / VOCABULARY).exists():
         words = text(folder / VOCABULARY).split()
     else:
@@ -61,7 +61,7 @@ def _vocabulary(folder: Path, counts: Counter[str], size: int) -> dict[str, int]
 
 
 def _numbered(reviews: list[list[str]], numbers: Mapping[str, int], length: int) -> np.ndarray:
-    found = np.full((len(reviews), length), PADDING, np.int32)
-    for row, review in zip(found, reviews, strict=True):
+    numbered = np.full((len(reviews), length), PADDING, np.int32)
+    for row, review in zip(numbered, reviews, strict=True):
         row[length - len(review) :] = [numbers.get(word, UNKNOWN) for word in review]
-    return found
+    return numbered

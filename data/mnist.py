@@ -36,10 +36,10 @@ def _part(folder: Path, stem: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _idx(path: Path, axes: int) -> tuple[np.ndarray, Path]:
-    """The bytes of an IDX file in its shape, and the file they were found in.
+    """The bytes of an IDX file in its shape, and the path that was read.
 
     Raises:
-        BadData: it is missing, or something else than it should be.
+        BadData: it is missing, or is not such a file.
     """
     packed = path.with_name(f"{path.name}.gz")
     if not path.exists() and packed.exists():

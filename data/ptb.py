@@ -15,7 +15,7 @@ END, UNKNOWN = "<eos>", "<unk>"
 
 
 def read(info: Mapping[str, Any], folder: Path | None) -> DataSet:
-    """Windows of as many words as the network takes, one behind the other; the label of a word is the next one."""
+    """Consecutive windows of the network's number of words; the label of a word is the next one."""
     assert folder is not None
     length = _fit.length("ptb", info, "each")
     train, test = (_words(folder / f"ptb.{part}.txt", length) for part in ("train", "test"))
@@ -34,7 +34,7 @@ def _words(path: Path, length: int) -> list[str]:
 
 def _windows(words: list[str], numbers: Mapping[str, int], length: int) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and labels (windows, length)."""
-    found = np.array([numbers.get(word, 0) for word in words], np.int32)
-    count = (len(found) - 1) // length
-    inputs, labels = found[: count * length], found[1 : count * length + 1]
+    indices = np.array([numbers.get(word, 0) for word in words], np.int32)
+    count = (len(indices) - 1) // length
+    inputs, labels = indices[: count * length], indices[1 : count * length + 1]
     return inputs.reshape(-1, length), labels.reshape(-1, length).astype(np.int64)

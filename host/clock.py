@@ -1,5 +1,5 @@
-"""The clock of a process. It is taken here once, before any adapter is loaded: one that puts another into the module
-`time` changes nothing of ours. What a worker tells by it is set against its parent's (`marks.py`)."""
+"""The clock of a process. It is bound here once, before any adapter is loaded, so an adapter that patches the module
+`time` does not change xbench's clock. A worker's times are checked against its parent's clock (`marks.py`)."""
 
 import itertools
 import time
@@ -10,7 +10,7 @@ used_by = time.clock_gettime  # of another process, on Linux
 
 
 def resolution(readings: int = 1000) -> float:
-    """The shortest time that it can tell from none, in seconds: the smallest difference of readings in a row."""
+    """The clock's resolution in seconds: the smallest difference between consecutive readings."""
     times = [now() for _ in range(readings)]
-    told = time.get_clock_info("perf_counter").resolution
-    return max(told, min((b - a for a, b in itertools.pairwise(times) if b > a), default=told))
+    reported = time.get_clock_info("perf_counter").resolution
+    return max(reported, min((b - a for a, b in itertools.pairwise(times) if b > a), default=reported))

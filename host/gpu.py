@@ -1,5 +1,5 @@
-"""What NVIDIA's driver tells of the GPU that a cell is timed on: who else is on it, its clock, its temperature, whether
-it was throttled, its energy. By NVML (`pip install nvidia-ml-py`); without it or a driver nothing is told."""
+"""State of the GPU that a cell is timed on: other processes, clock, temperature, throttling, energy. Read from NVIDIA's
+driver by NVML (`pip install nvidia-ml-py`); without NVML or a driver there is no data."""
 
 import contextlib
 import functools
@@ -13,17 +13,17 @@ from typing import Any
 from xbench.host.clock import now
 
 DRIVER = Path("/proc/driver/nvidia")
-BUSY = 0.05  # of the GPU's time, used by others, beyond which a block is disturbed
-# nvmlClocksEventReasons: what slows a clock down though there is work. Not power capping in software: so runs every
-# GPU under load.
+BUSY = 0.05  # of the GPU's time, used by other processes; above it a block is disturbed
+# nvmlClocksEventReasons: what lowers the clock under load. Not power capping in software: every GPU does that
+# under load.
 THROTTLED = {0x08: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "its power supply"}
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A GPU at one moment; None where the driver does not tell. `others` are the processes on it that are none of ours,
-    None where the driver numbers processes otherwise than this one's system; `busy` is the share of the GPU's time that
-    they used in the driver's last samples, `bytes` what is taken of its memory, by whomever. `at` is the clock's."""
+    """A GPU at one moment; None for what the driver does not report. `others` counts the processes on it that are not
+    xbench's, None if the driver numbers processes differently from this system; `busy` is the share of the GPU's time
+    that they used in the driver's last samples, `bytes` its memory in use by all processes. `at` is clock time."""
 
     clock_hz: float | None = None
     celsius: float | None = None
@@ -36,17 +36,17 @@ class Reading:
 
 
 def facts(nvml: Any = None, driver: Path = DRIVER) -> dict[str, Any]:
-    """The first GPU that this process may use: `name`, `driver` (its version) and `memory_bytes`; None for each that
-    neither NVML nor the driver's files tell."""
-    found: dict[str, Any] = dict.fromkeys(("name", "driver", "memory_bytes"))
+    """The first GPU that this process may use: `name`, `driver` (its version) and `memory_bytes`; None for each that is
+    in neither NVML nor the driver's files."""
+    properties: dict[str, Any] = dict.fromkeys(("name", "driver", "memory_bytes"))
     if (nvml := nvml or _nvml()) is None:
-        return found | _from_files(driver)
-    with _untold(nvml):
+        return properties | _from_files(driver)
+    with _optional(nvml):
         handle = _handle(nvml, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
-        found["name"] = _text(nvml.nvmlDeviceGetName(handle))
-        found["driver"] = _text(nvml.nvmlSystemGetDriverVersion())
-        found["memory_bytes"] = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
-    return found
+        properties["name"] = _text(nvml.nvmlDeviceGetName(handle))
+        properties["driver"] = _text(nvml.nvmlSystemGetDriverVersion())
+        properties["memory_bytes"] = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    return properties
 
 
 def _from_files(driver: Path) -> dict[str, Any]:
@@ -64,14 +64,14 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _text(told: str | bytes) -> str:
-    """Bytes by older versions of nvidia-ml-py."""
-    return told.decode(errors="replace") if isinstance(told, bytes) else told
+def _text(value: str | bytes) -> str:
+    """Older nvidia-ml-py versions return bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def look(nvml: Any = None, ours: int | None = None) -> Reading | None:
-    """The first GPU that this process may use; None where there is no driver to ask. `ours` is the process whose
-    children are ours: the parent of this worker."""
+    """A reading of the first GPU that this process may use; None if there is no driver. `ours` is the process whose
+    children belong to xbench: the parent of this worker."""
     nvml = nvml or _nvml()
     if nvml is None:
         return None
@@ -79,37 +79,37 @@ def look(nvml: Any = None, ours: int | None = None) -> Reading | None:
         handle = _handle(nvml, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
     except nvml.NVMLError:
         return None
-    found: dict[str, Any] = {"at": now()}
-    with _untold(nvml):
-        found["clock_hz"] = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * 1e6
-    with _untold(nvml):
-        found["celsius"] = float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
-    with _untold(nvml):
+    fields: dict[str, Any] = {"at": now()}
+    with _optional(nvml):
+        fields["clock_hz"] = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * 1e6
+    with _optional(nvml):
+        fields["celsius"] = float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
+    with _optional(nvml):
         reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-        found["throttled"] = next((words for bit, words in THROTTLED.items() if reasons & bit), None)
-    with _untold(nvml):
-        found["joules"] = nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3
-    with _untold(nvml):
-        found["bytes"] = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
-    with _untold(nvml):
-        on_it = {process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
-        if os.getpid() in on_it:  # else its numbers are those of another system, outside of this container
-            strangers = {process for process in on_it if not _is_ours(process, ours or os.getppid())}
-            found |= {"others": len(strangers), "busy": 0.0}
-            with _untold(nvml):  # no process has computed lately
-                used = nvml.nvmlDeviceGetProcessUtilization(handle, 0)
-                found["busy"] = sum(each.smUtil for each in used if each.pid in strangers) / 100
-    return Reading(**found)
+        fields["throttled"] = next((words for bit, words in THROTTLED.items() if reasons & bit), None)
+    with _optional(nvml):
+        fields["joules"] = nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3
+    with _optional(nvml):
+        fields["bytes"] = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
+    with _optional(nvml):
+        processes = {process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+        if os.getpid() in processes:  # else the numbers are those of another system, outside this container
+            others = {process for process in processes if not _is_own(process, ours or os.getppid())}
+            fields |= {"others": len(others), "busy": 0.0}
+            with _optional(nvml):  # raises if no process has computed recently
+                samples = nvml.nvmlDeviceGetProcessUtilization(handle, 0)
+                fields["busy"] = sum(each.smUtil for each in samples if each.pid in others) / 100
+    return Reading(**fields)
 
 
 def between(before: Reading | None, after: Reading | None) -> dict[str, Any] | None:
-    """What happened on the GPU between two looks, and how it is now."""
+    """What happened on the GPU between two readings, and its current state."""
     if before is None or after is None:
         return None
     known = before.joules is not None and after.joules is not None
-    told = {name: getattr(after, name) for name in ("clock_hz", "celsius", "others", "busy", "bytes")}
+    state = {name: getattr(after, name) for name in ("clock_hz", "celsius", "others", "busy", "bytes")}
     spent = (after.joules or 0.0) - (before.joules or 0.0) if known else None
-    return told | {"throttled": after.throttled or before.throttled, "joules": spent, "seconds": after.at - before.at}
+    return state | {"throttled": after.throttled or before.throttled, "joules": spent, "seconds": after.at - before.at}
 
 
 def disturbance(found: dict[str, Any] | None) -> str | None:
@@ -143,7 +143,7 @@ def _handle(nvml: Any, visible: str) -> Any:
     return nvml.nvmlDeviceGetHandleByIndex(int(first) if first.isdigit() else 0)
 
 
-def _is_ours(process: int, parent: int) -> bool:
+def _is_own(process: int, parent: int) -> bool:
     """Whether it is xbench's own process, or one of its workers."""
     if process in (os.getpid(), parent):
         return True
@@ -155,7 +155,7 @@ def _is_ours(process: int, parent: int) -> bool:
 
 
 @contextlib.contextmanager
-def _untold(nvml: Any) -> Iterator[None]:
-    """What a GPU does not tell is left out."""
+def _optional(nvml: Any) -> Iterator[None]:
+    """Skips a value that the GPU does not report."""
     with contextlib.suppress(nvml.NVMLError):
         yield

@@ -1,4 +1,4 @@
-"""Facts of the machine and of the installed packages that belong into every record. Nothing is guessed."""
+"""Facts of the machine and of the installed packages that every record includes. Nothing is guessed."""
 
 import os
 import platform
@@ -25,7 +25,7 @@ def allowed() -> list[int]:
 
 def _quota(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | None:
     """The smallest CPU limit, in CPUs, of the cgroups this process is in and of those around them, version 2 or 1; None
-    where there is none. A container may see paths of its host there, which it does not have: then its own root counts.
+    if there is none. A container may see its host's paths there, which it does not have: then its own root counts.
     """
     limits = []
     for line in _read(membership).splitlines():
@@ -41,7 +41,7 @@ def _quota(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | None:
 
 
 def _limit(group: Path, names: tuple[str, ...]) -> float | None:
-    """The limit of one cgroup, which is a number of microseconds in so many microseconds."""
+    """The limit of one cgroup, microseconds of quota per period in microseconds."""
     words = " ".join(_read(group / name) for name in names).split()
     return float(words[0]) / float(words[1]) if len(words) == 2 and words[0] not in ("max", "-1") else None
 
@@ -54,7 +54,7 @@ def _read(path: Path) -> str:
 
 
 def facts(device: str) -> dict[str, Any]:
-    """What `describe` says, and on `cuda` also the `gpu`."""
+    """The facts of `describe`, and on `cuda` also the `gpu`."""
     return describe() | ({"gpu": gpu.facts()} if device == "cuda" else {})
 
 
@@ -72,8 +72,8 @@ def describe() -> dict[str, Any]:
 
 
 def label(facts: Mapping[str, Any] | None) -> str:
-    """The machine of a record in words: the name that `xbench import --as` gave it, else its GPU, if that computed, its
-    CPU and how many."""
+    """The machine of a record in words: the name that `xbench import --as` gave it, else its GPU, if it was used, its
+    CPU and the number of CPUs."""
     facts = facts or {}
     if facts.get("name"):
         return str(facts["name"])
@@ -84,9 +84,9 @@ def label(facts: Mapping[str, Any] | None) -> str:
 
 
 def processor(device: str) -> str:
-    """The name of what computes on a device: the CPU, and on `cuda` also the GPU."""
-    found = facts(device)
-    return label({"cpu": found["cpu"], "gpu": found.get("gpu")})
+    """The name of the processor of a device: the CPU, and on `cuda` also the GPU."""
+    known = facts(device)
+    return label({"cpu": known["cpu"], "gpu": known.get("gpu")})
 
 
 def _cpu_name() -> str:
@@ -105,15 +105,15 @@ def available_memory() -> int:
 
 
 def has_cuda() -> bool:
-    """Whether the driver shows an NVIDIA GPU; asks no framework."""
+    """Whether the driver shows an NVIDIA GPU; no framework is imported."""
     return Path("/dev/nvidia0").exists() or Path("/dev/nvidiactl").exists()
 
 
 def versions(packages: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+    installed = {}
     for name in packages:
         try:
-            found[name] = metadata.version(name)
+            installed[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed

@@ -1,5 +1,5 @@
-"""The memory of one job: a ceiling, which is an error in this process instead of a machine that swaps; its garbage;
-its peak."""
+"""The memory of one job: a limit, which raises an error in this process instead of letting the machine swap; garbage
+collection; the peak."""
 
 import contextlib
 import ctypes
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from xbench.host.process_tree import members
 
-HEADROOM = 2 << 30  # bytes, whatever the file holds
+HEADROOM = 2 << 30  # bytes, whatever is in the file
 COPIES = 8  # of the arrays on disk: as read, as parsed, as arrays, as text, and each once more while it is written
 # Of all else on disk, such as the million nodes of a tree: a number takes two bytes there, and up to 32 as a list of
 # Python's or a string of C++'s. Trees of 190 MB took 30 times as much until they were canonical.
@@ -21,11 +21,11 @@ LISTS = 64
 
 @contextlib.contextmanager
 def at_most(arrays: int, rest: int = 0) -> Iterator[None]:
-    """While it is open, this process may take what a model with so many bytes of arrays on disk, and so many of all
-    else, can need, and no more.
+    """Limit this process, within the block, to the memory that a model can need which has `arrays` bytes of arrays on
+    disk and `rest` bytes of everything else.
 
-    Raises (from whatever is done inside):
-        MemoryError: it would take more.
+    Raises (from any code in the block):
+        MemoryError: the limit is exceeded.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = _taken() + HEADROOM + COPIES * arrays + LISTS * rest
@@ -38,9 +38,9 @@ def at_most(arrays: int, rest: int = 0) -> Iterator[None]:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """While it is open, Python does not look for cycles of garbage.
+    """Disable Python's cyclic garbage collector within the block.
 
-    Frameworks keep a million objects alive, and a graph of 8,000 nodes is enough new ones for several full searches,
+    Frameworks keep a million objects alive, and a graph of 8,000 nodes is enough new ones for several full collections,
     each as long as cleaning the graph. Models are cycles; the copies made here share their weights.
     """
     enabled = gc.isenabled()
@@ -53,8 +53,8 @@ def uncollected() -> Iterator[None]:
 
 
 def forget_peak() -> bool:
-    """Begins the peak of this process and of those it has started anew, at what they hold now; False where the system
-    cannot, and the peak stays that of their whole lives. Source: proc_pid_clear_refs(5)."""
+    """Resets the peak of this process and its descendants to their current memory; False if the system cannot, and the
+    peak remains that of their whole lives. Source: proc_pid_clear_refs(5)."""
     done = False
     for process in members():
         try:
@@ -68,14 +68,14 @@ def forget_peak() -> bool:
 
 
 def give_back() -> None:
-    """Gives pages in which nothing lies any more back to the system, where the C library does so when it is asked."""
+    """Returns unused pages to the system, if the C library supports it."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def peak() -> int:
-    """Bytes in memory at the peak, of this process and of those it has started, mapped files and libraries included.
-    The sum of the peaks of each: they need not have been at once, and what they share counts in each."""
+    """Peak memory in bytes of this process and its descendants, including mapped files and libraries. It is the sum of
+    the peaks of each: these need not coincide, and shared pages count in each."""
     total = 0
     for process in members():
         with contextlib.suppress(OSError, StopIteration, ValueError):

@@ -1,6 +1,6 @@
-"""The processes of a worker: it, and all that it has started, in whatever group or session they are. A worker adopts
-what its children leave behind (`adopt`), so that none can leave its tree. The cost of a cell is that of them all, and
-all are stopped, resumed and ended together. A process that was there before, such as a server, is not among them."""
+"""The processes of a worker: the worker and its descendants, in any group or session. A worker adopts orphans of its
+children (`adopt`), so that no process can leave its tree. The cost of a cell is that of them all, and all are stopped,
+resumed and ended together. A process that existed before, such as a server, is not among them."""
 
 import contextlib
 import ctypes
@@ -20,32 +20,32 @@ VARIABLE = "XBENCH_WORKER"  # what every process of a worker inherits
 
 
 def adopt() -> None:
-    """Makes this process the parent of every process below it whose own parent ends: so a daemon stays in the tree."""
+    """Makes this process the parent of its orphaned descendants, so that a daemon stays in the tree."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def members(root: int | None = None) -> list[int]:
-    """A process, this one unless another is named, and all that it has started, directly or not."""
-    found = [os.getpid() if root is None else root]
+    """A process, by default this one, and all its descendants."""
+    tree = [os.getpid() if root is None else root]
     known = None if CHILDREN.exists() else _by_parent()
-    for process in found:  # it grows meanwhile
+    for process in tree:  # it grows meanwhile
         children = _listed(process) if known is None else known.get(process, [])
-        found += [each for each in children if each not in found]
-    return found
+        tree += [each for each in children if each not in tree]
+    return tree
 
 
 def _listed(process: int) -> list[int]:
     """The children of a process, as Linux lists them by thread."""
-    found: list[int] = []
+    children: list[int] = []
     for path in Path(f"/proc/{process}/task").glob("[0-9]*/children"):
         with contextlib.suppress(OSError):  # it has ended
-            found += map(int, path.read_text().split())
-    return found
+            children += map(int, path.read_text().split())
+    return children
 
 
 def _by_parent() -> dict[int, list[int]]:
-    """The children of all processes, from what each says of its parent: where Linux was built without that list."""
+    """The children of all processes, from each one's parent: for a Linux built without that list."""
     known: dict[int, list[int]] = {}
     for process in _all():
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -60,19 +60,19 @@ def _all() -> list[int]:
 
 
 def _stat(process: int) -> list[str]:
-    """What Linux says of a process, from its state on (proc_pid_stat(5))."""
+    """The fields of a process, from its state on (proc_pid_stat(5))."""
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 
 def send(root: int, number: int, mark: str, ended: bool) -> None:
-    """Sends a signal to all processes of a worker. None can start another meanwhile, as all are stopped first, unless
-    they are to go on. Where the worker has `ended` by itself, what it left is known by its group and its mark."""
+    """Sends a signal to all processes of a worker. All are stopped first, unless they are to resume, so that none can
+    start another meanwhile. If the worker has `ended` by itself, its remains are known by their group and mark."""
     reached = set[int]()
     first = signal.SIGCONT if number == signal.SIGCONT else signal.SIGSTOP
-    while not ended and (found := [each for each in members(root) if each not in reached]):
-        for process in found:
+    while not ended and (fresh := [each for each in members(root) if each not in reached]):
+        for process in fresh:
             _send(process, first)
-        reached.update(found)
+        reached.update(fresh)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(root, number)
     if number == signal.SIGKILL:
@@ -87,21 +87,21 @@ def _send(process: int, number: int) -> None:
 
 def marked(mark: str) -> list[int]:
     """The processes that inherited a worker's mark."""
-    found, line = [], f"{VARIABLE}={mark}".encode()
+    processes, line = [], f"{VARIABLE}={mark}".encode()
     for process in _all():
         with contextlib.suppress(OSError):
             if line in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def cpu_seconds() -> float:
-    """CPU seconds that all threads of all of them have run, and those that have ended and were waited for."""
+    """CPU seconds of all threads of the tree, including processes that have ended and were waited for."""
     return clock.used() + cpu_seconds_below()
 
 
 def cpu_seconds_below() -> float:
-    """The same without this process. To ask costs this one some 0.5 ms."""
+    """The same without this process. The call costs this process some 0.5 ms."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     total = ended.ru_utime + ended.ru_stime
     for process in members()[1:]:
@@ -112,32 +112,32 @@ def cpu_seconds_below() -> float:
 
 
 def threads(root: int | None = None) -> list[int]:
-    """The threads of all of them; none where the system does not tell."""
+    """The threads of the tree; empty if the system does not report them."""
     return [int(each.name) for process in members(root) for each in Path(f"/proc/{process}/task").glob("[0-9]*")]
 
 
 def elsewhere(root: int, cpus: set[int]) -> set[int]:
-    """CPUs other than these on which a thread of theirs may run."""
-    found = set[int]()
+    """CPUs outside `cpus` on which a thread of the tree may run."""
+    permitted = set[int]()
     for thread in threads(root) if hasattr(os, "sched_getaffinity") else ():
         with contextlib.suppress(OSError):  # it has ended
-            found |= os.sched_getaffinity(thread)
-    return found - cpus
+            permitted |= os.sched_getaffinity(thread)
+    return permitted - cpus
 
 
 def kept_waiting() -> float:
-    """Seconds that this thread has waited for a CPU; 0.0 where the system does not tell."""
+    """Seconds that this thread has waited for a CPU; 0.0 if the system does not report it."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
     return 0.0
 
 
 def scheduled() -> dict[int, tuple[float, float]]:
-    """Seconds that each thread ran, and waited for a CPU; none where the system does not tell."""
-    found = {}
+    """Seconds that each thread ran, and waited for a CPU; empty if the system does not report them."""
+    times = {}
     for process in members():
         for folder in Path(f"/proc/{process}/task").glob("[0-9]*"):
             with contextlib.suppress(OSError, ValueError):
                 run, waited, _ = (folder / "schedstat").read_text().split()
-                found[int(folder.name)] = int(run) / 1e9, int(waited) / 1e9
-    return found
+                times[int(folder.name)] = int(run) / 1e9, int(waited) / 1e9
+    return times

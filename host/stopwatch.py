@@ -1,4 +1,4 @@
-"""How long a piece of work of this thread took, less what it waited for a CPU that another process had."""
+"""How long some work of this thread took, less the time it waited for a CPU that another process used."""
 
 from xbench.host import machine
 from xbench.host.clock import now, used
@@ -6,8 +6,8 @@ from xbench.host.process_tree import kept_waiting
 
 
 class Stopwatch:
-    """Runs from when it is made. On a machine that others use, a copy of some bytes may have to wait for a CPU for
-    longer than a step takes; who computes meanwhile does not wait."""
+    """Runs from its creation. On a shared machine, a copy of some bytes may wait for a CPU for longer than a step
+    takes; a thread that computes meanwhile does not wait."""
 
     def __init__(self) -> None:
         self._waited, self._used = kept_waiting(), used()
@@ -18,8 +18,8 @@ class Stopwatch:
         return now() - self._begin
 
     def worked(self) -> float:
-        """Less what the thread waited for a CPU; at least what the process has computed, spread over all its CPUs: its
-        own threads may have been what this one waited for."""
+        """The time less the thread's waits for a CPU; at least the process's CPU time spread over all its CPUs, as this
+        thread may have waited for others of its own process."""
         wall = self.seconds()
         computed, waited = used() - self._used, kept_waiting() - self._waited
         return min(wall, max(wall - waited, computed / len(machine.allowed()), 0.0))

@@ -1,5 +1,5 @@
-"""What steps take besides time, by the system's counters and the GPU's: energy and memory. Counted in the worker, block
-by block; of a training, piece by piece from its first step to its last."""
+"""Energy and memory of steps, by the counters of the system and the GPU. Counted in the worker, block by block; for a
+training, piece by piece from its first step to its last."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from xbench.host import energy, gpu, memory
 
-PIECES = 256  # that are kept of one training
-SHORT = 1.0  # seconds of a block in which a GPU's counter, which moves ten times a second, tells its neighbours' energy
+PIECES = 256  # kept of one training, at most
+SHORT = 1.0  # seconds; in a shorter block a GPU's counter, updated ten times a second, shows its neighbours' energy
 
 
 class Begun(NamedTuple):
-    """The counters before some steps; `forgotten` is whether the peak of the memory began anew."""
+    """The counters before some steps; `forgotten` is whether the memory peak was reset."""
 
     device: str
     counters: dict[str, energy.Counter]
@@ -21,24 +21,24 @@ class Begun(NamedTuple):
 
 
 def begin(device: str, root: Path = energy.ROOT) -> Begun:
-    """Looks before the first of some steps on a device."""
+    """Reads the counters before the first of some steps on a device."""
     forgotten = memory.forget_peak()
     return Begun(device, energy.read(root), forgotten, gpu.look() if device == "cuda" else None)
 
 
 def end(begun: Begun, steps: int, root: Path = energy.ROOT) -> dict[str, Any]:
-    """What so many steps took: joules of the whole machine's packages, on a GPU of the GPU; bytes of memory at their
-    peak; what happened on the GPU, None of steps on the CPU."""
+    """What `steps` steps took: joules of all packages of the machine, or of the GPU for steps on it; peak memory in
+    bytes; what happened on the GPU, None for steps on the CPU."""
     on_gpu = gpu.between(begun.gpu, gpu.look()) if begun.device == "cuda" else None
     joules = energy.between(begun.counters, energy.read(root))
     if begun.device == "cuda":
         joules = on_gpu["joules"] if on_gpu else None
-    found = {"steps": steps, "joules": joules, "peak_bytes": memory.peak(), "of_steps": begun.forgotten}
-    return found | {"gpu": on_gpu}
+    usage = {"steps": steps, "joules": joules, "peak_bytes": memory.peak(), "of_steps": begun.forgotten}
+    return usage | {"gpu": on_gpu}
 
 
 def total(blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The peak of all blocks, whether it is of their steps alone, and the energy of one step: None where it was not
+    """The peak of all blocks, whether it is of their steps alone, and the energy of one step: None if it was not
     counted, or a counter never moved."""
     joules = [block["joules"] for block in blocks]
     short = any(block.get("gpu") and block["gpu"]["seconds"] < SHORT for block in blocks)
@@ -51,23 +51,23 @@ def total(blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def piece(used: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """A piece of a training as records tell it: `used` is what `end` found of it."""
+    """A piece of a training as it is in records: `used` is the result of `end`."""
     on_gpu = used["gpu"] or {}
-    found = {"steps": used["steps"], "seconds": seconds, "joules": used["joules"] or None}
-    return found | {"peak_bytes": used["peak_bytes"], "device_bytes": on_gpu.get("bytes")}
+    fields = {"steps": used["steps"], "seconds": seconds, "joules": used["joules"] or None}
+    return fields | {"peak_bytes": used["peak_bytes"], "device_bytes": on_gpu.get("bytes")}
 
 
 def thinned(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The pieces of a training, of which there may be any number, as `PIECES` at most: neighbours become one."""
-    found = list(pieces)
-    while len(found) > PIECES:
-        pairs = [found[place : place + 2] for place in range(0, len(found), 2)]
-        found = [{name: _joined(name, [each[name] for each in pair]) for name in pair[0]} for pair in pairs]
-    return found
+    """The pieces of a training, of any number, merged with their neighbours to `PIECES` at most."""
+    kept = list(pieces)
+    while len(kept) > PIECES:
+        pairs = [kept[place : place + 2] for place in range(0, len(kept), 2)]
+        kept = [{name: _joined(name, [each[name] for each in pair]) for name in pair[0]} for pair in pairs]
+    return kept
 
 
 def _joined(name: str, values: Sequence[Any]) -> Any:
-    """What neighbours have together: the larger peak, the sum of all else; None where one of them is not known."""
+    """The merged value of neighbours: the larger peak, else the sum; None if one of them is not known."""
     if any(value is None for value in values):
         return None
     return max(values) if name.endswith("_bytes") else sum(values)
@@ -75,7 +75,7 @@ def _joined(name: str, values: Sequence[Any]) -> Any:
 
 def watts(pieces: Sequence[dict[str, Any]]) -> float | None:
     """The mean power of a training, without its beginning and its end, as study 1 drops them (dlbench: the first two
-    samples and the last two); None where energy is not counted."""
+    samples and the last two); None if energy is not counted."""
     kept = pieces[2:-2] if len(pieces) > 4 else pieces
     if not kept or any(each["joules"] is None for each in kept):
         return None

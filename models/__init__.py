@@ -1,6 +1,6 @@
 """The zoo: reference networks, each defined once in PyTorch, and the table that lists them.
 
-What is told of a network is in `_spec.py`, the table in `_table.py`. Both are plain data and import no framework, so
+`_spec.py` defines the fields of a network, `_table.py` the table. Both are plain data and import no framework, so
 `xbench list models` is instant. Every other file of the folder holds one family of networks.
 """
 
@@ -45,7 +45,7 @@ __all__ = (
     "usual_inputs",
 )
 
-# Small, yet between them: dense, convolution, pooling, dropout, normalisation, recurrence, depthwise.
+# Small, and together they have: dense, convolution, pooling, dropout, normalisation, recurrence, depthwise.
 DEFAULT_SUITE = ("lenet", "resnet56_cifar", "cifar_vgg", "imdb_gru", "mobilenet_v2")
 
 
@@ -77,6 +77,6 @@ def build(spec: ModelSpec, seed: int = 0) -> "nn.Module":
 
 
 def sample(spec: ModelSpec, batch: int, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Draws one batch: the inputs by name, and the labels, zeros where there are none."""
+    """Draws one batch: the inputs by name, and the labels, zeros if there are none."""
     inputs = {each.name: draw(each, batch, seed) for each in spec.inputs}
     return inputs, np.zeros(batch, np.int64) if spec.labels is None else draw(spec.labels, batch, seed)

@@ -1,4 +1,4 @@
-"""How an input is drawn from what is known of it, the same values on every machine, and the words for it."""
+"""Draws inputs from their specification, the same values on every machine, and describes them in words."""
 
 import dataclasses
 import zlib
@@ -7,8 +7,8 @@ import numpy as np
 
 from xbench.models._spec import Input
 
-UNBOUNDED = 2**31  # of `high`, where only the batch is a bound
-SHARE = 8  # one place in so many has a special value, or a zero in the middle of a mask
+UNBOUNDED = 2**31  # `high` of an input that only the batch bounds
+SHARE = 8  # one place in `SHARE` has a special value, or a zero in the middle of a mask
 
 
 def resolve(shape: tuple[int | str, ...], batch: int) -> tuple[int, ...]:
@@ -24,7 +24,7 @@ def draw(each: Input, batch: int, seed: int = 0) -> np.ndarray:
     shape, key = resolve(each.shape, batch), zlib.crc32(each.name.encode())
     generator = np.random.default_rng([seed, key])
     if each.mask:
-        alone = each.mask in (1, -1) and len(shape) > 1  # else what it keeps may be nothing at all
+        alone = each.mask in (1, -1) and len(shape) > 1  # else it may keep nothing at all
         kept = _kept(shape, generator, None if alone else key + seed)
         return np.asarray(~kept if each.mask == -1 else kept).astype(each.dtype)
     return np.asarray(_special(each, _uniform(each, shape, batch, generator), generator, (key + seed) % 2 == 1))
@@ -42,25 +42,25 @@ def _uniform(each: Input, shape: tuple[int, ...], batch: int, generator: np.rand
     return (random(shape, dtype=np.float32) * np.float32(high - low) + np.float32(low)).astype(each.dtype, copy=False)
 
 
-def _special(each: Input, found: np.ndarray, generator: np.random.Generator, alone: bool) -> np.ndarray:
+def _special(each: Input, values: np.ndarray, generator: np.random.Generator, alone: bool) -> np.ndarray:
     """Puts every special value in some places: at least one of every row, and the first of none, so that a causal
-    mask made of them keeps something everywhere. Where there is one place in all, every other seed has it."""
+    mask made of them keeps something everywhere. If there is one place in total, every other seed has it."""
     for value in each.special:
-        if found.size < 2:
-            found = np.where(alone, np.asarray(value, found.dtype), found)
+        if values.size < 2:
+            values = np.where(alone, np.asarray(value, values.dtype), values)
             continue
-        rows = found.reshape(-1, found.shape[-1]) if found.shape[-1] > 1 else found.reshape(1, -1)
+        rows = values.reshape(-1, values.shape[-1]) if values.shape[-1] > 1 else values.reshape(1, -1)
         taken = generator.random(rows.shape) < 1 / SHARE
         taken[np.arange(len(rows)), generator.integers(1, rows.shape[1], len(rows))] = True
         taken[:, 0] = False
-        found = np.where(taken, np.asarray(value, found.dtype), rows).reshape(found.shape)
-    return found
+        values = np.where(taken, np.asarray(value, values.dtype), rows).reshape(values.shape)
+    return values
 
 
 def _kept(shape: tuple[int, ...], generator: np.random.Generator, turn: int | None) -> np.ndarray:
-    """What a mask keeps: in every row, which is the last axis of more than one place, the first place and others, never
-    all of them; it ends early and has a gap. Where there is no row everything is kept, as nothing else may be there to
-    be kept; or every other place where a `turn` says that nobody knows."""
+    """The places that a mask keeps. In every row, which is the last axis of more than one place, these are the first
+    place and others, never all; they end early and have a gap. If there is no row, all places are kept, so that
+    something is; or every other place, by the parity of `turn`, if there is one."""
     axis = next((a for a in reversed(range(1, len(shape))) if shape[a] > 1), 0 if len(shape) == 1 else None)
     if axis is None or shape[axis] < 2:
         every = np.arange(int(np.prod(shape))).reshape(shape)
@@ -77,13 +77,13 @@ def _kept(shape: tuple[int, ...], generator: np.random.Generator, turn: int | No
 
 
 def narrowed(each: Input, low: float, high: float) -> Input:
-    """The same input, drawn from [low, high) because somebody said so."""
+    """The same input, drawn from [low, high) by the user's choice."""
     plain = Input(each.name, each.shape, each.dtype, low, high)
     return dataclasses.replace(plain, why="as --range says")
 
 
 def drawn(each: Input) -> str:
-    """What is drawn, in words, and why."""
+    """The drawn values, in words, and the reason."""
     why = f", {each.why}" if each.why else ""
     if each.mask:
         kept = {-1: ", 0 keeps a place", 1: ", 1 keeps a place"}.get(each.mask, "")

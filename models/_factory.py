@@ -1,5 +1,5 @@
-"""What a user's factory makes: `module:callable` or `path/to/file.py:callable`, with arguments as `make(width=64)`; or
-a network of a library (`_hub.py`)."""
+"""Calls a user's factory: `module:callable` or `path/to/file.py:callable`, with arguments as `make(width=64)`; or
+makes a network of a library (`_hub.py`)."""
 
 import ast
 import functools
@@ -21,7 +21,7 @@ from xbench.models._stored import load
 if TYPE_CHECKING:
     from torch import nn
 
-RANDOM_DEPTH = ("DropPath", "StochasticDepth")  # what the layers are called in timm and in torchvision
+RANDOM_DEPTH = ("DropPath", "StochasticDepth")  # the layers' names in timm and in torchvision
 
 
 class BadFactory(XBenchError):
@@ -29,10 +29,10 @@ class BadFactory(XBenchError):
 
 
 def make(factory: str, weights: str = "") -> "nn.Module":
-    """Calls a factory, with PyTorch's random numbers started afresh; the present folder may hold its module. `weights`
-    is a file of them, "" for those that the factory gives. Stochastic depth stays in evaluation, where it does nothing:
-    to an exporter it is arithmetic with random numbers. So do layers that the factory has set to evaluation in a
-    network that is not.
+    """Calls a factory, with PyTorch's random seed reset; its module may be in the current folder. `weights` is a file
+    of them, "" for those that the factory gives. Stochastic depth stays in evaluation, where it does nothing: to an
+    exporter it is arithmetic with random numbers. So do layers that the factory has set to evaluation in a network that
+    is not.
 
     Raises:
         BadFactory: it cannot be imported or called, or what it makes is no `nn.Module`.
@@ -48,10 +48,10 @@ def make(factory: str, weights: str = "") -> "nn.Module":
         network = function(*positional, **keywords)
     except XBenchError:
         raise
-    except Exception as error:  # whatever a user's module raises when it is imported or called
+    except Exception as error:  # anything that a user's module raises on import or call
         cause = _cause(error)
         raise BadFactory(f"{factory} raises {type(cause).__name__}: {cause}") from error
-    network = getattr(network, "_orig_mod", network)  # what torch.compile has made of it
+    network = getattr(network, "_orig_mod", network)  # unwraps torch.compile
     if not isinstance(network, torch.nn.Module):
         raise BadFactory(f"{factory} makes a {type(network).__name__}, not a torch.nn.Module")
     if isinstance(network, torch.jit.ScriptModule):
@@ -110,7 +110,7 @@ def _imported(place: str) -> ModuleType:
         raise BadFactory(f"no such file: {place}")
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
-    name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"  # a file may be called as a package
+    name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"  # a file may have the name of a package
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
@@ -128,7 +128,7 @@ def _check_arguments(
 ) -> None:
     try:
         signature = inspect.signature(function)
-    except (ValueError, TypeError):  # it tells none
+    except (ValueError, TypeError):  # it has none
         return
     try:
         given = signature.bind_partial(*positional, **keywords).arguments

@@ -1,5 +1,5 @@
-"""What people have built, or printed, under a network's name that was another: parameters or multiply-accumulates
--> what it is. Counted where a study's repository has it; the sentence says what was read otherwise."""
+"""Variants that people have built, or printed, under a network's name: parameters or multiply-accumulates -> what it
+is. Counted from a study's repository if it has the code; the sentence says what was read differently."""
 
 UNTIED = "a decoder with weights of its own, as study 5's Caffe and Neon had it"
 READINGS: dict[str, dict[int, str]] = {
@@ -60,7 +60,7 @@ READINGS: dict[str, dict[int, str]] = {
 
 
 def reading(name: str, count: int, parameters: int) -> str | None:
-    """What a number of parameters, or of multiply-accumulates, says of a network that should have others."""
+    """The explanation of a wrong number of parameters or multiply-accumulates of a network."""
     if known := READINGS.get(name, {}).get(count):
         return known
     if count in (2 * parameters, 4 * parameters, 8 * parameters):

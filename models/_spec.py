@@ -1,4 +1,4 @@
-"""What the table says of a network, as plain data."""
+"""The fields of a network in the table, as plain data."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -9,12 +9,12 @@ class Input:
     """One array that goes into a network: values are drawn from [low, high), uniformly or as `quantiles` say.
 
     `shape` holds numbers and the symbol `"batch"`. `dtype` is numpy's name. For integers `high` is exclusive.
-    `quantiles` are values that equally many lie between, from the least to the largest.
+    `quantiles` are values at equal steps of probability, from the least to the largest.
 
     `within` is a second bound that grows with the batch: values stay below `within[0] * batch + within[1]`. `special`
-    are values that the network compares the input with: each is put in some places. `mask` is not 0 where every value
-    is 0 or 1 and says what counts: 1 where a 1 keeps its place, -1 where a 0 does. `why` says in words what the range
-    was chosen by.
+    are values that the network compares the input with: each is put in some places. `mask` is not 0 if every value is
+    0 or 1 and says what counts: 1 if a 1 keeps its place, -1 if a 0 does. `why` says in words how the range was
+    chosen.
     """
 
     name: str
@@ -51,8 +51,8 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Loss:
-    """What is trained for: `cross_entropy` of logits, `mean_squared_error`, or `binary_cross_entropy` of logits; the
-    mean. The first outputs, as many as there are `weights`, are compared with the labels, and the losses added."""
+    """The training loss: `cross_entropy` of logits, `mean_squared_error`, or `binary_cross_entropy` of logits; the
+    mean. The first outputs, one for each of `weights`, are compared with the labels, and the losses added."""
 
     name: str = "cross_entropy"
     weights: tuple[float, ...] = (1.0,)
@@ -63,10 +63,10 @@ class ModelSpec:
     """A reference network: where it is defined, what goes in, how it is trained, and the counts it must have.
 
     `factory` is `module:callable` and makes an `nn.Module`. `labels` is what its loss compares with: integers below the
-    number of classes, or numbers; where it bears an input's name and range, it is that input. A network without labels
+    number of classes, or numbers; if it has an input's name and range, it is that input. A network without labels
     has no loss and is only run. `parameters` counts trainable scalars, each once even when tied; `macs` counts the
-    forward multiply-accumulates of one sample (convolutions, matrix products, recurrent layers). `batch` is the batch
-    size used when none is asked for.
+    forward multiply-accumulates of one sample (convolutions, matrix products, recurrent layers). `batch` is the default
+    batch size.
     """
 
     name: str
@@ -90,10 +90,10 @@ def tokens(length: int, vocabulary: int) -> tuple[Input, ...]:
 
 
 def classes(count: int, *shape: int) -> Input:
-    """Labels, one a sample, or one a position."""
+    """Labels, one per sample, or one per position."""
     return Input("labels", ("batch", *shape), "int64", 0, count)
 
 
 def plain(each: Input) -> dict[str, Any]:
-    """An input as JSON holds it."""
+    """An input as JSON values."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(each).items()}

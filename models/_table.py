@@ -1,5 +1,5 @@
 """The table of the zoo: name, where it comes from, `file:factory`, inputs, labels, trainable parameters, forward
-multiply-accumulates of one sample, the batch when none is asked for; how it is trained."""
+multiply-accumulates of one sample, the default batch; how it is trained."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def _imagenet(name: str, study: str, factory: str, *rest: Any) -> ModelSpec:
 
 
 def _autoencoder(name: str, factory: str, width: int, parameters: int, macs: int) -> ModelSpec:
-    """What it gives is compared with what went in, numbers between 0 and 1 as a sigmoid gives them."""
+    """Its output is compared with its input, numbers between 0 and 1 as a sigmoid gives them."""
     given = Input("x", ("batch", width), low=0.0, high=1.0)
     return _row(name, "study 5", factory, (given,), given, parameters, macs, 64, Optimizer(lr=0.1), MSE)
 

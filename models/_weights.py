@@ -13,8 +13,8 @@ Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
 
 
 def rectified(layer: Layer) -> Layer:
-    """Says of a layer with a bias that a ReLU is behind it: a deep network without norms would fade."""
-    layer.gain = 1.4  # type: ignore[assignment] # not 2, as poolings raise what they hand on
+    """Marks a layer with a bias as followed by a ReLU: a deep network without norms would fade."""
+    layer.gain = 1.4  # type: ignore[assignment] # not 2, as poolings raise their output
     return layer
 
 
@@ -30,13 +30,13 @@ def fill(network: nn.Module, seed: int) -> None:
 
 
 def bounds(module: nn.Module, name: str, shape: tuple[int, ...]) -> tuple[float, float]:
-    """Says between which values a parameter or statistic of `module` starts.
+    """The range in which a parameter or statistic of `module` starts.
 
     None starts constant: an exporter may merge equal tensors, and two that are equal hide that they were swapped. The
     norm that ends a residual branch starts small, after Goyal et al. 2017 (arXiv:1706.02677), who start it at zero. A
-    convolution without bias has a norm and often a ReLU behind it: the gain of 2 (He et al. 2015, arXiv:1502.01852)
-    keeps the signal alive in evaluation, where the norm does not restore it. So does a smaller one where `rectified`
-    says so.
+    convolution without bias is followed by a norm and often a ReLU: the gain of 2 (He et al. 2015, arXiv:1502.01852)
+    keeps the signal alive in evaluation, where the norm does not restore it. A smaller gain does so for a layer that
+    `rectified` marks.
     """
     kind = type(module).__name__
     if name.endswith("running_mean"):

@@ -27,10 +27,10 @@ class AlexNetCifar(nn.Module):
 
 
 class AlexNet(nn.Module):
-    """Five convolutions and three linear layers for ImageNet; what the versions differ in are the arguments.
+    """Five convolutions and three linear layers for ImageNet; the arguments are the differences of the versions.
 
     `widths` are the channels of the convolutions, `padding` is that of the first, `groups` those of the second, fourth
-    and fifth. With `norm`, responses are normalised behind the first two (LRN over 5 channels); `dropout` is the rate
+    and fifth. With `norm`, responses are normalised after the first two (LRN over 5 channels); `dropout` is the rate
     before the first two linear layers.
     """
 

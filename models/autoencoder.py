@@ -1,5 +1,5 @@
 """Stacked auto-encoders for MNIST (Bahrampour et al. 2015, arXiv:1511.06435): three are trained one after the other,
-each on what the one before makes of the images, then their encoders together as a classifier."""
+each on the codes of the one before, then their encoders together as a classifier."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,9 +12,9 @@ SMALL, LARGE = (400, 200, 100), (800, 1000, 2000)
 
 
 class AutoEncoder(nn.Module):
-    """A sigmoid encoder and decoder whose matrices are one and the same (tied), to give back what went in.
+    """A sigmoid encoder and decoder with one shared (tied) matrix, to reproduce the input.
 
-    Caffe and Neon could not tie them: theirs had 628,384 parameters where this has 314,784.
+    Caffe and Neon could not tie them: theirs had 628,384 parameters, this has 314,784.
     """
 
     def __init__(self, width: int, hidden: int) -> None:

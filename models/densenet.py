@@ -8,7 +8,7 @@ GROWTH, BLOCKS = 32, (6, 12, 24, 16)
 
 
 class DenseLayer(nn.Module):
-    """Norm, ReLU, 1x1, norm, ReLU, 3x3: 32 new channels behind those that came in."""
+    """Norm, ReLU, 1x1, norm, ReLU, 3x3: 32 new channels after the input's."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from xbench.models._weights import rectified
 
-# channels in; 1x1; 3x3 reduced, 3x3; 5x5 reduced, 5x5; behind the pooling (table 1 of the paper)
+# channels in; 1x1; 3x3 reduced, 3x3; 5x5 reduced, 5x5; after the pooling (table 1 of the paper)
 BLOCKS = {
     "3a": (192, 64, 96, 128, 16, 32, 32),
     "3b": (256, 128, 128, 192, 32, 96, 64),
@@ -25,7 +25,7 @@ def conv(channels: int, out: int, kernel: int, stride: int = 1) -> nn.Sequential
 
 
 class Inception(nn.Module):
-    """Four branches side by side, their channels one behind the other."""
+    """Four parallel branches, their channels concatenated."""
 
     def __init__(self, channels: int, one: int, to3: int, three: int, to5: int, five: int, pooled: int) -> None:
         super().__init__()
@@ -40,12 +40,12 @@ class Inception(nn.Module):
 
 
 class Auxiliary(nn.Module):
-    """A classifier beside the trunk, for training."""
+    """An auxiliary classifier, for training."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.conv = conv(channels, 128, 1)
-        self.fc1 = nn.Linear(2048, 1024)  # not rectified: the dropout raises what it hands on
+        self.fc1 = nn.Linear(2048, 1024)  # not rectified: the dropout raises its output
         self.fc2 = nn.Linear(1024, 1000)
         self.dropout = nn.Dropout(0.7)
 
@@ -57,7 +57,7 @@ class Auxiliary(nn.Module):
 class GoogLeNet(nn.Module):
     """Without response normalisation, as in soumith/convnet-benchmarks and study 2's MXNet; pooling rounds up.
 
-    With `auxiliary`, the classifiers behind 4a and 4d are outputs too and dropout is where the paper has it: Caffe's
+    With `auxiliary`, the classifiers after 4a and 4d are outputs too and dropout is where the paper has it: Caffe's
     13,378,280 parameters instead of 6,998,552.
     """
 
@@ -73,15 +73,15 @@ class GoogLeNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor | tuple[Tensor, ...]:
         x = F.max_pool2d(self.conv1(x), 3, stride=2, ceil_mode=True)
         x = F.max_pool2d(self.conv2(x), 3, stride=2, ceil_mode=True)
-        beside = []
+        auxiliary = []
         for name, block in self.blocks.items():
             x = block(x)
             if name in self.heads:
-                beside.append(self.heads[name](x))
+                auxiliary.append(self.heads[name](x))
             if name in ("3b", "4e"):
                 x = F.max_pool2d(x, 3, stride=2, ceil_mode=True)
         logits = self.fc(self.dropout(x.mean((2, 3))))
-        return (logits, *beside) if beside else logits
+        return (logits, *auxiliary) if auxiliary else logits
 
 
 def with_auxiliary() -> GoogLeNet:

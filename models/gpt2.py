@@ -41,7 +41,7 @@ class Block(nn.Module):
 
 
 class GPT2(nn.Module):
-    """GPT-2, small unless told otherwise: 12 layers of width 768; one matrix for the embedding and the output.
+    """GPT-2, small by default: 12 layers of width 768; one matrix for the embedding and the output.
 
     It has no dropout. Sequences shorter than 1024 use the first positions; the length is fixed when it is exported.
     """

@@ -24,7 +24,7 @@ class LSTMPTB(nn.Module):
 class ImdbLSTM(nn.Module):
     """Sentiment of film reviews of different lengths (Bahrampour et al. 2015, arXiv:1511.06435).
 
-    Reviews are padded to 100 words; what the LSTM gives behind the end of one is masked out of the mean over its words.
+    Reviews are padded to 100 words; the LSTM's outputs after its end are masked out of the mean over its words.
     Each gate has two biases, as in cuDNN and PyTorch; the study's Theano had one, hence 512 parameters fewer.
     """
 

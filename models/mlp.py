@@ -26,8 +26,8 @@ class FCN5(nn.Module):
 
 
 class FCNS(nn.Module):
-    """The synthetic network of Shi et al. 2016, "FCN-S": hidden sigmoid layers of 2048 between 26,752 numbers and as
-    many classes. "FCN-5" has three of them, "FCN-8" six."""
+    """The synthetic network of Shi et al. 2016, "FCN-S": hidden sigmoid layers of 2048 between 26,752 numbers and
+    26,752 classes. "FCN-5" has three of them, "FCN-8" six."""
 
     def __init__(self, hidden: int = 3) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class Subsample(nn.Module):
-    """The shortcut of option A: every second pixel, new channels zero, half before and half behind the old."""
+    """The shortcut of option A: every second pixel, new channels zero, half before and half after the old."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Subsample(nn.Module):
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside a shortcut."""
+    """Two 3x3 convolutions and a shortcut."""
 
     def __init__(self, channels: int, width: int, stride: int, shortcut: nn.Module | None = None) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ def resnet34() -> ResNet:
 
 
 def resnet50() -> ResNet:
-    """v1.5. Studies 1 to 4 all time it; their frameworks disagreed on the place of the stride, and v1.5 is today's
+    """v1.5. Studies 1 to 4 all time it; their frameworks disagreed on the place of the stride, and v1.5 is the current
     reading. Study 1's MXNet had a third, with norms before the convolutions: 25,549,483 parameters."""
     return ResNet((3, 4, 6, 3))
 

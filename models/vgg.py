@@ -34,7 +34,7 @@ class CifarVGG(nn.Module):
 
 
 class VGG(nn.Module):
-    """Stages of 3x3 convolutions with a pooling behind each; `counts` are the convolutions of the five stages.
+    """Stages of 3x3 convolutions with a pooling after each; `counts` are the convolutions of the five stages.
 
     Without dropout, as soumith/convnet-benchmarks has it, whose networks study 3 timed.
     """

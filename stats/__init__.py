@@ -1,1 +1,1 @@
-"""What a series of times says: its level and spread, ratios with their intervals, ceilings. Pure NumPy."""
+"""Statistics of series of times: level and spread, ratios with their intervals, rooflines. Pure NumPy."""

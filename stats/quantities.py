@@ -13,7 +13,7 @@ def seconds(value: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number with three digits, more where it is 1000 or above, or nothing."""
+    """Return a number with three digits, more if it is 1000 or above, or nothing."""
     if value is None:
         return ""
     digits = 2 if value < 9.995 else 1 if value < 99.95 else 0

@@ -1,10 +1,10 @@
-"""How many times as long one takes as another, and how sure that is. Pure functions; NumPy only.
+"""The ratio of two times, and its confidence interval. Pure functions; NumPy only.
 
-Rounds tell how much a process differs from itself. Two processes of the same program differ as well, for as long as
-they live, so an interval from the rounds of two processes alone is too narrow: it tells equals apart. A process is
-therefore one observation. How much processes differ is estimated from those at hand together with
-what was measured beforehand, which counts as `FREEDOM` more of them: the moderated variance of Smyth (2004, doi
-10.2202/1544-6115.1027). A single process a side has that prior alone.
+Rounds show how much a process differs from itself. Two processes of the same program differ as well, for as long as
+they live, so an interval from the rounds of two processes alone is too narrow: it separates equals. A process is
+therefore one observation. How much processes differ is estimated from those at hand together with earlier
+measurements, which count as `FREEDOM` more of them: the moderated variance of Smyth (2004, doi
+10.2202/1544-6115.1027). A single process per side has that prior alone.
 """
 
 import math
@@ -26,15 +26,15 @@ from xbench.stats.statistics import (
     students_t,
 )
 
-# Standard deviations of the logarithm of a time, such as tools/measure/spread.py and told_apart.py find (their .txt).
+# Standard deviations of the logarithm of a time, as measured by tools/measure/spread.py and told_apart.py (their .txt).
 PROCESS = 0.02  # of processes whose rounds ran side by side
-SESSION = 0.04  # of processes at different times, on a machine that others use too
-FREEDOM = 6  # degrees of freedom that both are worth
+SESSION = 0.04  # of processes at different times, on a shared machine
+FREEDOM = 6  # degrees of freedom of both priors
 _TICK = 1e-12  # seconds; shorter than any clock resolves, and it keeps logarithms finite
 
 
 class Ratio(NamedTuple):
-    """How many times as long as b does a take, with a 95 % interval; `paired` when it was formed round by round."""
+    """The time of a over the time of b, with a 95 % interval; `paired` if it was formed round by round."""
 
     value: float
     low: float | None
@@ -42,7 +42,7 @@ class Ratio(NamedTuple):
     paired: bool
 
 
-Observation = tuple[float, float]  # the logarithm of one process, and the variance of it that its own rounds show
+Observation = tuple[float, float]  # the logarithm of one process's time, and its variance within the process's rounds
 
 
 class Estimate(NamedTuple):
@@ -63,7 +63,7 @@ def paired_ratio(
     """Return the time of a over the time of b; blocks are `{"round", "process", "samples"}` as in docs/results.md.
 
     In one session blocks of the same round ran side by side: a process gives the median of its rounds' ratios of block
-    medians, so that what slows both down cancels; the ratio is the mean over the processes. Other sessions, or fewer
+    medians, so that common slowdowns cancel; the ratio is the mean over the processes. Other sessions, or fewer
     than three common rounds, give the ratio of the medians, with a wider interval.
     """
     a, b = _by_process(blocks_a), _by_process(blocks_b)
@@ -78,11 +78,11 @@ def paired_ratio(
 
 
 def side_by_side(cells: Sequence[Iterable[Mapping[str, Any]]], rng: np.random.Generator) -> list[Estimate] | None:
-    """Return by how much the logarithm of each of several cells of one session is above the mean of all, or None where
+    """Return by how much the logarithm of each of several cells of one session is above the mean of all, or None if
     no process has three rounds that are common to all.
 
-    What slows a round down for all of them cancels. Without the mean of k an error has (k - 1) / k of its variance,
-    which is made up for: errors that are drawn one by one then differ by as much as those of `paired_ratio`.
+    Slowdowns of a round common to all cancel. Subtracting the mean of k leaves an error (k - 1) / k of its variance,
+    which is corrected: differences of independent errors are then as large as those of `paired_ratio`.
     """
     sides, stretch = [_by_process(blocks) for blocks in cells], math.sqrt(len(cells) / max(len(cells) - 1, 1))
     observed: list[list[Observation]] = [[] for _ in sides]
@@ -94,29 +94,31 @@ def side_by_side(cells: Sequence[Iterable[Mapping[str, Any]]], rng: np.random.Ge
                 observed[place].append(_median_log(rounds, rng))
     if not observed[0]:
         return None
-    found = []
+    estimates = []
     for side in observed:
         mean = float(np.mean([value for value, _ in side]))
-        found.append(moderated([[(mean + (v - mean) * stretch, within * stretch**2) for v, within in side]], PROCESS))
-    return found
+        estimates.append(
+            moderated([[(mean + (v - mean) * stretch, within * stretch**2) for v, within in side]], PROCESS)
+        )
+    return estimates
 
 
 def median_over_processes(blocks: Iterable[Mapping[str, Any]], rng: np.random.Generator) -> Interval:
-    """Return the median time of a cell and its 95 % interval. With one process the interval is that process's own: how
-    another might differ it cannot show."""
+    """Return the median time of a cell and its 95 % interval. With one process the interval is that process's own: it
+    cannot show how others differ."""
     processes = _by_process(blocks)
     if len(processes) == 1:
         (rounds,) = processes.values()
         return median_interval([samples.tolist() for samples in rounds.values()], rng)
-    found = as_ratio(moderated([_observed(processes, rng)], PROCESS), True)
-    return Interval(found.value, found.low, found.high)
+    median = as_ratio(moderated([_observed(processes, rng)], PROCESS), True)
+    return Interval(median.value, median.low, median.high)
 
 
 def moderated(sides: Sequence[Sequence[Observation]], prior: float) -> Estimate:
-    """Return the mean of one side of processes, or by how much that of the first of two is above the second's.
+    """Return the mean of one side of processes, or by how much the mean of the first side exceeds the second's.
 
-    `prior` is the standard deviation of processes that is known beforehand. What the rounds show of a process is known
-    well, and weighs as the normal does; what processes differ by is not, and weighs as Student's t.
+    `prior` is the standard deviation of processes known beforehand. The variance within rounds is known well, and is
+    weighted by the normal distribution; the variance between processes is not, and is weighted by Student's t.
     """
     values = [np.array([value for value, _ in side]) for side in sides]
     within = float(np.mean([variance for side in sides for _, variance in side]))
@@ -131,7 +133,7 @@ def moderated(sides: Sequence[Sequence[Observation]], prior: float) -> Estimate:
 
 def observation(blocks: Iterable[Mapping[str, Any]]) -> Observation:
     """Return the logarithm of a run's time, the mean over its processes, with the variance that their rounds show. They
-    ran at one time: of how runs at different times differ they are one observation, however many they are."""
+    ran at one time: with respect to differences between runs they are one observation, whatever their number."""
     values, variances = zip(*_observed(_by_process(blocks), np.random.default_rng(0)), strict=True)
     return float(np.mean(values)), float(np.mean(variances)) / len(variances)
 
@@ -144,14 +146,14 @@ def as_ratio(estimate: Estimate, paired: bool) -> Ratio:
 
 def _pairs(a: Mapping[int, Mapping[int, Array]], b: Mapping[int, Mapping[int, Array]]) -> list[Array]:
     """Return the logarithms of the ratios of common rounds, of each pair of processes that has three or more."""
-    found = []
+    pairs = []
     for process in sorted(a.keys() & b.keys()):
-        ours, theirs = a[process], b[process]
-        common = sorted(ours.keys() & theirs.keys())
-        logs = [_log(np.median(ours[number])) - _log(np.median(theirs[number])) for number in common]
+        left, right = a[process], b[process]
+        common = sorted(left.keys() & right.keys())
+        logs = [_log(np.median(left[number])) - _log(np.median(right[number])) for number in common]
         if len(logs) >= MIN_BLOCKS:
-            found.append(np.array(logs))
-    return found
+            pairs.append(np.array(logs))
+    return pairs
 
 
 def _median_log(logs: Array, rng: np.random.Generator) -> Observation:
@@ -165,7 +167,7 @@ def _observed(processes: Mapping[int, Mapping[int, Array]], rng: np.random.Gener
 
 
 def _log_median(rounds: list[Array], rng: np.random.Generator) -> Observation:
-    """Return the logarithm of the median of one process; the variance is 0.0 where too few rounds show any."""
+    """Return the logarithm of the median of one process; the variance is 0.0 if there are too few rounds."""
     value = _log(median_of(rounds))
     if len(rounds) < MIN_BLOCKS:
         return value, 0.0
@@ -174,17 +176,17 @@ def _log_median(rounds: list[Array], rng: np.random.Generator) -> Observation:
 
 
 def _by_process(blocks: Iterable[Mapping[str, Any]]) -> dict[int, dict[int, Array]]:
-    """Return the samples of each round of each process; records of schema 2 knew of one process only."""
-    found: dict[int, dict[int, list[float]]] = {}
+    """Return the samples of each round of each process; records of schema 2 had one process only."""
+    processes: dict[int, dict[int, list[float]]] = {}
     for block in blocks:
         if len(block["samples"]):
-            rounds = found.setdefault(block.get("process", 0), {})
+            rounds = processes.setdefault(block.get("process", 0), {})
             rounds.setdefault(block["round"], []).extend(block["samples"])
-    if not found:
+    if not processes:
         raise ValueError("no samples")
     return {
         process: {number: np.asarray(samples, dtype=np.float64) for number, samples in rounds.items()}
-        for process, rounds in found.items()
+        for process, rounds in processes.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""The roofline of a step: arithmetic, the traffic it cannot do without, and what a machine could attain with them.
+"""The roofline of a step: its arithmetic, its least memory traffic, and the rate that a machine could attain.
 
 Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore architectures",
 Communications of the ACM 52(4), 2009, doi 10.1145/1498765.1498785. That the backward pass counts as two forward passes
@@ -11,22 +11,22 @@ LOSS = 4  # bytes
 
 
 def flop(macs: int | None, mode: str, batch: int) -> int | None:
-    """Floating-point operations of a step: two a multiply-accumulate; None where these are not known."""
+    """Floating-point operations of a step: two per multiply-accumulate; None if these are unknown."""
     return None if macs is None else 2 * macs * batch * FORWARDS[mode]
 
 
 def traffic(mode: str, parameters: int, looked_up: int, statistics: int, slots: int, given: int, outputs: int) -> int:
-    """Bytes that a step must read or write at least, caches being boundless within it and empty before it.
+    """The least bytes that a step must read or write, with caches unlimited within it and empty before it.
 
-    Args, in bytes: `parameters`; `looked_up`, those of them in tables of which a step reads rows only; `statistics`,
-    the running ones; `given`, inputs and labels; `outputs`. `slots` are the arrays an update keeps a parameter.
+    Args, in bytes: `parameters`; `looked_up`, those in tables of which a step reads only rows; `statistics`, running
+    ones; `given`, inputs and labels; `outputs`. `slots` is the number of arrays that an update keeps per parameter.
     """
     read = parameters - looked_up
     if mode == "forward":
         return read + statistics + given + outputs
     if mode == "gradient":
         return read + given + parameters + LOSS
-    updated = parameters if slots else read  # plain SGD can leave alone what has no gradient
+    updated = parameters if slots else read  # plain SGD can skip parameters without a gradient
     return 2 * updated + 2 * slots * parameters + 2 * statistics + given + LOSS
 
 

@@ -1,7 +1,7 @@
-"""What a series of times says of itself: from where on it is steady, whether it drifts, whether neighbours are alike.
-Pure functions; NumPy only.
+"""Tests on a series of times: from where it is steady, whether it drifts, whether neighbours are correlated. Pure
+functions; NumPy only.
 
-Times have outliers (another process had the CPU for a while), so change points and trends are looked for in the ranks
+Times have outliers (another process had the CPU for a while), so change points and trends are computed on the ranks
 of the times, and levels are medians.
 """
 
@@ -17,21 +17,21 @@ Array = npt.NDArray[np.float64]
 
 NEAR = 0.02  # levels that differ by less are one level
 WINDOW = 5  # samples that make a level; fewer are an outlier
-POINTS = 100  # that change points are looked for in; longer series are cut into as many medians
-PENALTY = 3.0  # of one more change point, times the noise and the logarithm of the number of points
-MIN_TREND = 6  # blocks below which neither a drift nor a resemblance can be told
-SURE = 0.01  # how often a series without drift may be said to drift
+POINTS = 100  # for the search of change points; longer series are reduced to that number of medians
+PENALTY = 3.0  # per change point, times the noise and the logarithm of the number of points
+MIN_TREND = 6  # blocks; fewer show neither a drift nor a resemblance
+SURE = 0.01  # the rate of false alarms on a series without drift
 
 
 def steady_from(samples: Sequence[float]) -> int | None:
-    """Return the index from which the series has been steady up to its end, or None while it is not steady yet.
+    """Return the index from which the series is steady up to its end, or None while it is not steady yet.
 
     The end of warm-up is a change point (Barrett et al., Virtual Machine Warmup Blows Hot and Cold, OOPSLA 2017, doi
-    10.1145/3133876): the series is cut where its level changes, and what stands at its end is steady together with the
-    pieces before it whose level is within 2 %. It must be half of the series, because a slow decay looks steady through
-    a short window; the last two quarters must agree within 2 % as well. Noise that would hide a change of 5 % asks for
-    more samples first, up to twelve windows. A level above an earlier one counts: a processor that has left its turbo
-    clock does not come back.
+    10.1145/3133876): the series is cut where its level changes, and its last piece is steady together with the pieces
+    before it whose level is within 2 %. It must be half of the series, because a slow decay looks steady in a short
+    window; the last two quarters must agree within 2 % as well. Noise that would hide a change of 5 % requires more
+    samples first, up to twelve windows. A level above an earlier one counts: a processor that has left its turbo clock
+    does not come back.
     """
     count = len(samples)
     if count < 2 * WINDOW:
@@ -48,8 +48,7 @@ def steady_from(samples: Sequence[float]) -> int | None:
 
 
 def drift(values: Sequence[float]) -> float | None:
-    """Return by which share of itself a series rises from its begin to its end, 0.05 for +5 %, or None where that could
-    be chance.
+    """Return the relative rise of a series from its begin to its end, 0.05 for +5 %, or None if it could be chance.
 
     The test is Mann's and Kendall's on the signs of all differences, at 1 %; the slope is Theil's and Sen's, the median
     of all slopes (Kendall, Rank Correlation Methods, 1975; Sen, 1968, doi 10.1080/01621459.1968.10480934).
@@ -69,11 +68,11 @@ def drift(values: Sequence[float]) -> float | None:
 
 
 def resemblance(values: Sequence[float]) -> float:
-    """Return the correlation of neighbours, from -1 to 1, or 0.0 where it could be chance or is not positive.
+    """Return the correlation of neighbours, from -1 to 1, or 0.0 if it could be chance or is not positive.
 
-    It is told by the ranks: the sum of their squared steps over that of a random order (Bartels, 1982, doi
-    10.1080/01621459.1982.10477764), at 1 %, one-sided. A series of blocks that resemble each other holds less than as
-    many that do not.
+    It is computed from the ranks: the sum of their squared steps over that of a random order (Bartels, 1982, doi
+    10.1080/01621459.1982.10477764), at 1 %, one-sided. Correlated blocks hold less information than the same number of
+    independent ones.
     """
     count = len(values)
     if count < MIN_TREND:
@@ -89,7 +88,7 @@ def resemblance(values: Sequence[float]) -> float:
 
 
 def change_points(values: Sequence[float] | Array) -> list[int]:
-    """Return where a series falls into pieces of one level each: 0, the begin of every further piece, the length.
+    """Return the bounds of a series' pieces of one level each: 0, the begin of every further piece, the length.
 
     Optimal partitioning of the ranks' normal scores (Jackson et al., 2005, doi 10.1109/LSP.2001.838216) with a penalty
     of three times the noise of neighbours (von Neumann's estimate) times the logarithm of the length.
@@ -108,14 +107,14 @@ def change_points(values: Sequence[float] | Array) -> list[int]:
         costs = best[:end] + squares[end] - squares[:end] - np.square(sums[end] - sums[:end]) / lengths + penalty
         cut[end] = int(np.argmin(costs))
         best[end] = costs[cut[end]]
-    found = [count]
-    while found[-1]:
-        found.append(int(cut[found[-1]]))
-    return found[::-1]
+    cuts = [count]
+    while cuts[-1]:
+        cuts.append(int(cut[cuts[-1]]))
+    return cuts[::-1]
 
 
 def _last_level(series: Array) -> int:
-    """Return the index from which the series has had the level of its end. Short pieces between are outliers."""
+    """Return the index from which the series has the level of its end. Short pieces between are outliers."""
     size = -(-len(series) // POINTS)
     offset = len(series) % size
     points = np.median(series[offset:].reshape(-1, size), axis=1)
@@ -133,7 +132,7 @@ def _last_level(series: Array) -> int:
 
 
 def _noise(series: Array) -> float:
-    """Return the standard deviation of a series from its steps: a trend adds little to them, unlike to the spread."""
+    """Return the standard deviation of a series from its steps, to which a trend adds little, unlike to the spread."""
     steps = np.diff(series)
     return 1.4826 / math.sqrt(2) * float(np.median(np.abs(steps - np.median(steps))))
 

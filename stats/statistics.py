@@ -2,7 +2,7 @@
 
 Samples of one block resemble each other more than samples of different blocks (clock, temperature, neighbours), so a
 sample is not an independent observation but a block is. All resampling is therefore done over blocks, and every block
-counts alike however many samples it holds.
+has the same weight whatever its number of samples.
 """
 
 import math
@@ -25,7 +25,7 @@ _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 class Interval(NamedTuple):
-    """A median and its 95 % interval, in the unit of the samples; the ends are None where nothing is known of them."""
+    """A median and its 95 % interval, in the unit of the samples; the ends are None if they are unknown."""
 
     median: float
     low: float | None
@@ -36,8 +36,8 @@ def median_interval(blocks: Iterable[Sequence[float]], rng: np.random.Generator)
     """Return the median of all samples and its 95 % interval by bootstrap over blocks.
 
     A sample weighs one over the number of samples of its block. Fewer than three blocks cannot show how much blocks
-    differ: they give the range of the samples, and (None, None) where even that has no width, as a single sample. Where
-    neighbouring blocks resemble each other the interval is stretched, because they say less than as many that do not.
+    differ: they give the range of the samples, and (None, None) if even that has no width, as for a single sample. If
+    neighbouring blocks are correlated the interval is stretched, as they hold less information than independent ones.
     """
     arrays = [np.asarray(block, dtype=np.float64) for block in blocks if len(block)]
     if not arrays:
@@ -53,14 +53,14 @@ def median_interval(blocks: Iterable[Sequence[float]], rng: np.random.Generator)
 
 
 def relative_half_width(interval: Interval) -> float:
-    """Return half the width of the interval over its median, 0.02 for +-2 %; infinity where the width is unknown."""
+    """Return half the width of the interval over its median, 0.02 for +-2 %; infinity if the width is unknown."""
     if interval.low is None or interval.high is None or interval.median <= 0:
         return math.inf
     return (interval.high - interval.low) / 2 / interval.median
 
 
 def median_of(arrays: list[Array]) -> float:
-    """Return the median of the pooled samples, each block counting alike."""
+    """Return the median of the pooled samples, each block with the same weight."""
     pooled = np.concatenate(arrays)
     if len({len(array) for array in arrays}) == 1:
         return float(np.median(pooled))
@@ -72,7 +72,7 @@ def median_of(arrays: list[Array]) -> float:
 
 
 def resampled_medians(arrays: list[Array], rng: np.random.Generator) -> Array:
-    """Return the medians of `RESAMPLES` draws of as many blocks with replacement."""
+    """Return the medians of `RESAMPLES` draws of the same number of blocks with replacement."""
     number = len(arrays)
     drawn = rng.integers(number, size=(RESAMPLES, number)) + number * np.arange(RESAMPLES)[:, None]
     counts = np.bincount(drawn.ravel(), minlength=RESAMPLES * number).reshape(RESAMPLES, number).astype(np.float64)
@@ -105,7 +105,7 @@ def _cumulative_shares(arrays: list[Array]) -> tuple[Array, Array]:
 def _first_above(counts: Array, shares: Array, level: float) -> npt.NDArray[np.intp]:
     """Return for each draw the first grid index whose cumulative share exceeds the level, by bisection of all at once.
 
-    Forming the whole distribution of every draw instead costs ten times as much.
+    Forming the full distribution of every draw instead costs ten times as much.
     """
     low = np.zeros(len(counts), dtype=np.intp)
     high = np.full(len(counts), len(shares) - 1, dtype=np.intp)
@@ -120,7 +120,7 @@ def _first_above(counts: Array, shares: Array, level: float) -> npt.NDArray[np.i
 def stretched(values: Sequence[float]) -> float:
     """Return by how much the bootstrap's interval of a series of blocks is to be stretched.
 
-    Its variance is short by (n - 1) / n, its quantiles are the normal's where Student's are due, and n blocks of which
+    Its variance is short by (n - 1) / n, its quantiles are the normal's instead of Student's, and n blocks whose
     neighbours correlate by r count for n (1 - r) / (1 + r).
     """
     number, alike = len(values), resemblance(values)

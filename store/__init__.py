@@ -1,1 +1,1 @@
-"""Records in files: what a record is, how stores are read, written, joined and compared."""
+"""Records in files: what a record is; how stores are read, written, merged and compared."""

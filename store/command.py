@@ -1,4 +1,4 @@
-"""The command line that measures a cell again, and the version of xbench, as records hold them."""
+"""The command line that measures a cell again, and the version of xbench, as stored in records."""
 
 from xbench.case import TUNE_BUDGET, Case
 from xbench.converters.printable import shell
@@ -7,7 +7,7 @@ VERSION = "0.1.0"
 
 
 def command(case: Case, how: str = "") -> str:
-    """The command line that measures this cell again; `how` long and how often is added as it is."""
+    """The command line that measures this cell again; `how` holds further options, added as they are."""
     options = f"--runtime {shell(case.runtime)} --mode {case.mode} --batch {case.batch} --threads {case.threads}"
     rest = "".join(
         f" --{name} {value}"

@@ -1,8 +1,8 @@
 """Two stores, cell by cell: what became slower, what no longer passes. Pure functions on records.
 
 Two runs at different times differ by more than their rounds show, and by more than the processes of one of them do, so
-a run is one observation; each run of the same command with `--rerun` adds one. Of many cells some look slower by
-chance: the p-values are corrected so that of those said to have changed at most one in twenty has not, in the mean
+a run is one observation; each run of the same command with `--rerun` adds one. Among many cells some look slower by
+chance: the p-values are corrected so that on average at most one in twenty of the reported changes is false
 (Benjamini and Hochberg, 1995, doi 10.1111/j.2517-6161.1995.tb02031.x).
 """
 
@@ -18,14 +18,14 @@ from xbench.stats.ratio import SESSION, Estimate, Ratio, as_ratio, moderated, ob
 from xbench.store.record import NOTHING, Record, known
 
 Side = dict[tuple[str, Case], list[Record]]  # by machine and case
-FALSE = 0.05  # of what is said to have changed, at most so much may not have
+FALSE = 0.05  # the largest share of the reported changes that may be false
 VERDICTS = ("lost", "slower", "faster", "same", "fixed", "failing", "other machine", "only old", "only new")
 
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a cell. `ratio` is new over old; `p` the probability of one as far from 1 by chance, corrected for
-    the number of cells; both None where there is not a time on both sides."""
+    """The change of a cell. `ratio` is new over old; `p` the probability of one as far from 1 by chance, corrected for
+    the number of cells; both None unless there is a time on both sides."""
 
     case: Case
     verdict: str
@@ -37,7 +37,7 @@ class Change:
 
     @property
     def machine(self) -> str:
-        """The machine that it was measured on last."""
+        """The machine of its last measurement."""
         return label((self.new or self.old or {}).get("machine"))
 
     @property
@@ -48,7 +48,7 @@ class Change:
         return {name: pair for name, pair in both.items() if pair[0] != pair[1]}
 
     def is_worse(self, share: float) -> bool:
-        """Whether it no longer passes, or became slower by this share or more and not by chance."""
+        """Whether it no longer passes, or became significantly slower, by this share or more."""
         return self.verdict == "lost" or bool(self.verdict == "slower" and self.ratio and self.ratio.value >= 1 + share)
 
 
@@ -68,11 +68,11 @@ def compare(old: Iterable[Record], new: Iterable[Record]) -> list[Change]:
 def adjusted(p: Sequence[float]) -> list[float]:
     """Return Benjamini's and Hochberg's corrected p-values, in the order given."""
     order = np.argsort(p)[::-1]
-    found, least = [0.0] * len(p), 1.0
+    corrected, least = [0.0] * len(p), 1.0
     for rank, place in zip(range(len(p), 0, -1), order, strict=True):
         least = min(least, p[place] * len(p) / rank)
-        found[place] = least
-    return found
+        corrected[place] = least
+    return corrected
 
 
 def chance(estimate: Estimate) -> float:
@@ -92,14 +92,14 @@ def chance(estimate: Estimate) -> float:
 
 def _runs(records: Iterable[Record]) -> Side:
     """Return the last record of each case on each machine, and before it those of the same model and versions."""
-    found: Side = {}
+    runs: Side = {}
     for record in records:
-        found.setdefault((label(record.get("machine")), Case(**record["case"])), []).append(record)
-    return {cell: [each for each in some if each["key"] == some[-1]["key"]] for cell, some in found.items()}
+        runs.setdefault((label(record.get("machine")), Case(**record["case"])), []).append(record)
+    return {cell: [each for each in some if each["key"] == some[-1]["key"]] for cell, some in runs.items()}
 
 
 def _pairs(case: Case, old: Side, new: Side) -> Iterator[tuple[list[Record], list[Record]]]:
-    """Return what is compared of a case: each machine with itself; where no machine is on both sides, what there is."""
+    """Return the pairs to compare of a case: each machine with itself; if none is on both sides, what there is."""
     here, there = ([machine for machine, other in side if other == case] for side in (old, new))
     if len(here) == len(there) == 1:
         yield old[here[0], case], new[there[0], case]

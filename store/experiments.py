@@ -1,10 +1,10 @@
-"""What a record holds of one experiment alone (docs/results.md): the types of these fields. Times are in seconds."""
+"""Types of the record fields that belong to a single experiment (docs/results.md). Times are in seconds."""
 
 from typing import Any, TypedDict
 
 
 class Conversion(TypedDict):
-    """What `convert` made of a model for a runtime."""
+    """The model that `convert` made for a runtime."""
 
     operators: dict[str, int]
     version: str | None
@@ -16,7 +16,7 @@ class Conversion(TypedDict):
 
 
 class Training(TypedDict):
-    """What `train` reached."""
+    """The result of `train`."""
 
     epochs: int
     batch: int
@@ -35,7 +35,7 @@ class Training(TypedDict):
 
 
 class Trial(TypedDict):
-    """A rate of queries that a server was asked."""
+    """A trial of a server at one rate of queries."""
 
     rate_per_s: float
     scheduled_per_s: float | None
@@ -47,7 +47,7 @@ class Trial(TypedDict):
 
 
 class Load(TypedDict):
-    """A scenario: what was asked, and what was found; null, or empty, where nothing was."""
+    """A scenario: its settings, and its results; null, or empty, if there are none."""
 
     scenario: str
     seconds: float
@@ -87,7 +87,7 @@ class Phases(TypedDict):
 
 
 class Layer(TypedDict):
-    """As a runtime's own profiler tells of it."""
+    """As a runtime's own profiler reports it."""
 
     name: str
     operator: str
@@ -103,7 +103,7 @@ class Profile(TypedDict):
 
 
 class Interval(TypedDict):
-    """Its ends are null where nothing is known of them."""
+    """Its ends are null if they are unknown."""
 
     median: float
     low: float | None

@@ -1,4 +1,4 @@
-"""Whether plain data has the types of a `TypedDict`: what mypy believes of a record is checked where one is read."""
+"""Checks that plain data has the types of a `TypedDict`: what mypy assumes of a record is verified when it is read."""
 
 import functools
 import types
@@ -18,8 +18,8 @@ PLAIN: dict[Any, tuple[Test, str]] = {
 
 
 def misfit(value: Any, kind: Any, place: str = "it") -> str | None:
-    """What keeps a value from being of a type, in words; None where nothing does. Fields may be missing, as an older
-    xbench did not know them, and there may be others."""
+    """Why a value is not of a type, in words; None if it is. Fields may be missing, as an older xbench did not know
+    them, and there may be others."""
     if fits(kind)(value):
         return None
     if kind in PLAIN:
@@ -38,12 +38,12 @@ def misfit(value: Any, kind: Any, place: str = "it") -> str | None:
 
 
 def _first(parts: Iterable[tuple[Any, Any, str]]) -> str | None:
-    return next((found for part in parts if (found := misfit(*part))), None)
+    return next((reason for part in parts if (reason := misfit(*part))), None)
 
 
 @functools.cache
 def fits(kind: Any) -> Test:
-    """A test for a type, made once: a store has ten thousand records, and millions of samples."""
+    """A test for a type, built once: a store has ten thousand records, and millions of samples."""
     if kind in PLAIN:
         return PLAIN[kind][0]
     if typing.is_typeddict(kind):

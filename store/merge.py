@@ -1,4 +1,4 @@
-"""Results of several folders in one: `xbench import`. Nothing is measured, nothing of the source is changed."""
+"""Merges the results of several folders: `xbench import`. Nothing is measured, and the sources are not changed."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ FILES = "*.jsonl"  # each kind of measurement has its own
 
 @dataclass
 class Merged:
-    """What became of the records of one file: how many were added, were there already, or were left out because the
-    store has a newer one of that cell, which an older one behind it would replace. `problems` are sentences of lines
+    """The outcome for the records of one file: how many were added, were there already, or were left out because the
+    store has a newer one of that cell, which an older one after it would replace. `problems` are sentences about lines
     that could not be read."""
 
     file: str
@@ -32,13 +32,13 @@ class Merged:
 def merge(sources: Sequence[Path], out: Path, name: str | None = None) -> list[Merged]:
     """Append what the folders `sources` hold to the stores of the folder `out`, oldest first; one entry a file.
 
-    `name` is what the machine of these records is called from now on; without it a machine is told by its CPU.
+    `name` becomes the name of these records' machine; without it a machine is identified by its CPU.
 
     Raises:
-        StoreError: a source is no folder of results, a newer xbench wrote into it, or `out` cannot be written.
+        StoreError: a source is no folder of results, a newer xbench wrote it, or `out` cannot be written.
         Occupied: another process measures into `out`.
     """
-    found: dict[str, list[Path]] = {}
+    files: dict[str, list[Path]] = {}
     for source in sources:
         paths = sorted(source.glob(FILES)) if source.is_dir() else []
         if not paths:
@@ -46,37 +46,37 @@ def merge(sources: Sequence[Path], out: Path, name: str | None = None) -> list[M
         if out.exists() and source.samefile(out):
             raise StoreError(f"{source} is the folder that is written: name another --out")
         for path in paths:
-            found.setdefault(path.name, []).append(path)
-    read = {file: [salvage(path) for path in paths] for file, paths in found.items()}  # all, before anything is written
-    with held(out):  # what is measured meanwhile would be newer than what is found there, and stand before ours
+            files.setdefault(path.name, []).append(path)
+    read = {file: [salvage(path) for path in paths] for file, paths in files.items()}  # all, before anything is written
+    with held(out):  # else newer measurements could be written before the merged ones
         return [_merged(file, read[file], out, name) for file in sorted(read)]
 
 
 def _merged(file: str, read: Sequence[tuple[list[Record], list[str]]], out: Path, name: str | None) -> Merged:
     store = open_store(out, file)
-    told = Merged(file, problems=[words for _, problems in read for words in problems])
-    there = salvage(store.path)[0]
-    known = {_content(record) for record in there}
-    newest = {_cell(record, file): _time(record) for record in there}
+    merged = Merged(file, problems=[words for _, problems in read for words in problems])
+    present = salvage(store.path)[0]
+    known = {_content(record) for record in present}
+    newest = {_cell(record, file): _time(record) for record in present}
     chosen = []
     for record in sorted((each for records, _ in read for each in _named(records, name)), key=_time):
         if _content(record) in known:
-            told.known += 1
+            merged.known += 1
         elif _time(record) < newest.get(_cell(record, file), ""):
-            told.older += 1
+            merged.older += 1
         else:
             known.add(_content(record))
             chosen.append(record)
     if chosen:
         store.append(*chosen)
-    told.added = len(chosen)
-    told.machines = list(dict.fromkeys(label(record.get("machine")) for record in chosen))
-    return told
+    merged.added = len(chosen)
+    merged.machines = list(dict.fromkeys(label(record.get("machine")) for record in chosen))
+    return merged
 
 
 def _named(records: Sequence[Record], name: str | None) -> Iterator[Record]:
-    """The records under the machine's name. Their keys differ from those of this machine, on which the same cells are
-    still to be measured."""
+    """The records under the machine's name. Their keys differ from those of this machine, where the same cells are yet
+    to be measured."""
     for record in records:
         machine = (record.get("machine") or {}) | ({"name": name} if name else {})
         yield record | {"machine": machine, "key": digest(record["key"], name)} if name else record
@@ -87,10 +87,10 @@ def _content(record: Record) -> str:
 
 
 def _cell(record: Record, file: str) -> Any:
-    """What a later record of the file replaces an earlier one by: a cell is its case, other measurements their key."""
+    """The identity by which a later record replaces an earlier one: the case for a cell, the key for others."""
     return label(record.get("machine")), digest(record["case"]) if file == FILE else record["key"]
 
 
 def _time(record: Record) -> str:
-    """When it was measured, in a form that sorts; nothing, which is before all others, where it does not tell."""
+    """When it was measured, in a sortable form; empty, which sorts first, if the record has no time."""
     return record.get("time") or ""

@@ -1,6 +1,6 @@
-"""A record: what a line of the store holds (docs/results.md says what each field means), as types that mypy knows.
+"""A record, the content of one line of the store, as types for mypy (docs/results.md explains each field).
 
-Plain dictionaries, because that is what a line is; `schema.problem` checks one where it is read. Times are in seconds.
+Records are plain dictionaries, as lines are; `schema.problem` checks a record when it is read. Times are in seconds.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any, NotRequired, TypedDict, TypeVar, cast
 from xbench.store.experiments import Conversion, Load, Phases, Profile, Scaling, Training
 
 T = TypeVar("T")
-NOTHING: Any = {}  # instead of a part that a record need not have
+NOTHING: Any = {}  # in place of an optional part that a record lacks
 
 
 class CaseFields(TypedDict):
@@ -46,14 +46,14 @@ Parity = TypedDict(
 
 
 class Promise(TypedDict):
-    """A contract as it was judged."""
+    """The verdict on a contract."""
 
     held: bool | None
     says: str | None
 
 
 class Process(TypedDict):
-    """How a process of a cell began."""
+    """The start of a process of a cell."""
 
     load_s: float | None
     compile_s: float | None
@@ -65,7 +65,7 @@ class Process(TypedDict):
 
 
 class Block(TypedDict):
-    """Steps that were timed one after the other."""
+    """Steps that were timed consecutively."""
 
     round: int
     process: int
@@ -76,7 +76,7 @@ class Block(TypedDict):
 
 
 class Opening(TypedDict):
-    """The times of a cell that was opened, whatever is measured of it."""
+    """The times of opening a cell, whatever is measured of it."""
 
     load_s: float | None
     compile_s: float | None
@@ -117,7 +117,7 @@ class Cost(TypedDict):
 
 
 class Drawn(TypedDict):
-    """What was drawn for an input."""
+    """The values drawn for an input."""
 
     name: str
     drawn: str
@@ -162,10 +162,10 @@ class Record(TypedDict, total=False):
 
 
 def known(part: T | None) -> T:
-    """A part of a record that its status says is there.
+    """A part of a record that must be there, given its status.
 
     Raises:
-        LookupError: it is not.
+        LookupError: it is missing.
     """
     if part is None:
         raise LookupError("a record lacks a part that it must have")
@@ -173,16 +173,16 @@ def known(part: T | None) -> T:
 
 
 def class_of(record: Record) -> str | None:
-    """The arithmetic that explains its error; None where it was not compared."""
+    """The arithmetic that explains its error; None if it was not compared."""
     parity = record.get("parity")
     return parity["class"] if parity else None
 
 
 def by_name(part: Mapping[str, object]) -> Mapping[str, Any]:
-    """A record, or a part of one, whose fields are asked for by names that are not known before."""
+    """A record, or a part of one, whose fields are read by names known only at run time."""
     return part
 
 
 def completed(record: Record, fields: Mapping[str, Any]) -> Record:
-    """A record with other fields, which somebody has put together."""
+    """A record with further fields, put together by the caller."""
     return cast(Record, {**record, **fields})

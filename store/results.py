@@ -1,8 +1,8 @@
 """The results store: `results.jsonl`, one record a line, appended and never rewritten (format: docs/results.md).
 
-What shaped it: `kill -9`, a full disk or a power cut at any moment may lose the line being written and nothing else;
-lines stay whole whoever else appends some, though only one command measures into a folder (`turn.py`); what is written
-is strict JSON, so that any other program can read it.
+Requirements: `kill -9`, a full disk or a power cut at any moment may lose the line being written and nothing else;
+lines stay intact if others append too, though only one command measures into a folder (`turn.py`); lines are strict
+JSON, so that any other program can read them.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class Store:
     path: Path
 
     def append(self, *records: Record) -> None:
-        """Write records and wait until the disk has them; when that fails the file is as it was before."""
+        """Write records and wait until the disk has them; on failure the file is as it was before."""
         lines = b"".join(encode({"schema": VERSION, **record}) for record in records)
         with _locked(self.path) as file:
             end, separator = _cut_torn_line(file)
@@ -56,7 +56,7 @@ class Store:
 
 
 def open_store(folder: Path = FOLDER, file: str = FILE) -> Store:
-    """Make the folder and its results file; raise at once where nothing could be written later."""
+    """Make the folder and its results file; raise at once if nothing could be written later."""
     path = folder / file
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,8 +69,8 @@ def open_store(folder: Path = FOLDER, file: str = FILE) -> Store:
 
 
 def read(path: Path) -> list[Record]:
-    """Return all complete records of a results file, oldest first, those of older formats as of today's; a last line
-    that was cut short is left out.
+    """Return all complete records of a results file, oldest first, those of older formats in the current one; a last
+    line that was cut short is left out.
 
     Raises:
         StoreError: there is no such file, or a line that is no record.
@@ -80,28 +80,28 @@ def read(path: Path) -> list[Record]:
 
 
 def salvage(path: Path) -> tuple[list[Record], list[str]]:
-    """Return the records of a results file that can be read, and a sentence of each line that cannot, for those who
-    show what there is.
+    """Return the records of a results file that can be read, and a sentence about each line that cannot, for showing
+    what there is.
 
     Raises:
         StoreError: there is no such file, or a newer xbench has written into it: it would be misread, not damaged.
     """
-    found: list[Record] = []
+    records: list[Record] = []
     problems: list[str] = []
     with uncollected():
         for number, line in _lines(path):
             try:
-                found.append(_decode(line, path, number))
+                records.append(_decode(line, path, number))
             except NewerStore:
                 raise
             except StoreError as error:
                 problems.append(str(error))
-    return found, problems
+    return records, problems
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a results file with their numbers."""
-    from xbench.converters import files  # whose package imports NumPy, which a command's help need not
+    from xbench.converters import files  # its package imports NumPy, which a command's help does not need
 
     try:
         with files.opened(path, links=False) as file:
@@ -114,7 +114,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 if not line:
                     return
     except (FileNotFoundError, NotADirectoryError) as error:
-        from xbench.converters.printable import shell  # brings NumPy, which a command's help does without
+        from xbench.converters.printable import shell  # imports NumPy, which a command's help does not need
 
         first = shell("xbench", "time", "--out", path.parent)
         raise StoreError(f"no results in {path.parent}: run `{first}` first") from error
@@ -151,7 +151,7 @@ def _plain(value: Any) -> Any:
 
 
 def _decode(line: bytes, path: Path, number: int) -> Record:
-    """Return the record of a line, in today's format; raise with the file and the line number where it is none."""
+    """Return the record of a line, in the current format; if it is none, raise with the file and the line number."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -162,7 +162,7 @@ def _decode(line: bytes, path: Path, number: int) -> Record:
 
 
 def _is_complete(tail: bytes) -> bool:
-    """Say whether what stands behind the last newline is a whole object: no proper prefix of an object parses."""
+    """Whether the text after the last newline is a complete object: no proper prefix of an object parses."""
     try:
         return isinstance(json.loads(tail), dict)
     except (ValueError, RecursionError):
@@ -186,7 +186,7 @@ def _locked(path: Path) -> Iterator[int]:
 
 
 def _cut_torn_line(file: int) -> tuple[int, bytes]:
-    """Cut off a last line that was cut short. Return the length in bytes and what must stand before the next line."""
+    """Cut off a last line that was cut short. Return the length in bytes and what must precede the next line."""
     end = os.fstat(file).st_size
     start, tail = end, b""
     while start and b"\n" not in tail:
@@ -205,7 +205,7 @@ def _write(file: int, line: bytes, end: int) -> None:
     """Write the line at the end of the file and flush it; on failure cut the file back to its `end`, in bytes."""
     try:
         written = os.write(file, line)
-        while written < len(line):  # a disk that is nearly full takes a part; the next call tells why
+        while written < len(line):  # a nearly full disk takes a part; the next call raises the reason
             written += os.write(file, line[written:])
         os.fsync(file)
     except OSError:

@@ -1,4 +1,4 @@
-"""The format of records (docs/results.md): what is one, and how one of an older xbench is read as one of today's."""
+"""The format of records (docs/results.md): validation, and migration of older records to the current one."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from xbench.store.record import Record
 
 VERSION = 6
 Plain = dict[str, Any]  # a record of an older format
-FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")  # the statuses of a cell that is no use as it is
+FAILED = ("FAIL", "UNVERIFIED", "OOM", "TIMEOUT", "CRASH")  # the statuses of a cell that cannot be used as it is
 
 OBJECTS = ("times", "cost", "parity", "machine", "versions")
 NUMBERS = ("median_s", "low_s", "high_s", "load_s", "compile_s", "first_s", "anew_s")  # of `times`, all seconds
@@ -18,7 +18,7 @@ TEXTS = ("message", "note", "autodiff", "session", "command", "time")
 
 
 def problem(record: Any) -> str | None:
-    """Return what keeps plain data from being a record that this version understands, or None."""
+    """Return why plain data is not a record that this version understands, or None."""
     if not isinstance(record, dict):
         return "not an object"
     schema = record.get("schema")
@@ -32,25 +32,25 @@ def problem(record: Any) -> str | None:
 
 
 def unreadable(record: Any) -> str | None:
-    """Return as `problem` of what was read, where no field of today's may be of another type either."""
+    """As `problem` for data that was read, whose current fields must have the right types too."""
     return problem(record) or (misfit(record, Record) if record["schema"] == VERSION else None)
 
 
 def is_newer(record: Any) -> bool:
-    """Say whether plain data is a record of a format that this version does not know."""
+    """Whether plain data is a record of a format that this version does not know."""
     return isinstance(record, dict) and isinstance(record.get("schema"), int) and record["schema"] > VERSION
 
 
 def migrated(record: Plain) -> Record:
-    """Return the record in today's format; what its own did not know is null."""
+    """Return the record in the current format; fields that its own lacks are null."""
     for step in STEPS[record["schema"] - 1 :]:
         record = step(record)
     return cast(Record, record | {"schema": VERSION})
 
 
-def _wrong_case(found: Any) -> str | None:
+def _wrong_case(data: Any) -> str | None:
     try:
-        case = Case(**found)
+        case = Case(**data)
         hash(case)
     except TypeError as error:
         return f"not a case: {error}"
@@ -77,8 +77,8 @@ def _wrong_times(times: Mapping[str, Any]) -> str | None:
         if not (times.get(name) is None or _is_time(times[name])):
             return f"times.{name} is no time: {times[name]!r}"
     for name in ("blocks", "repeated", "processes"):
-        found = times.get(name)
-        if not (found is None or (isinstance(found, list) and all(isinstance(each, dict) for each in found))):
+        value = times.get(name)
+        if not (value is None or (isinstance(value, list) and all(isinstance(each, dict) for each in value))):
             return f"times.{name} is no list of objects"
     for block in times.get("blocks") or ():
         samples = block.get("samples")
@@ -92,12 +92,12 @@ def _is_time(value: Any) -> bool:
 
 
 def _are_times(values: list[Any]) -> bool:
-    """As `_is_time` of each, without a call of Python's for each: a store has millions."""
+    """`_is_time` for all values, without a Python call for each: a store has millions."""
     try:
         kinds = {*map(type, values)}
         numbers = bool not in kinds and all(issubclass(kind, int | float) for kind in kinds)
         return numbers and all(map(math.isfinite, values)) and min(values, default=0) >= 0
-    except OverflowError:  # a whole number that is no float
+    except OverflowError:  # an integer too large for a float
         return False
 
 
@@ -107,7 +107,7 @@ def _promised(record: Plain) -> Plain:
 
 
 def _by_process(record: Plain) -> Plain:
-    """2 knew of one process a cell, whose warm-up stood in `times`, and of nothing that disturbed a block."""
+    """2 had one process per cell, whose warm-up was in `times`, and no disturbances of blocks."""
     record = {"cost": None} | record
     times = record.get("times")
     if not times:
@@ -121,12 +121,12 @@ def _by_process(record: Plain) -> Plain:
 
 
 def _tuned(record: Plain) -> Plain:
-    """3 knew no `tune`: the case has the default, as no other was there."""
+    """3 had no `tune`: the case gets the default, as there was no other."""
     return {"tuning": None} | record
 
 
-def _anew(record: Plain) -> Plain:
-    """4 told neither the first call without kernels on disk nor the time of the proof."""
+def _cold_start(record: Plain) -> Plain:
+    """4 had neither the first call without kernels on disk nor the time of the proof."""
     times = record.get("times")
     if not times:
         return record
@@ -136,10 +136,10 @@ def _anew(record: Plain) -> Plain:
 
 
 def _over_time(record: Plain) -> Plain:
-    """5 did not tell what a training took over its time."""
+    """5 had no usage of a training over its time."""
     training = record.get("training")
     return record | {"training": {"usage": []} | training} if isinstance(training, dict) else record
 
 
 # From 1 to 2, from 2 to 3, ...
-STEPS: tuple[Callable[[Plain], Plain], ...] = (_promised, _by_process, _tuned, _anew, _over_time)
+STEPS: tuple[Callable[[Plain], Plain], ...] = (_promised, _by_process, _tuned, _cold_start, _over_time)

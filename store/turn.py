@@ -1,9 +1,8 @@
-"""The turn of a command that works: its temporary folder, its store for itself alone, and that others can see it.
+"""The turn of a working command: its temporary folder, exclusive use of its store, and its visibility to others.
 
-Two that measure into one folder would each measure everything, and disturb the other's times. So the folder of a store
-is held by a lock, which the kernel releases with the process, by `kill -9` as well; who only reads needs no turn.
-Others that are at work elsewhere on the machine are named and left alone: whether their work matters is for the user to
-say.
+Two commands that measure into one folder would each measure everything, and disturb the other's times. So the folder of
+a store is locked; the kernel releases the lock with the process, on `kill -9` as well. Reading needs no turn. Commands
+at work elsewhere on the machine are named and left alone: whether their work matters is up to the user.
 """
 
 import contextlib
@@ -23,20 +22,20 @@ from xbench.converters.printable import one_line, shell
 from xbench.errors import XBenchError
 from xbench.store.results import StoreError
 
-HELD = ".xbench-in-use"  # in the folder of a store, while it is held
+HELD = ".xbench-in-use"  # in the folder of a store, while it is locked
 NAME = "xbench-at-work"
 SOCKETS = Path("/proc/net/unix")
-SHARED = "XBENCH_SHARED"  # set: the machine is shared on purpose, and nothing is said of it
-LONGEST = 2000  # bytes of what another process says of itself
+SHARED = "XBENCH_SHARED"  # set: the machine is shared on purpose, and no notice is given
+LONGEST = 2000  # bytes of another process's description of itself
 
 
 class Occupied(XBenchError):
-    """Another process measures into the folder; one line, which says who."""
+    """Another process measures into the folder; one line that names it."""
 
 
 @contextlib.contextmanager
 def taken(out: Path | None, tell: Callable[[str], object]) -> Iterator[Path]:
-    """A temporary folder, for as long as the turn lasts; meanwhile the store in `out` is this process's alone.
+    """A temporary folder for the duration of the turn, in which this process has the store in `out` to itself.
 
     Raises:
         Occupied: another process has the store.
@@ -55,7 +54,7 @@ def taken(out: Path | None, tell: Callable[[str], object]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def held(out: Path) -> Iterator[None]:
-    """The store in the folder `out` for this process alone, until it is left or the process dies.
+    """Lock the store in the folder `out` for this process, until the block ends or the process dies.
 
     Raises:
         Occupied: another process has it.
@@ -68,7 +67,7 @@ def held(out: Path) -> Iterator[None]:
         raise StoreError(f"cannot write {path}: {error.strerror or error} (choose another --out)") from error
     try:
         about = {"pid": os.getpid(), "command": _command(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-        with contextlib.suppress(OSError):  # a full disk: then it is not said who is there
+        with contextlib.suppress(OSError):  # a full disk: then the holder is not named
             os.pwrite(file, json.dumps(about).encode(), 0)
         yield
     finally:
@@ -78,7 +77,7 @@ def held(out: Path) -> Iterator[None]:
 
 
 def _locked(path: Path) -> int:
-    """The descriptor that holds the lock. Who leaves removes the file: one that is locked and has no name any more does
+    """The descriptor that holds the lock. Its holder removes the file on leaving: a lock on a file without a name does
     not count."""
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,10 +98,10 @@ def _locked(path: Path) -> int:
 
 
 def _who(data: bytes) -> str:
-    """What the holder of a store has written of itself, which is not believed to be well formed."""
+    """The holder of a store by its own description, which may be malformed."""
     try:
-        found = json.loads(data)
-        words = f"`{found['command']}` (pid {int(found['pid'])}, since {found['since']})"
+        description = json.loads(data)
+        words = f"`{description['command']}` (pid {int(description['pid'])}, since {description['since']})"
     except (ValueError, KeyError, TypeError):
         return "another xbench"
     return one_line(words)
@@ -114,25 +113,25 @@ def _command() -> str:
 
 
 def others() -> str | None:
-    """One line about other processes of xbench that are at work on this machine, as far as they can be seen; None where
-    there are none, or the user shares the machine on purpose."""
+    """One line about other processes of xbench that are at work on this machine, as far as visible; None if there
+    are none, or the user shares the machine on purpose."""
     if os.environ.get(SHARED):
         return None
     try:
         listing = SOCKETS.read_text(errors="replace")
     except OSError:
         return None
-    found = {int(pid) for pid in re.findall(rf" @{NAME}-(\d{{1,10}})-\w+$", listing, re.MULTILINE)} - {os.getpid()}
-    if not found:
+    processes = {int(pid) for pid in re.findall(rf" @{NAME}-(\d{{1,10}})-\w+$", listing, re.MULTILINE)} - {os.getpid()}
+    if not processes:
         return None
-    pids = ", ".join(map(str, sorted(found)[:5]))
+    pids = ", ".join(map(str, sorted(processes)[:5]))
     return f"another xbench is at work on this machine (pid {pids}): each disturbs the times of the other"
 
 
 @contextlib.contextmanager
 def _announced() -> Iterator[None]:
     """Shows others that this process is at work, by the name of a socket in Linux's abstract namespace: it is in no
-    folder, and gone with the process. Elsewhere nobody is shown anything."""
+    folder, and gone with the process. On other systems nothing is shown."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sign:
         with contextlib.suppress(OSError):
             if sys.platform == "linux":

@@ -1,8 +1,8 @@
 """The five comparisons that xbench succeeds, as plain data: what each measured, and what it published. Imports nothing.
 
 `lineage.py` says what became of their tools. Every other file is a study, named by its word; `STUDIES` is the table. A
-study is its tables (`Part`); what a table needs is said for each `--scale` (`SCALES`): `full` is what the study did, as
-far as it can be done; the others leave out and shrink, and what they leave out is told (`omitted`).
+study is its tables (`Part`), each with its cells for every `--scale` (`SCALES`): `full` is what the study did, as far
+as possible; the others leave out and shrink, and report what they leave out (`omitted`).
 """
 
 import importlib
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 
 SCALES = ("tiny", "small", "full")
 COMMUNICATION = "communication"  # the second table of several workers, as a quotation's `mode`
-ALL = 0  # threads: as many as there are CPUs
+ALL = 0  # threads: one per CPU
 
 
 @dataclass(frozen=True)
 class Vary:
-    """A network of a table, and what is varied; all of it is combined. `threads` 0 means all CPUs."""
+    """A network of a table, and what is varied, in all combinations. `threads` 0 means all CPUs."""
 
     network: str
     batches: tuple[int, ...]
@@ -26,9 +26,9 @@ class Vary:
 
 @dataclass(frozen=True)
 class Quote:
-    """Published figures that stand beside ours. `rows` are named as the rows of the table, and hold seconds (or what
-    the table's unit is) by tool; `network` and `mode` say to which table of a part they belong, where it has several.
-    `about` is the machine and what else was different, `source` where they were published."""
+    """Published figures, shown next to the measured ones. `rows` are named as the rows of the table, and have seconds
+    (or the table's unit) by tool; `network` and `mode` name their table in a part that has several. `about` is the
+    machine and other differences, `source` where they were published."""
 
     rows: Mapping[str, Mapping[str, float]]
     about: str
@@ -41,10 +41,10 @@ class Quote:
 class Part:
     """One table of a study.
 
-    `kind` says what is measured and how it is shown: `times` (a row a network, mode and batch), `tools` (a row a
-    runtime, a column a machine), `threads` and `batches` (a table a network and mode, a row a number of them), `costs`
-    (memory and energy), `phases`, `layers`, `scaling`, `training`. `samples` makes of the times of a step those of so
-    many samples; `of` says what those are. `settings` are a kind's own. Rows of `sums` add others up: name -> names.
+    `kind` says what is measured and how it is shown: `times` (a row per network, mode and batch), `tools` (a row per
+    runtime, a column per machine), `threads` and `batches` (a table per network and mode, a row per number of them),
+    `costs` (memory and energy), `phases`, `layers`, `scaling`, `training`. `samples` scales times of a step to that
+    number of samples; `of` names them. `settings` are a kind's own. Rows of `sums` add others: name -> names.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Study:
-    """A comparison: its name, what it was, where it was published, its tables, and what no scale can do again here."""
+    """A comparison: its name, what it was, where it was published, its tables, and what no scale can repeat here."""
 
     name: str
     about: str
@@ -79,7 +79,7 @@ FILES = {
     "bahrampour": "bahrampour",
 }
 STUDIES = tuple(FILES)
-# Runtimes by default: those of a scale, of the ones that are installed.
+# Default runtimes of a scale, of those that are installed.
 RUNTIMES = {
     "tiny": ("torch", "onnxruntime", "openvino", "tensorflow", "jax"),
     "small": ("torch", "torch_compile", "onnxruntime", "openvino", "tensorflow", "jax"),
@@ -92,12 +92,12 @@ def find(name: str) -> Study:
     Raises:
         KeyError: there is none of that name.
     """
-    found: Study = importlib.import_module(f"xbench.studies.{FILES[name]}").STUDY
-    return found
+    study: Study = importlib.import_module(f"xbench.studies.{FILES[name]}").STUDY
+    return study
 
 
 def spread(part: Part, scale: str) -> list[Vary]:
-    """What a table needs at a scale, each with one batch, one mode and one number of threads, in the order of its rows.
+    """The cells of a table at a scale, each with one batch, mode and number of threads, in the order of its rows.
 
     >>> part = Part("t", "", "times", {"full": (Vary("lenet", (1, 2), ("forward", "step")),)})
     >>> [(each.batches, each.modes) for each in spread(part, "full")]
@@ -115,40 +115,40 @@ def spread(part: Part, scale: str) -> list[Vary]:
 
 
 def omitted(study: Study, scale: str, cpus: int, runtimes: tuple[str, ...] = RUNTIMES["full"]) -> list[str]:
-    """What a scale leaves out of the study, a line each, what no scale can do at the end."""
+    """What a scale leaves out of the study, one per line; last is what no scale can do."""
     named = {word.partition(":")[0] for word in runtimes}
     absent = [name for name in RUNTIMES["full"] if name not in named]
-    found = [f"runtimes: {', '.join(absent)} (--runtime names any)"] if absent else []
+    lines = [f"runtimes: {', '.join(absent)} (--runtime names any)"] if absent else []
     for part in study.parts:
-        whole, here = spread(part, "full"), [each for each in spread(part, scale) if each.threads[0] <= cpus]
-        networks = list(dict.fromkeys(each.network for each in whole))
+        complete, here = spread(part, "full"), [each for each in spread(part, scale) if each.threads[0] <= cpus]
+        networks = list(dict.fromkeys(each.network for each in complete))
         missing = [name for name in networks if name not in {each.network for each in here}]
         if len(missing) == len(networks):
-            found.append(f"{part.name}: the whole table ({', '.join(networks)})")
+            lines.append(f"{part.name}: the whole table ({', '.join(networks)})")
             continue
-        found += [f"{part.name}: {', '.join(missing)}"] if missing else []
+        lines += [f"{part.name}: {', '.join(missing)}"] if missing else []
         for name in networks:
             if name not in missing:
-                found += _smaller(part.name, name, whole, here)
-        found += _shorter(part, scale)
-    return [*found, *study.never]
+                lines += _smaller(part.name, name, complete, here)
+        lines += _shorter(part, scale)
+    return [*lines, *study.never]
 
 
-def _smaller(part: str, network: str, whole: list[Vary], here: list[Vary]) -> list[str]:
-    """What of one network is left out, and what stands for it."""
-    found = []
+def _smaller(part: str, network: str, complete: list[Vary], here: list[Vary]) -> list[str]:
+    """What is left out of one network, and what replaces it."""
+    lines = []
     for what in ("batches", "modes", "threads"):
-        theirs = list(dict.fromkeys(getattr(each, what)[0] for each in whole if each.network == network))
-        ours = list(dict.fromkeys(getattr(each, what)[0] for each in here if each.network == network))
-        if gone := [each for each in theirs if each not in ours]:
+        published = list(dict.fromkeys(getattr(each, what)[0] for each in complete if each.network == network))
+        measured = list(dict.fromkeys(getattr(each, what)[0] for each in here if each.network == network))
+        if gone := [each for each in published if each not in measured]:
             word = {"batches": "batch", "modes": "mode", "threads": "threads"}[what]
-            instead = ", ".join(map(_word, ours))
-            found.append(f"{part}: {network}, {word} {', '.join(map(_word, gone))} (here {instead})")
-    return found
+            instead = ", ".join(map(_word, measured))
+            lines.append(f"{part}: {network}, {word} {', '.join(map(_word, gone))} (here {instead})")
+    return lines
 
 
 def _shorter(part: Part, scale: str) -> list[str]:
-    """How many workers or epochs fewer there are."""
+    """Which numbers of workers or epochs are left out."""
     what = {"scaling": "workers", "training": "epochs"}.get(part.kind)
     if not what or part.settings["full"] == part.settings[scale]:
         return []

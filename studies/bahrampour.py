@@ -11,7 +11,7 @@ THREADS = (1, 6, 12)
 
 
 def _both(network: str, batch: int, gradient: tuple[float | None, ...], forward: tuple[float | None, ...]) -> Quote:
-    """Milliseconds of each tool, None where the study has none."""
+    """Milliseconds of each tool, None if the study has none."""
     rows = {
         f"{network} {mode}, batch {batch}": {
             tool: value / 1e3 for tool, value in zip(TOOLS, values, strict=True) if value is not None
@@ -38,13 +38,13 @@ def _layers(size: str, ones: tuple[float, ...], twos: tuple[float, ...], threes:
 def _autoencoder(size: str, scale: int, quotes: tuple[Quote, ...]) -> Part:
     """The three auto-encoders of a stack, trained one after the other, and the classifier that is fine-tuned."""
     names = [f"sae_{size}_{number}" for number in (1, 2, 3)]
-    whole = (*(Vary(name, (64,), ("gradient",)) for name in names), Vary(f"sae_{size}", (64,), BOTH))
+    stack = (*(Vary(name, (64,), ("gradient",)) for name in names), Vary(f"sae_{size}", (64,), BOTH))
     scales = ("tiny", "small", "full")[scale:]
     return Part(
         f"sae-{size}",
         f"Stacked auto-encoder, {size}: pretraining layer by layer, and fine-tuning",
         "times",
-        dict.fromkeys(scales, whole),
+        dict.fromkeys(scales, stack),
         quotes,
         sums={"sum of the layers": tuple(f"{name} gradient, batch 64" for name in names)},
         notes=("Weights are tied, as in the study; Caffe and Neon could not, and trained twice as many.",),

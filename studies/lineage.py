@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 class Ancestor(NamedTuple):
     """A tool that a study timed. `runtimes` are its successors here, by name; `original` says that the first of them is
-    the tool itself, in an environment of its own where its row names one. `trap` is a package of its name on PyPI that
-    is something else."""
+    the tool itself, in an environment of its own if its row names one. `trap` is an unrelated package of its name on
+    PyPI."""
 
     tool: str
     studies: str

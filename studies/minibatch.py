@@ -1,5 +1,5 @@
 """Gusmão, add-for: Deep Learning GPU Benchmarks (add-for.com/deep-learning-benchmarks, 2016 and 2017): forward and
-forward with backward of networks for ImageNet, by framework and GPU, and how efficient a mini-batch of a size is."""
+forward with backward of networks for ImageNet, by framework and GPU, and the efficiency of mini-batch sizes."""
 
 from xbench.studies import Part, Quote, Study, Vary
 
