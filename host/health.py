@@ -104,8 +104,8 @@ def _processes(root: Path) -> list[str]:
 
 def _throttled(cpus: Collection[int], root: Path) -> int | None:
     folder = root / "sys/devices/system/cpu"
-    found = [_read(folder / f"cpu{cpu}/thermal_throttle/core_throttle_count").strip() for cpu in cpus]
-    return sum(map(int, found)) if found and all(word.isdigit() for word in found) else None
+    counts = [_read(folder / f"cpu{cpu}/thermal_throttle/core_throttle_count").strip() for cpu in cpus]
+    return sum(map(int, counts)) if counts and all(word.isdigit() for word in counts) else None
 
 
 def _less(after: float | None, before: float | None) -> float | None:

@@ -1,10 +1,10 @@
 """The contract of a runtime and the table of all runtimes. Imports no framework.
 
 A runtime makes one converted model ready on one device. The life of an object: construct (load), `prepare` (compile),
-then any number of `forward`, `gradients` or `step`; `prepare` may be called again, for arrays of other shapes. What
-these return is read before the next of them is called, so it may live in buffers that are used again. Every other file
-of the folder is one runtime, named by the word you type; `_rows.py` is the table. Third parties add rows through the
-entry-point group `xbench.runtimes` (see CONTRIBUTING.md).
+then any number of `forward`, `gradients` or `step`; `prepare` may be called again, for arrays of other shapes. Their
+results are read before the next call, so they may be in reused buffers. Every other file of the folder is one runtime,
+named by the word you type; `_rows.py` is the table. Third parties add rows through the entry-point group
+`xbench.runtimes` (see CONTRIBUTING.md).
 """
 
 import dataclasses
@@ -40,18 +40,18 @@ __all__ = [
 
 
 class Unavailable(Exception):
-    """What was asked for is not there: no such device, or a package built without it. One line, with the remedy."""
+    """The request cannot be met: no such device, or a package built without it. One line, with the remedy."""
 
 
 class Killed(Exception):
-    """A process that a runtime has started ended by SIGKILL; the message says what it was, as in "the process of x"."""
+    """A process that a runtime has started ended by SIGKILL; the message names it, as in "the process of x"."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a runtime is to run: `mode` forward, gradient or step; `device` cpu or cuda; `extra` is what followed the
-    colon of the runtime's name (`tensorflow:xla` gives {"xla": "1"}); `layout` is one of the row's, `precision` fp32 or
-    one of the row's lower ones."""
+    """Settings of a run: `mode` forward, gradient or step; `device` cpu or cuda; `extra` is what followed the colon of
+    the runtime's name (`tensorflow:xla` gives {"xla": "1"}); `layout` is one of the row's, `precision` fp32 or one of
+    the row's lower ones."""
 
     mode: str = "forward"
     device: str = "cpu"
@@ -66,7 +66,7 @@ class Options:
 
 
 class Layer(NamedTuple):
-    """What a runtime takes for one layer: its own name for it, its operator, and the seconds of it in every pass."""
+    """The times of one layer: the runtime's own name for it, its operator, and its seconds in every pass."""
 
     name: str
     operator: str
@@ -88,12 +88,12 @@ class Runtime(ABC):
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         """Compiles for the shapes of these arrays; `dropout` says whether dropout is active in training.
 
-        Returns whether anything was compiled; False where that happens inside the first call.
+        Returns whether anything was compiled; False if that happens inside the first call.
         """
 
     def read(self) -> bool:
-        """Makes the runtime read the graph for whether it takes it, where loading the model has not done so; returns
-        whether there was anything left to do.
+        """Makes the runtime read the graph, to check that it is supported, if loading has not done so; returns whether
+        there was anything left to do.
 
         Raises:
             UnsupportedOps: the framework lacks operators.
@@ -106,7 +106,7 @@ class Runtime(ABC):
 
     @abstractmethod
     def forward(self, *inputs: Any) -> Any:
-        """Outputs of the network in evaluation mode, in every mode it was made for, with the weights of the moment; may
+        """Outputs of the network in evaluation mode, in every mode it was made for, with the current weights; may
         return before they are computed."""
 
     @abstractmethod
@@ -117,69 +117,69 @@ class Runtime(ABC):
     def get(self, outputs: Any) -> list[np.ndarray]:
         """Copies the outputs of `forward` to the host, in the order of the ONNX graph."""
 
-    # Computes in another process, whose clock tells what steps take: `clock`. Heeded of a runtime of xbench alone.
+    # Computes in another process, whose clock times the steps: `clock`. Only for xbench's own runtimes.
     remote: bool = False
 
     def clock(self) -> float:
-        """Seconds that the other process has worked so far, by its own clock, where there is one."""
+        """Seconds that the other process has worked so far, by its own clock, if there is one."""
         raise NotImplementedError
 
     def round_trip(self) -> float:
-        """Seconds of asking the other process for nothing, by this one's clock, where there is one."""
+        """Seconds of an empty request to the other process, by this one's clock, if there is one."""
         return 0.0
 
     def versions(self) -> Mapping[str, str]:
-        """The versions of what computes in another process, by name; nothing where there is none."""
+        """The versions of packages that compute in another process, by name; empty if there is none."""
         return {}
 
     def held(self) -> Mapping[str, np.ndarray] | None:
-        """The parameters it holds, by ONNX name and in ONNX's layout; None where the runtime does not tell.
+        """The parameters it holds, by ONNX name and in ONNX's layout; None if the runtime does not report them.
 
         Called after `prepare`.
         """
         return None
 
     def placed(self) -> Mapping[str, int] | None:
-        """Where the compiled model runs: `cpu`, `cuda` or another name of a device -> how many of its nodes, or of its
-        arrays where the runtime does not tell of nodes. None where it tells nothing.
+        """Where the compiled model runs: `cpu`, `cuda` or another name of a device -> the number of its nodes, or
+        of its arrays if the runtime does not report nodes. None if it reports nothing.
 
         Called after a step.
         """
         return None
 
     def device_memory(self) -> int | None:
-        """Bytes of the device's own memory that its arrays held at the peak, since the process began; None where the
-        device has no memory of its own, or the runtime does not tell."""
+        """Bytes of the device's own memory that its arrays used at the peak, since the process began; None if the
+        device has no memory of its own, or the runtime does not report it."""
         return None
 
     def tuned(self) -> str | None:
-        """What a search for speed took that was made for this model, in words; None where there was none.
+        """The cost of a tuning search for this model, in words; None if there was none.
 
         Called after `prepare`.
         """
         return None
 
     def recalled(self) -> bool:
-        """Whether it found on disk what it had compiled in another process, all of it or a part.
+        """Whether it loaded code from disk that another process had compiled, all of it or a part.
 
-        Called after a step. A runtime that keeps nothing compiles anew in every process.
+        Called after a step. A runtime that keeps nothing compiles again in every process.
         """
         return False
 
     def by_events(self, step: Callable[[], object]) -> float:
-        """Runs a step between two events of the device, and returns the seconds between them by its own clock. Asked of
-        a runtime only on devices that its row names in `events`."""
+        """Runs a step between two events of the device, and returns the seconds between them by its own clock. Called
+        only on devices that the runtime's row names in `events`."""
         raise NotImplementedError
 
     def layers(self, inputs: Sequence[Any], count: int) -> list[Layer]:
-        """Seconds of every layer in each of so many forward passes, as the runtime itself tells them, in the order in
-        which they run. Asked of a runtime whose row names `layers`."""
+        """Seconds of every layer in each of `count` forward passes, as the runtime itself reports them, in the order in
+        which they run. Called if the runtime's row names `layers`."""
         raise NotImplementedError
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """Writes the model in the runtime's own form, to be used without xbench, and returns the names of the files.
 
-        Called after `prepare`; nothing is written by a runtime that has no such form.
+        Called after `prepare`; a runtime without such a form writes nothing.
         """
         return ()
 
@@ -205,7 +205,7 @@ class Trainer(Runtime):
 
     def optimizer_state(self) -> dict[str, np.ndarray] | None:
         """The arrays the update rule keeps, by `<slot>.<parameter>` (`converters/autodiff/optimizer.py`), on the
-        host; None where the runtime does not tell. Asked for in mode step only."""
+        host; None if the runtime does not report them. Called in mode step only."""
         return None
 
     def held(self) -> dict[str, np.ndarray] | None:
@@ -217,13 +217,13 @@ class Trainer(Runtime):
 
 
 def table() -> dict[str, Row]:
-    """All runtimes by name: ours, and the rows that installed packages add to the group `xbench.runtimes`."""
+    """All runtimes by name: xbench's, and the rows that installed packages add to the group `xbench.runtimes`."""
     return {**_others(tuple(sys.path)), **RUNTIMES}
 
 
 def row_of(word: str) -> Row:
-    """The row of the runtime that a word names. No module of another plug-in is imported for it: a worker would have
-    that beside what it times.
+    """The row of the runtime that a word names. No module of another plug-in is imported for it: a worker would load
+    that besides the code it times.
 
     Raises:
         KeyError: there is no such runtime.
@@ -234,24 +234,24 @@ def row_of(word: str) -> Row:
 
 
 def find_row(word: str) -> Row | None:
-    """As `row_of`; None where there is no such runtime."""
+    """As `row_of`; None if there is no such runtime."""
     name = parse(word)[0]
     return RUNTIMES[name] if name in RUNTIMES else _others(tuple(sys.path), name).get(name)
 
 
 @functools.cache
 def _others(_: tuple[str, ...], only: str | None = None) -> dict[str, Row]:
-    """The rows of packages on a path; to look at all that are installed takes 10 ms."""
+    """The rows of packages on a path; to search all installed packages takes 10 ms."""
     return _plugins.rows(RUNTIMES, only)
 
 
 def is_ours(word: str) -> bool:
-    """Whether a word names a runtime of xbench itself, which may be taken at its row's word."""
+    """Whether a word names a runtime of xbench itself, whose row is trusted."""
     return parse(word)[0] in RUNTIMES
 
 
 def adapter_digest(word: str) -> str:
-    """A digest of the adapter of a plug-in, which somebody may be writing; ours have xbench's version."""
+    """A digest of a plug-in's adapter, which may be in development; xbench's own have its version."""
     return "" if is_ours(word) else _plugins.source_digest(row_of(word).entry)
 
 
@@ -263,12 +263,12 @@ def parse(word: str) -> tuple[str, dict[str, str]]:
 
 
 def layouts(word: str, artifact: Artifact) -> list[str]:
-    """The layouts that a runtime can be told to compute a model in."""
+    """The layouts in which a runtime can compute a model."""
     return [layout for layout in row_of(word).layouts if layout in artifact.layouts]
 
 
 def version(row: Row, word: str = "") -> str | None:
-    """The installed version of a runtime's package, or None; imports nothing. `word` names the runtime where another
+    """The installed version of a runtime's package, or None; imports nothing. `word` names the runtime if another
     interpreter may be meant, by the word itself, by the settings or by an environment.
 
     Raises:

@@ -1,10 +1,10 @@
-"""Which interpreter runs a runtime: told by its word, by a file of settings, or by an environment that xbench made.
+"""Which interpreter runs a runtime: set by its word, by a file of settings, or by an environment that xbench made.
 
     # xbench.toml in the working folder, else ~/.config/xbench/config.toml
     [runtimes.torch]
     python = "old/bin/python"    # from the file's folder
 
-The first file that exists counts, whole.
+The first file that exists is used, entirely.
 """
 
 import os
@@ -18,11 +18,11 @@ LOCAL = "xbench.toml"
 
 
 class Misconfigured(Exception):
-    """A file of settings that cannot be meant so; one line that names the file."""
+    """An invalid file of settings; one line that names the file."""
 
 
 def file() -> Path | None:
-    """The file of settings that counts."""
+    """The file of settings in use."""
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "xbench" / "config.toml"
     return next((path for path in (Path(LOCAL), home) if path.is_file()), None)
 
@@ -31,18 +31,18 @@ def pythons() -> dict[str, str]:
     """The interpreters that the settings name, by runtime.
 
     Raises:
-        Misconfigured: the file is no TOML, or says what means nothing, or names an interpreter that is not there.
+        Misconfigured: the file is no TOML, has unknown settings, or names an interpreter that does not exist.
     """
     path = file()
     if path is None:
         return {}
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise Misconfigured(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
-    if unknown := sorted(told.keys() - {"runtimes"}):
+    if unknown := sorted(document.keys() - {"runtimes"}):
         raise Misconfigured(f"{path}: unknown table {unknown[0]!r}: there is [runtimes.NAME]")
-    runtimes = told.get("runtimes", {})
+    runtimes = document.get("runtimes", {})
     if not isinstance(runtimes, dict):
         raise Misconfigured(f"{path}: runtimes is no table: write [runtimes.NAME]")
     return {name: _python(path, name, settings) for name, settings in runtimes.items()}
@@ -58,15 +58,15 @@ def _python(path: Path, name: str, settings: Any) -> str:
     if not find_row(name):
         raise Misconfigured(f"{path}: [runtimes.{name}]: there is no such runtime")
     place = os.path.expanduser(settings["python"])
-    found = shutil.which(place if os.sep not in place else str(path.parent.absolute() / place))
-    if found is None:
+    executable = shutil.which(place if os.sep not in place else str(path.parent.absolute() / place))
+    if executable is None:
         raise Misconfigured(f"{path}: [runtimes.{name}]: there is no Python at {settings['python']}")
-    return found
+    return executable
 
 
 def interpreter(word: str) -> str | None:
-    """The interpreter that a runtime's word means, where it is not this one: `python=` in the word, else the settings,
-    else the environment that its row names; None where there is none.
+    """The interpreter that a runtime's word means, if it is not this one: `python=` in the word, else the settings,
+    else the environment that its row names; None if there is none.
 
     Raises:
         Misconfigured: see `pythons`.
@@ -74,8 +74,8 @@ def interpreter(word: str) -> str | None:
     from xbench.runtimes import _environments, find_row, parse
 
     name, options = parse(word)
-    if told := options.get("python") or pythons().get(name):
-        return shutil.which(told) or told
+    if python := options.get("python") or pythons().get(name):
+        return shutil.which(python) or python
     row = find_row(name)
     environment = row.environment if row else None
     made = _environments.find(environment) if environment else None
@@ -83,7 +83,7 @@ def interpreter(word: str) -> str | None:
 
 
 def worker(word: str) -> str:
-    """The interpreter of a runtime's worker: of a framework with an environment of its own it is this one, which hands
+    """The interpreter of a runtime's worker: for a framework with an environment of its own it is this one, which hands
     the work to that (`_remote.py`)."""
     from xbench.runtimes import find_row
 

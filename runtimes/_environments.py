@@ -1,5 +1,5 @@
-"""Environments of their own for frameworks that no longer install beside today's: the recipe of each as plain data,
-and where they lie. `workers/environment.py` builds them; nothing here starts a process."""
+"""Separate environments for frameworks that cannot be installed with current ones: their recipes as plain data, and
+their folders. `workers/environment.py` builds them; nothing here starts a process."""
 
 import json
 import os
@@ -14,8 +14,8 @@ READY = "ready.json"  # written last: a folder without it is half-built
 
 @dataclass(frozen=True)
 class Library:
-    """A shared library that a framework asks for under a name systems no longer have: `old` -> the name it has today,
-    and the system's package that brings it."""
+    """A shared library that a framework loads by a name systems no longer have: old name -> current name, and the
+    system's package that has it."""
 
     names: Mapping[str, str]
     package: str
@@ -37,7 +37,7 @@ class Recipe:
     remark: str = ""
 
 
-# setup.py of the oldest uses what setuptools dropped, and must find the NumPy it is to work with.
+# setup.py of the oldest uses features that setuptools dropped, and must find the NumPy it is to work with.
 BUILD = ("setuptools==65.7.0", "wheel==0.42.0")
 OPEN_MPI = Library({"libmpi.so.12": "libmpi.so.40", "libmpi_cxx.so.1": "libmpi_cxx.so.40"}, "libopenmpi3")
 
@@ -106,26 +106,26 @@ class Environment:
 
 def root() -> Path:
     """`$XBENCH_ENVIRONMENTS`, else a folder of the user's data: it is no cache, which anybody may empty."""
-    if told := os.environ.get("XBENCH_ENVIRONMENTS"):
-        return Path(told).absolute()
+    if folder := os.environ.get("XBENCH_ENVIRONMENTS"):
+        return Path(folder).absolute()
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "xbench" / "environments"
 
 
 def find(name: str) -> Environment | None:
-    """An environment that is ready; None where there is none, or a half-built one."""
+    """An environment that is ready; None if there is none, or a half-built one."""
     folder = root() / name
     try:
-        found: dict[str, Any] = json.loads((folder / READY).read_text())
-        made = Environment(name, folder, dict(found["versions"]), dict(found["variables"]))
+        record: dict[str, Any] = json.loads((folder / READY).read_text())
+        made = Environment(name, folder, dict(record["versions"]), dict(record["variables"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return made if made.python.exists() else None
 
 
 def version_in(python: Path | str, packages: tuple[str, ...]) -> str | None:
-    """The version of the first of these packages that lies beside an interpreter, which is not started."""
+    """The version of the first of these packages installed for an interpreter, which is not started."""
     for folder in sorted(Path(python).parent.parent.glob("lib/python3*/site-packages")):
         for package in packages:
-            for found in metadata.distributions(name=package, path=[str(folder)]):
-                return found.version
+            for distribution in metadata.distributions(name=package, path=[str(folder)]):
+                return distribution.version
     return None

@@ -1,8 +1,8 @@
-"""Rows that other distributions add through the entry-point group `xbench.runtimes`, each judged at this one door.
+"""Rows that other distributions add through the entry-point group `xbench.runtimes`, all validated here.
 
-A row says what an audit is made of, so what would weaken one is no stranger's to say: that a device's own clock counts
+A row controls the audit, so a plug-in may not set fields that would weaken it: that a device's own clock counts
 (`events`), that modules are imported before the clock starts (`ours`), that another process computes (`environment`).
-A row that says so, or is no row, or has a name that is taken, is left out with one line, and the others stay.
+A row that sets one, or is no row, or has a name that is taken, is left out with one line, and the others stay.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from xbench.converters.printable import one_line
 from xbench.runtimes._rows import LAYOUTS, EngineRow, Lower, Row
 
 GROUP = "xbench.runtimes"
-NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)  # what follows a colon are options, a comma separates names
+NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)  # options follow a colon, a comma separates names
 ENTRY, MODULE = re.compile(r"[\w.]+:[\w.]+"), re.compile(r"[\w.]+")
 MODES, DEVICES = ("forward", "gradient", "step"), ("cpu", "cuda")
 PRECISIONS = ("tf32", "bf16", "fp16", "int8")
@@ -34,53 +34,53 @@ class LeftOut(UserWarning):
 
 
 def points() -> Sequence[metadata.EntryPoint]:
-    """The entry points of the group; of an environment in which the facts of one package are damaged, of the others."""
+    """The entry points of the group; if the metadata of one package is damaged, those of the others."""
     return _points(tuple(sys.path))
 
 
 @functools.cache
 def _points(path: tuple[str, ...]) -> Sequence[metadata.EntryPoint]:
-    """As `points`, where modules are found on this path: every package that is installed is looked at."""
+    """As `points`, for modules on this path: every installed package is searched."""
     try:
         return list(metadata.entry_points(group=GROUP))
     except Exception:
-        found = []
+        members = []
         for package in metadata.distributions():
-            with contextlib.suppress(Exception):  # pip itself does not know what it has installed there
-                found += [point for point in package.entry_points if point.group == GROUP]
-        return found
+            with contextlib.suppress(Exception):  # pip itself cannot read such a package's metadata
+                members += [point for point in package.entry_points if point.group == GROUP]
+        return members
 
 
 def rows(taken: Collection[str], only: str | None = None) -> dict[str, Row]:
-    """The rows of plug-ins by name, or the one of a name alone, for which the modules of the others are not imported; a
-    name that is taken is not theirs."""
-    found: dict[str, Row] = {}
+    """The rows of plug-ins by name, or only the one named `only`, without importing the modules of the others; names in
+    `taken` are refused."""
+    accepted: dict[str, Row] = {}
     for point in points():
         if only not in (None, point.name):
             continue
         name = one_line(point.name, 100)
         try:
-            if name in taken or name in found:
+            if name in taken or name in accepted:
                 raise ValueError(f"{'xbench' if name in taken else 'another plug-in'} has a runtime of this name")
             if not NAME.fullmatch(point.name):
                 raise ValueError("a name has letters, digits, dots, hyphens and underscores")
-            with contextlib.redirect_stdout(sys.stderr):  # what a module prints is no part of our output
+            with contextlib.redirect_stdout(sys.stderr):  # a module's prints are no part of xbench's output
                 loaded = point.load()
-            found[name] = admitted(loaded)
+            accepted[name] = admitted(loaded)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # whatever a stranger's module raises must not stop the others
+        except BaseException as error:  # an error in one plug-in must not stop the others
             warnings.warn(f"runtime {name} of a plug-in is left out: {one_line(error)}", LeftOut, stacklevel=2)
-    return found
+    return accepted
 
 
 def admitted(loaded: Any) -> Row:
-    """The row again, of plain values.
+    """A copy of the row, of plain values.
 
     Raises:
-        ValueError: it is none, or one that only xbench itself may have.
+        ValueError: it is no row, or one that only xbench itself may have.
     """
-    if type(loaded) is not Row:  # a subclass may answer otherwise every time
+    if type(loaded) is not Row:  # a subclass may return other values at every access
         raise ValueError(f"it is a {type(loaded).__name__}, not a Row")
     given: dict[str, Any] = {name: getattr(loaded, name, None) for name in Row.__dataclass_fields__}
     for name in OURS_ALONE:
@@ -111,7 +111,7 @@ def _maybe(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _some(known: Collection[str]) -> Callable[[Any], bool]:
-    """Names, each one that is known."""
+    """Known names only."""
     return lambda value: _texts(value) and set(value) <= set(known)
 
 
@@ -165,8 +165,8 @@ FIELDS: Mapping[str, Callable[[Any], bool]] = {
 
 
 def source_digest(entry: str) -> str:
-    """A digest of the Python files that an adapter is in: its module, or the whole package around it. Nothing is
-    imported. Empty where they are not found, as within an archive."""
+    """A digest of an adapter's Python files: its module, or the entire package around it. Nothing is imported. Empty if
+    they are not found, as within an archive."""
     place = PathFinder.find_spec(entry.partition(":")[0].partition(".")[0])
     if place is None or not place.origin:
         return ""

@@ -1,4 +1,4 @@
-"""The table of all runtimes of ours: where each is, what it needs, what it can be told."""
+"""The table of xbench's own runtimes: entry points, packages, capabilities, options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from xbench.runtimes._environments import RECIPES
 
 @dataclass(frozen=True)
 class Lower:
-    """A precision below float32 that a runtime has: the switch its makers have for it, and where it works."""
+    """A precision below float32 that a runtime has: the framework's switch for it, and where it works."""
 
     switch: str
     devices: tuple[str, ...] = ("cpu", "cuda")
@@ -18,8 +18,8 @@ class Lower:
 
 @dataclass(frozen=True)
 class EngineRow:
-    """A runtime's own engine for several workers: its class, who starts the processes (`distributed/__init__.py`), and
-    what it is in its makers' words."""
+    """A runtime's own engine for several workers: its class, its launcher (`distributed/__init__.py`), and its name in
+    its makers' words."""
 
     entry: str
     launcher: str
@@ -30,19 +30,18 @@ class EngineRow:
 class Row:
     """One runtime of the table: where its class is, what it needs installed, what it can do.
 
-    `operators` names the operator table (a file of `converters/`) that the runtime runs our text in, if any;
-    `layouts` are the orders of an image's axes that it can be told to compute in. Arrays go in and out in ONNX's
-    order, nchw, in all of them. A `hidden` row is a fake for tests: it is not listed. Modes `on_request` take
-    minutes to prepare, and are left out where no mode is asked for. `lower` are the precisions below float32 that
-    it can be told. `effort` says what is added to its name for `--tune off`, and what is tried for `--tune max`;
-    `{seconds}` is what a search may take. `events` are the devices whose own clock it can read around a step.
-    `ours` are the modules that its adapter, not the runtime, needs: they are imported before the clock starts.
-    Where it `keeps` what it compiles, later processes find it on disk. `layers` is what is added to its name for it
-    to tell of single layers, None of one that compiles a network as one. `options` are the words that may follow
-    its name (`tensorflow:xla`), each with the values it may have, () for any; None of a row that is given whatever
-    is typed. `engine` trains it by several workers. What installs beside nothing of today has an `environment` of
-    its own (`_environments.py`). One that is `named` runs only where it is asked for by name. One that `reads_onnx`
-    runs a file that was brought as it is, forward. `scripts` is the module that says how it is run without xbench.
+    `operators` names the operator table (a file of `converters/`) that the runtime runs the printed program with, if
+    any; `layouts` are the orders of an image's axes that it can compute in. Arrays go in and out in ONNX's order,
+    nchw, in all of them. A `hidden` row is a fake for tests: it is not listed. Modes `on_request` take minutes to
+    prepare, and are left out if no mode is requested. `lower` are its precisions below float32. `effort` says what is
+    added to its name for `--tune off`, and what is tried for `--tune max`; `{seconds}` is what a search may take.
+    `events` are the devices whose own clock it can read around a step. `ours` are the modules that its adapter, not
+    the runtime, needs: they are imported before the clock starts. If it `keeps` what it compiles, later processes load
+    it from disk. `layers` is added to its name to get the times of single layers; None if it compiles a network as
+    one. `options` are the words that may follow its name (`tensorflow:xla`), each with the values it may have, () for
+    any; None if the row takes any options. `engine` trains it by several workers. A framework that cannot be installed
+    with current ones has an `environment` of its own (`_environments.py`). A `named` one runs only on request by name.
+    One that `reads_onnx` runs a user's file unchanged, forward. `scripts` is the module for running it without xbench.
     """
 
     entry: str
@@ -68,13 +67,13 @@ class Row:
     scripts: str | None = None
 
 
-# The runtime that takes the time it is told, to test xbench itself, has its result before the clock starts. That is no
-# field of a row, because plug-ins write rows.
+# The runtime that takes a given time, to test xbench itself, has its result before the clock starts. That is no field
+# of a row, because plug-ins write rows.
 UNCLOCKED = ("null",)
 LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
 CPU, CUDA, FORWARD = ("cpu",), ("cuda",), ("forward",)
-ON, ANY = ("1",), ()  # an option without a value, and one whose value the adapter looks at
-# In float16 a gradient needs its loss scaled, which every framework does in another way.
+ON, ANY = ("1",), ()  # an option without a value, and one whose value the adapter checks
+# In float16 a gradient needs its loss scaled, which every framework does differently.
 AUTOCAST = {
     "tf32": Lower("torch.backends.cudnn.allow_tf32", CUDA),
     "bf16": Lower("torch.autocast"),
@@ -181,7 +180,7 @@ RUNTIMES: dict[str, Row] = {
         operators="jax",
         layouts=LAYOUTS,
         lower={
-            "tf32": Lower("jax_default_matmul_precision", CUDA),  # on a CPU it is told in vain
+            "tf32": Lower("jax_default_matmul_precision", CUDA),  # on a CPU it has no effect
             "bf16": Lower("jax_default_matmul_precision", CUDA),
             "fp16": Lower("jax_default_matmul_precision", CUDA, FORWARD),
         },

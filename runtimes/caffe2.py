@@ -1,5 +1,5 @@
-"""Caffe2 as PyTorch 1.8.1 still has it, in an environment of its own: `xbench env create caffe2`; inference only. What
-runs there is `originals/caffe2.py`."""
+"""Caffe2 as PyTorch 1.8.1 still has it, in an environment of its own: `xbench env create caffe2`; inference only. It
+runs `originals/caffe2.py`."""
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime

@@ -1,4 +1,4 @@
-"""Chainer 7.8.1, in an environment of its own (`xbench env create chainer`). There runs `originals/chainer.py`."""
+"""Chainer 7.8.1, in an environment of its own (`xbench env create chainer`). It runs `originals/chainer.py`."""
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime

@@ -1,4 +1,4 @@
-"""CNTK 2.7, in an environment of its own: `xbench env create cntk`. What runs there is `originals/cntk.py`."""
+"""CNTK 2.7, in an environment of its own: `xbench env create cntk`. It runs `originals/cntk.py`."""
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime

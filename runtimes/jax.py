@@ -23,7 +23,7 @@ def _pick(numbers, count):
 
 
 FUNCTIONS = Functions(jnp.sum, jnp.minimum, jnp.expm1, _pick)
-# Of the products, whose default is TF32 or bfloat16 where there is one.
+# Of matrix products, whose default is TF32 or bfloat16 if the device has it.
 PRECISION = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32", "fp16": "F16_F16_F32"}
 
 
@@ -50,13 +50,13 @@ class Jax(Trainer):
         self.reset()
 
     def _bound(self) -> tuple[Any, dict[str, tuple[int, ...]]]:
-        """The function of the text, and the order of axes in which parameters are kept."""
+        """The function of the printed program, and the order of axes in which parameters are kept."""
         linear = {} if self.options.trains else linear_orders(self.program)
         return self.program.bind(ops.TABLE), kernel_orders(self.program) | linear
 
     def reset(self) -> None:
         # A step donates its arrays, so they must not share memory with the NumPy originals.
-        # Kernels of convolutions, and matrices where nothing is trained, are kept in XLA's order of axes.
+        # Kernels of convolutions, and matrices if nothing is trained, are kept in XLA's order of axes.
         kept = reordered(self.program.params, self.orders)
         self.params = jax.device_put(kept, self.device, may_alias=False)
         self.state = jax.device_put(self.program.state, self.device, may_alias=False)
@@ -87,7 +87,7 @@ class Jax(Trainer):
         return True
 
     def _as_onnx(self, params):
-        """Kernels in ONNX's order, as the text reads them; XLA moves no data for it."""
+        """Kernels in ONNX's order, as the program reads them; XLA moves no data for it."""
         return reordered(params, self.undone, jnp.transpose)
 
     def _forward(self, params, state, *inputs):
@@ -101,7 +101,7 @@ class Jax(Trainer):
         return jax.value_and_grad(self._loss, has_aux=True)(params, state, rng, inputs, labels)
 
     def _drawn(self, params, state, count, rng, inputs, labels):
-        """Loss and gradients, and the number of the next call: each drops other values."""
+        """Loss and gradients, and the number of the next call: each has another dropout mask."""
         rng = jax.random.fold_in(rng[0], count.astype("int32")), rng[1]
         (loss, _), grads = self._differentiated(params, state, rng, inputs, labels)
         return loss, grads, count + 1
@@ -152,5 +152,5 @@ class Jax(Trainer):
         return by_slot({slot: self._named_as_onnx(kept) for slot, kept in self.memory.items()})
 
     def _named_as_onnx(self, arrays) -> dict[str, np.ndarray]:
-        """Parameters, or what has their shape, on the host in ONNX's order."""
+        """Parameters, or arrays of their shape, on the host in ONNX's order."""
         return reordered(jax.device_get(dict(arrays)), self.undone)

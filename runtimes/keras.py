@@ -1,7 +1,7 @@
 """Keras 3: a functional model of its own layers, on TensorFlow (`keras`) or on JAX (`keras:backend=jax`).
 
 The model is called without state of its own (`stateless_call`), inside the step that the backend's own runtime
-compiles: that one holds the arrays, in Keras's order of axes, and trains.
+compiles: that runtime has the arrays, in Keras's order of axes, and trains.
 """
 
 import os
@@ -32,7 +32,7 @@ def make(artifact: Artifact, options: Options) -> Runtime:
 
 
 class _Layers:
-    """What is Keras's in a runtime of a backend: the function that it calls, and the order of the arrays."""
+    """The part of Keras in a runtime of a backend: the function that it calls, and the order of the arrays."""
 
     artifact: Artifact
     program: Any
@@ -46,13 +46,13 @@ class _Layers:
         self.program = self.artifact.program("nhwc")
         inputs = [(item["shape"], item["dtype"]) for item in self.artifact.info["inputs"]]
         self.model, self.made = built(self.program, inputs)
-        names = {id(variable): name for name, variable in self.made.held.items()}
+        names = {id(variable): name for name, variable in self.made.variables.items()}
         self.trained = [names[id(variable)] for variable in self.model.trainable_variables]
         self.others = [names.get(id(variable)) for variable in self.model.non_trainable_variables]
         return self._call, self.made.orders
 
     def _call(self, params: Any, state: Any, *inputs: Any, training: bool = False, rng: Any = None) -> Any:
-        """The model, as the text would be called; dropout's seeds are the only state that is not the text's."""
+        """The model, called as the program; dropout's seeds are the only state that is not the program's."""
         trained = [params[name] for name in self.trained]
         others = [state[name] if name else self._seed(rng) for name in self.others]
         outputs, new = self.model.stateless_call(trained, others, list(inputs), training=training)
@@ -64,7 +64,7 @@ class _Layers:
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         if dropout != self.dropout:
-            self.dropout, self.shapes = dropout, []  # a rate is part of what is compiled
+            self.dropout, self.shapes = dropout, []  # the rate is compiled in
             for layer, rate in self.made.dropouts:
                 layer.rate = rate if dropout else 0
         return bool(super().prepare(inputs, labels, dropout))  # type: ignore[misc]
@@ -74,7 +74,7 @@ class _Layers:
 
     def save(self, folder: Any, name: str) -> tuple[str, ...]:
         """In Keras's own form, with the weights of the artifact."""
-        for own, variable in self.made.held.items():
+        for own, variable in self.made.variables.items():
             array = {**self.program.params, **self.program.state}[own]
             variable.assign(np.transpose(array, self.made.orders[own]) if own in self.made.orders else array)
         self.model.save(folder / f"{name}.keras")

@@ -1,4 +1,4 @@
-"""MXNet 1.9.1, in an environment of its own: `xbench env create mxnet`. What runs there is `originals/mxnet.py`."""
+"""MXNet 1.9.1, in an environment of its own: `xbench env create mxnet`. It runs `originals/mxnet.py`."""
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime

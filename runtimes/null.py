@@ -1,4 +1,4 @@
-"""A runtime that takes exactly the time it is told, to test the tool itself: `null:seconds=0.001`.
+"""A runtime that takes exactly a given time, to test the tool itself: `null:seconds=0.001`.
 
 Its outputs come from ONNX's reference evaluator and are computed in `put`, outside the clock; `forward` only waits.
 """

@@ -1,4 +1,4 @@
-"""ONNX Runtime: its CPU, CUDA or TensorRT provider, all graph optimisations, intra-op threads as told."""
+"""ONNX Runtime: its CPU, CUDA or TensorRT provider, all graph optimisations, intra-op threads as requested."""
 
 import json
 import re
@@ -28,9 +28,9 @@ LEVELS = {
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 
-NARROW = ("fp16", "int8")  # whose graph is written for it
+NARROW = ("fp16", "int8")  # precisions with a graph of their own
 KERNEL = "_kernel_time"  # ends the name of an event of its profiler
-# How it names an operator that it does not know: one of another domain, one of ONNX's, one that has no kernel.
+# Its messages for an unknown operator: of another domain, of ONNX's, without a kernel.
 LACKS = (
     r"Fatal error: ([\w.]+:\w+)\(-?\d+\) is not a registered",
     r"No Op registered for (\w+) with domain_version",
@@ -47,10 +47,10 @@ def make(artifact: Artifact, options: Options) -> Runtime:
 
 
 def _session(model: str | bytes, options: Options) -> onnxruntime.InferenceSession:
-    """A session on the device that was asked for.
+    """A session on the requested device.
 
     Raises:
-        Unavailable: there is none; ONNX Runtime itself would take the CPU instead. Or no such level.
+        Unavailable: there is none (ONNX Runtime itself would take the CPU instead), or no such level.
     """
     if (level := options.extra.get("level", "all")) not in LEVELS:
         raise Unavailable(f"onnxruntime:level={level}: its levels are {', '.join(LEVELS)}")
@@ -73,7 +73,7 @@ def _session(model: str | bytes, options: Options) -> onnxruntime.InferenceSessi
 
 
 def _providers(options: Options) -> list[tuple[str, dict[str, str]]]:
-    """The provider that was asked for, and for TensorRT the one that takes the nodes it leaves.
+    """The requested provider, and for TensorRT also the one for the nodes it leaves.
 
     Raises:
         Unavailable: this build has none, or it is none of the device's.
@@ -85,32 +85,31 @@ def _providers(options: Options) -> list[tuple[str, dict[str, str]]]:
     name = PROVIDERS[options.device][word]
     if name not in onnxruntime.get_available_providers():
         raise Unavailable(f"this onnxruntime has no {name}: pip install 'xbench[onnxruntime-gpu]'")
-    # The default of CUDA's is TF32; TensorRT's heeds NVIDIA_TF32_OVERRIDE, which every worker is started with.
+    # The default of CUDA's is TF32; TensorRT's obeys NVIDIA_TF32_OVERRIDE, which every worker has set.
     cuda = ("CUDAExecutionProvider", {"use_tf32": str(int(options.precision == "tf32"))})
     return [(name, {}), cuda] if word == "tensorrt" else [cuda if word == "cuda" else (name, {})]
 
 
 def _placed(session: onnxruntime.InferenceSession) -> dict[str, int] | None:
-    """Nodes by the device of the provider that was given them, before providers fuse any; None before 1.24, which does
-    not tell."""
+    """Nodes by the device of their provider, before providers fuse any; None before 1.24, which lacks this."""
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return None
     devices = {"CPUExecutionProvider": "cpu", "CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "cuda"}
-    found = Counter[str]()
+    nodes = Counter[str]()
     for part in session.get_provider_graph_assignment_info():
-        found[devices.get(part.ep_name, part.ep_name)] += len(part.get_nodes())
-    return dict(found)
+        nodes[devices.get(part.ep_name, part.ep_name)] += len(part.get_nodes())
+    return dict(nodes)
 
 
 def _layers(events: list[dict[str, Any]], count: int) -> list[Layer]:
-    """The times of kernels in the last so many passes; the profiler has seen all since the session began."""
-    found: dict[str, Layer] = {}
+    """The times of kernels in the last `count` passes; the profiler has recorded all since the session began."""
+    layers: dict[str, Layer] = {}
     for event in events:
         if event.get("cat") == "Node" and event["name"].endswith(KERNEL):
             name = event["name"].removesuffix(KERNEL)
-            layer = found.setdefault(name, Layer(name, event["args"]["op_name"], []))
+            layer = layers.setdefault(name, Layer(name, event["args"]["op_name"], []))
             layer.seconds.append(event["dur"] / 1e6)
-    return [layer._replace(seconds=layer.seconds[-count:]) for layer in found.values()]
+    return [layer._replace(seconds=layer.seconds[-count:]) for layer in layers.values()]
 
 
 class Inference(Runtime):
@@ -124,7 +123,7 @@ class Inference(Runtime):
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         if self.options.precision in NARROW:
             from xbench.runtimes.support.onnxruntime_narrow import (
-                narrowed,  # whose import takes as long as ONNX Runtime's
+                narrowed,  # its import takes as long as ONNX Runtime's
             )
 
             with tempfile.TemporaryDirectory(prefix="xbench-narrow-") as folder:
@@ -142,10 +141,10 @@ class Inference(Runtime):
         try:
             return _session(self.path, options)
         except (Fail, InvalidGraph, NotImplemented) as error:
-            found = [name for pattern in LACKS for name in re.findall(pattern, str(error))]
-            if not found:
+            names = [name for pattern in LACKS for name in re.findall(pattern, str(error))]
+            if not names:
                 raise
-            name = found[0].replace(":", ".")  # the others are not named
+            name = names[0].replace(":", ".")  # the others are not named
             raise UnsupportedOps({name: self.operators.get(name, 1)}) from error
 
     def read(self) -> bool:
@@ -170,7 +169,7 @@ class Inference(Runtime):
         return binding
 
     def layers(self, inputs: Sequence[Any], count: int) -> list[Layer]:
-        """By the profiler of the session, which is ended by it."""
+        """By the profiler of the session, which this call ends."""
         for _ in range(count):
             self.wait(self.forward(*inputs))
         path = Path(self.session.end_profiling())
@@ -189,11 +188,11 @@ class Inference(Runtime):
         return _placed(self.session)
 
     def held(self) -> Mapping[str, np.ndarray]:
-        """The initializers of the file the session was made from: a session does not give its own back."""
+        """The initializers of the session's file: a session does not return its own."""
         return Initializers(Path(self.path))
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
-        """The ONNX file, and where they are too large for it the weights beside it."""
+        """The ONNX file, and weights that are too large for it in files next to it."""
         files = {self.path: f"{name}.onnx"}
         tensors = onnx.load(self.path, load_external_data=False).graph.initializer
         outside = {location for tensor in tensors for location in _file(tensor)}
@@ -216,7 +215,7 @@ class Training(GraphTrainer):
         return tuple(self.buffer(array) for array in arrays)
 
     def buffer(self, array: np.ndarray) -> Any:
-        own = np.array(array, order="C")  # on a CPU the value is this memory
+        own = np.array(array, order="C")  # on a CPU the value uses this memory
         return onnxruntime.OrtValue.ortvalue_from_numpy(own, self.options.device, 0)
 
     def fill(self, buffer: Any, array: np.ndarray) -> None:
@@ -244,7 +243,7 @@ class Training(GraphTrainer):
 
 
 class Initializers(Mapping[str, np.ndarray]):
-    """The initializers of an ONNX file by name, each read when it is asked for."""
+    """The initializers of an ONNX file by name, each read on access."""
 
     def __init__(self, path: Path) -> None:
         self.folder, graph = str(path.parent), onnx.load(path, load_external_data=False).graph

@@ -17,7 +17,7 @@ from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer
 
 TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 # By default it quantises the activations of a product with int8 weights, and the cache of attention: errors of a
-# hundredth, in what was asked to be float32.
+# hundredth, where float32 was requested.
 AS_TOLD = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0, "KV_CACHE_PRECISION": "f32"}
 PLACES = ("Exception from ", "Check '", "FrontEnd API failed", "Model wasn't fully converted")  # lines of its messages
 
@@ -45,7 +45,7 @@ def _placed(compiled: openvino.CompiledModel) -> dict[str, int]:
 
 
 def _array(constant: openvino.Node) -> np.ndarray:
-    """Its values. OpenVINO gives those of bfloat16 as float16 of the same bits."""
+    """The values of a constant. OpenVINO returns bfloat16 as float16 of the same bits."""
     array = constant.get_data()
     return array.view(ml_dtypes.bfloat16) if constant.get_element_type() == openvino.Type.bf16 else array
 
@@ -54,27 +54,27 @@ def _read(core: openvino.Core, artifact: Artifact) -> openvino.Model:
     """The model by OpenVINO's own importer.
 
     Raises:
-        UnsupportedOps: it has no rule for some operators, all of which it names, with the opset behind ONNX's own.
+        UnsupportedOps: it has no rule for some operators, all of which it names, ONNX's own with the opset appended.
     """
     try:
         return core.read_model(artifact.onnx)
     except RuntimeError as error:
-        found = re.search(r"No conversion rule found for operations: (.+)", str(error))
-        if found is None:
+        match = re.search(r"No conversion rule found for operations: (.+)", str(error))
+        if match is None:
             raise RuntimeError(_reason(str(error))) from error
-        names = [re.sub(r"-\d+$", "", name.strip()) for name in found[1].split(",")]
+        names = [re.sub(r"-\d+$", "", name.strip()) for name in match[1].split(",")]
         raise UnsupportedOps({name: artifact.info["operators"].get(name, 1) for name in names}) from error
 
 
 def _reason(message: str) -> str:
-    """What OpenVINO's importer refuses, without the places in its own source that come first."""
+    """The reason of OpenVINO's importer, without the leading places in its own source."""
     lines = [line.strip() for line in message.splitlines()]
     return " ".join(line for line in lines if line and not line.startswith(PLACES)) or message
 
 
 def _places(model: openvino.Model, names: Sequence[str]) -> list[int]:
-    """Where inputs are among the model's, which are in the file's order. One before a Dropout, which OpenVINO removes,
-    has the name of the tensor behind it."""
+    """The positions of inputs among the model's, which are in the file's order. An input before a Dropout, which
+    OpenVINO removes, has the name of the tensor after it."""
     known = {name: place for place, port in enumerate(model.inputs) for name in port.get_names()}
     if len(names) == len(model.inputs) and not all(name in known for name in names):
         return list(range(len(names)))
@@ -100,8 +100,8 @@ class Inference(Runtime):
     def forward(self, *inputs: Any) -> Any:
         for place, tensor in zip(self.places, inputs, strict=True):  # by name takes longer
             self.request.set_input_tensor(place, tensor)
-        self.request.infer(share_outputs=True)  # else it copies them all into new arrays
-        return self.request  # whose outputs `get` reads: to ask for them takes longer than a small network
+        self.request.infer(share_outputs=True)  # else it copies all outputs into new arrays
+        return self.request  # `get` reads its outputs: to fetch them takes longer than a small network
 
     def wait(self, result: Any) -> None:
         pass  # infer() returns when the outputs are computed
@@ -113,12 +113,12 @@ class Inference(Runtime):
         return _placed(self.compiled)
 
     def layers(self, inputs: Sequence[Any], count: int) -> list[Layer]:
-        found: dict[str, Layer] = {}
+        layers: dict[str, Layer] = {}
         for _ in range(count):
             for each in self.forward(*inputs).profiling_info:
-                layer = found.setdefault(each.node_name, Layer(each.node_name, each.node_type, []))
+                layer = layers.setdefault(each.node_name, Layer(each.node_name, each.node_type, []))
                 layer.seconds.append(each.real_time.total_seconds())
-        return [layer for layer in found.values() if any(layer.seconds)]
+        return [layer for layer in layers.values() if any(layer.seconds)]
 
     def held(self) -> dict[str, np.ndarray]:
         constants = [node for node in self.model.get_ops() if node.get_type_name() == "Constant"]

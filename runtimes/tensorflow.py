@@ -26,18 +26,18 @@ FUNCTIONS = Functions(tf.reduce_sum, tf.minimum, tf.math.expm1, _pick)
 
 
 def _rewrites(options: Options) -> dict[str, bool]:
-    """What TensorFlow's own graph optimizer is told."""
+    """Options of TensorFlow's own graph optimizer."""
     on_cpu = options.device == "cpu"
     names = {
         "bf16": "auto_mixed_precision_onednn_bfloat16",
         "fp16": "auto_mixed_precision_cpu" if on_cpu else "auto_mixed_precision",
     }
-    told = {names[options.precision]: True} if options.precision in names else {}
-    return told | ({"disable_meta_optimizer": True} if options.extra.get("grappler") == "off" else {})
+    rewrites = {names[options.precision]: True} if options.precision in names else {}
+    return rewrites | ({"disable_meta_optimizer": True} if options.extra.get("grappler") == "off" else {})
 
 
 def _arguments(names: Sequence[str]) -> list[str]:
-    """The names of inputs as those that a signature of TensorFlow may have: letters, digits and `_`, a letter first."""
+    """The names of inputs, made valid for a TensorFlow signature: letters, digits and `_`, a letter first."""
     words: list[str] = []
     for name in names:
         word = re.sub(r"\W", "_", name, flags=re.ASCII)
@@ -78,7 +78,7 @@ class TensorFlow(Trainer):
         self.shapes: list[Any] = []
 
     def _bound(self) -> tuple[Any, dict[str, tuple[int, ...]]]:
-        """The function of the text, and the order of axes in which parameters are kept."""
+        """The function of the printed program, and the order of axes in which parameters are kept."""
         linear = {} if self.options.trains else linear_orders(self.program)
         return self.program.bind(ops.TABLE), kernel_orders(self.program) | linear
 
@@ -108,7 +108,7 @@ class TensorFlow(Trainer):
             self.call = tf.function(body, autograph=False, jit_compile=compiled or None).get_concrete_function(
                 *signature
             )
-        # Traced when it is first asked for.
+        # Traced at its first call.
         traced = tf.function(self._forward, signature[: len(inputs)], autograph=False, jit_compile=compiled or None)
         self.answer = self.call if self.options.mode == "forward" else traced
         return True
@@ -118,7 +118,7 @@ class TensorFlow(Trainer):
         return {name: read[name] for name in self.params}, {name: read[name] for name in self.state}
 
     def _as_onnx(self, params):
-        """Kernels in ONNX's order, as the text reads them; operators turn them back, and TensorFlow cancels both."""
+        """Kernels in ONNX's order, as the program reads them; operators turn them back, and TensorFlow cancels both."""
         return reordered(params, self.undone, tf.transpose)
 
     def _forward(self, *inputs):
@@ -181,7 +181,7 @@ class TensorFlow(Trainer):
         return float(loss), self._named_as_onnx(grads)
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
-        """A Python file with its weights, and a SavedModel, for any batch where the model allows it."""
+        """A Python file with its weights, and a SavedModel, for any batch if the model allows it."""
         files = standalone.write(self.program, "tensorflow", name, folder, self.artifact.info["loss"])
         module = tf.Module(name)
         module.params, module.state = list(self.params.values()), list(self.state.values())
@@ -194,7 +194,7 @@ class TensorFlow(Trainer):
             try:
                 module.forward.get_concrete_function()
                 break
-            except (TypeError, ValueError, NotImplementedError):  # a shape that must be known is not
+            except (TypeError, ValueError, NotImplementedError):  # a required shape is unknown
                 continue
         tf.saved_model.save(module, str(folder / "saved_model"), signatures=module.forward)
         return (*files, "saved_model")
@@ -213,5 +213,5 @@ class TensorFlow(Trainer):
         return by_slot({slot: self._named_as_onnx(kept) for slot, kept in self.memory.items()})
 
     def _named_as_onnx(self, tensors) -> dict[str, np.ndarray]:
-        """Parameters, or what has their shape, on the host in ONNX's order."""
+        """Parameters, or arrays of their shape, on the host in ONNX's order."""
         return reordered({name: t.numpy() for name, t in tensors.items()}, self.undone)

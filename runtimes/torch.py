@@ -53,8 +53,8 @@ class ProgramModule(nn.Module):
 def module_of(artifact: Artifact) -> nn.Module:
     """The network as PyTorch runs it: the zoo's or the user's module, or the ONNX file's program.
 
-    A user's module is made again and given the weights it was exported with: a factory need not make the same twice.
-    What no output depends on is not trained.
+    A user's module is made again and gets the weights it was exported with: a factory may return different ones.
+    Parameters that no output depends on are not trained.
     """
     if artifact.info["origin"] not in MODULES:
         return ProgramModule(artifact.program())
@@ -81,7 +81,7 @@ def named_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that are trained, by the names of the ONNX graph: none that a user has frozen."""
+    """The trained parameters, by the names of the ONNX graph, without those that a user has frozen."""
     tensors = named_tensors(module)
     return {name: p for name, p in tensors.items() if isinstance(p, nn.Parameter) and p.requires_grad}
 
@@ -107,8 +107,8 @@ def optimizer_of(rule: dict[str, Any], parameters: Sequence[nn.Parameter]) -> to
 
 
 def update(optimizer: torch.optim.Optimizer, rule: dict[str, Any], count: int) -> None:
-    """The update of step `count`, counted from 1, with the gradients that the parameters hold. One that no gradient
-    reaches has a gradient of zero, as everywhere else: PyTorch by itself would spare it the decay."""
+    """The update of step `count`, counted from 1, with the parameters' gradients. A parameter without one gets a
+    gradient of zero, as in all other runtimes: PyTorch by itself would not decay it."""
     for group in optimizer.param_groups:
         group["lr"] = rate(rule, count)
         for p in group["params"]:
@@ -141,18 +141,18 @@ def multiplying(device: str, threads: int, size: int) -> Callable[[], object]:
 
 
 def copying(device: str, threads: int, count: int) -> Callable[[], object]:
-    """A copy of so many float32 numbers, complete on return."""
+    """A copy of `count` float32 numbers, complete on return."""
     torch.set_num_threads(threads)
     source, target = (torch.full((count,), 0.5, device=device) for _ in range(2))
     return _complete(device, lambda: target.copy_(source))
 
 
 def _complete(device: str, step: Callable[[], object]) -> Callable[[], object]:
-    def whole() -> None:
+    def synchronized() -> None:
         step()
         torch.cuda.synchronize()
 
-    return whole if device == "cuda" else step
+    return synchronized if device == "cuda" else step
 
 
 class Torch(Trainer):
@@ -194,7 +194,7 @@ class Torch(Trainer):
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         set_dropout(self.module, dropout)
         self.traced = self.module
-        # Dynamo takes the NumPy arrays that shapes are computed in for tensors; of what export traces none are left.
+        # Dynamo treats NumPy arrays of shape arithmetic as tensors; a graph traced by export has none left.
         exported = self.compiled and isinstance(self.module, ProgramModule) and not self.options.trains
         if exported:
             self.traced = torch.export.export(self.module, self.put(inputs), strict=False).module()
@@ -210,7 +210,7 @@ class Torch(Trainer):
         return outputs if isinstance(outputs, tuple) else (outputs,)
 
     def _lowered(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """By autocast, which rounds what it multiplies; outputs are float32, so that the loss is computed in it."""
+        """By autocast, which rounds operands of products; outputs are float32, so that the loss is computed in it."""
         with torch.autocast(self.device.type, self.half):
             outputs = self._outputs(*inputs)
         return tuple(value.float() if value.dtype == self.half else value for value in outputs)
@@ -245,7 +245,7 @@ class Torch(Trainer):
         return (loss,)
 
     def wait(self, result: Any) -> None:
-        if self.options.device == "cuda":  # to ask PyTorch's own device takes 7 us
+        if self.options.device == "cuda":  # to query PyTorch's own device takes 7 us
             torch.cuda.synchronize(self.device)
 
     def get(self, outputs: Any) -> list[np.ndarray]:
@@ -256,7 +256,7 @@ class Torch(Trainer):
         return float(result[0]), {name: grad.detach().cpu().numpy() for name, grad in grads.items()}
 
     def recalled(self) -> bool:
-        """By Inductor's own count of the graphs that it found in its cache."""
+        """By Inductor's own count of cache hits."""
         return self.compiled and torch._dynamo.utils.counters["inductor"]["fxgraph_cache_hit"] > 0
 
     def layers(self, inputs: Sequence[Any], count: int) -> list[Layer]:
@@ -278,7 +278,7 @@ class Torch(Trainer):
         step()
         end.record()
         end.synchronize()
-        return begin.elapsed_time(end) / 1e3  # it is told in milliseconds
+        return begin.elapsed_time(end) / 1e3  # it is in milliseconds
 
     def device_memory(self) -> int | None:
         return torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None

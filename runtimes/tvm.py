@@ -1,5 +1,5 @@
 """TVM (Relax) by its own ONNX importer, compiled for this machine's CPU or GPU: untuned, and labelled so, or with
-`tvm:tune=120` after so many seconds of its own tuner."""
+`tvm:tune=120` after 120 seconds of its own tuner."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ from xbench.runtimes import Options, Runtime, Unavailable
 from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer, fixed
 from xbench.runtimes.support.tvm_errors import lacking
 
-FOLDED = ("Expand", "Transpose")  # what may be computed of a parameter: the importer knows no Expand of one
+FOLDED = ("Expand", "Transpose")  # what may be computed from a parameter: the importer supports no Expand of one
 
 
 def make(artifact: Artifact, options: Options) -> Runtime:
@@ -51,7 +51,7 @@ def _kind(device: Any) -> str:
 def _compiled(
     module: Any, device: Any, artifact: Artifact, options: Options, shapes: Mapping[str, Sequence[int]]
 ) -> tuple[Any, str | None]:
-    """The library, and what the search for its schedules took, where there was one, in words.
+    """The library, and the cost of the search for its schedules, if there was one, in words.
 
     Raises:
         Unavailable: the seconds of the search are no number.
@@ -71,14 +71,14 @@ def _compiled(
     from xbench.runtimes.support.tvm_tuner import target_of, tuned
 
     target = target_of(device, options.threads)
-    told = (options.mode, dict(options.extra), {name: list(shape) for name, shape in shapes.items()}, str(target))
-    name = hashlib.sha256(json.dumps((*told, tvm.__version__)).encode()).hexdigest()[:16]
+    key = (options.mode, dict(options.extra), {name: list(shape) for name, shape in shapes.items()}, str(target))
+    name = hashlib.sha256(json.dumps((*key, tvm.__version__)).encode()).hexdigest()[:16]
     module, words = tuned(module, target, artifact.folder / "tuned" / name, seconds)
     return tvm.compile(module, target=target), words
 
 
 def _demand(operators: Mapping[str, int]) -> None:
-    """Looks whether TVM's importer knows the operators.
+    """Checks that TVM's importer knows the operators.
 
     Raises:
         UnsupportedOps: it does not know all of them.
@@ -130,19 +130,19 @@ class Inference(Runtime):
         return dict(Counter(_kind(tensor.device) for tensor in self.params))
 
     def held(self) -> dict[str, np.ndarray]:
-        """What was computed of a parameter while folding is undone."""
-        found = {name: value.numpy() for name, value in self.params_by_name.items()}
+        """The parameters, with the operations of folding undone."""
+        arrays = {name: value.numpy() for name, value in self.params_by_name.items()}
         shapes = {tensor.name: tensor.dims for tensor in self.model.graph.initializer}
         for made, node in reversed(_undone(self.model, self.parameters).items()):
             name = node.input[0]
-            if made not in found or name in found:
+            if made not in arrays or name in arrays:
                 continue
             if node.op_type == "Expand":
-                found[name] = found[made][tuple(slice(n) for n in shapes[name])]
+                arrays[name] = arrays[made][tuple(slice(n) for n in shapes[name])]
             else:
-                perm = next((a.ints for a in node.attribute if a.name == "perm"), range(found[made].ndim)[::-1])
-                found[name] = found[made].transpose(np.argsort(perm))
-        return found
+                perm = next((a.ints for a in node.attribute if a.name == "perm"), range(arrays[made].ndim)[::-1])
+                arrays[name] = arrays[made].transpose(np.argsort(perm))
+        return arrays
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """A library whose `main` takes the inputs and then the parameters `p0`, `p1`, ... of the `.params` file."""
@@ -153,7 +153,7 @@ class Inference(Runtime):
 
 
 class Training(GraphTrainer):
-    """Its results are new arrays, which take the place of the state they replace."""
+    """Its results are new arrays, which replace the old state."""
 
     def __init__(self, artifact: Artifact, options: Options) -> None:
         super().__init__(artifact, options)
@@ -162,12 +162,12 @@ class Training(GraphTrainer):
 
     @lacking
     def compile(self, model: onnx.ModelProto) -> tuple[Any, list[str], list[str]]:
-        """The function, and the names of what it takes and gives."""
-        told = (self.device, self.artifact, self.options, self.shapes)
+        """The function, and the names of its inputs and outputs."""
+        arguments = (self.device, self.artifact, self.options, self.shapes)
         module = from_onnx(_folded(model))
-        if _kind(self.device) == "cpu" and "tune" not in self.options.extra:  # others have schedules for their products
+        if _kind(self.device) == "cpu" and "tune" not in self.options.extra:  # others have schedules for products
             module = _by_rows(module)
-        library, self.search = _compiled(module, *told)
+        library, self.search = _compiled(module, *arguments)
         main = relax.VirtualMachine(library, self.device)["main"]
         return main, [value.name for value in model.graph.input], [value.name for value in model.graph.output]
 
@@ -184,8 +184,8 @@ class Training(GraphTrainer):
         main, takes, gives = compiled
 
         def call(inputs: Mapping[str, Any]) -> None:
-            found = main(*(inputs[n] if n in inputs else given[n] for n in takes))
-            made.update(zip(gives, [found] if isinstance(found, tvm.runtime.Tensor) else found, strict=True))
+            outputs = main(*(inputs[n] if n in inputs else given[n] for n in takes))
+            made.update(zip(gives, [outputs] if isinstance(outputs, tvm.runtime.Tensor) else outputs, strict=True))
             self.sides[self.side - 1].update({name: made[NEW + name] for name in self.kept if NEW + name in made})
 
         return call
@@ -204,19 +204,19 @@ class Training(GraphTrainer):
 
 
 def _undone(model: onnx.ModelProto, parameters: Set[str]) -> dict[str, onnx.NodeProto]:
-    """The nodes that may be computed of a parameter beforehand, as `held` can undo them, by the names of what they
-    make: transposes, also of transposes, and what a parameter itself is expanded to."""
-    found: dict[str, onnx.NodeProto] = {}
+    """The nodes on parameters that may be computed beforehand, as `held` can undo them, by the names of their outputs:
+    transposes, also of transposes, and an Expand of a parameter itself."""
+    nodes: dict[str, onnx.NodeProto] = {}
     for node in model.graph.node:
-        again = node.op_type == "Transpose" and node.input[0] in found
+        again = node.op_type == "Transpose" and node.input[0] in nodes
         if node.op_type in FOLDED and (again or node.input[0] in parameters):
-            found[node.output[0]] = node
-    return found
+            nodes[node.output[0]] = node
+    return nodes
 
 
 def _folded(model: onnx.ModelProto, parameters: Set[str] = frozenset()) -> onnx.ModelProto:
-    """The model with its shape arithmetic computed: the importer wants constants there. Of the parameters nothing is
-    computed but what can be undone."""
+    """The model with its shape arithmetic computed: the importer requires constants there. On parameters only
+    operations that can be undone are computed."""
     result, undone = serde.deserialize_model(model), _undone(model, parameters)
     owned = parameters | undone.keys()
 
@@ -225,13 +225,15 @@ def _folded(model: onnx.ModelProto, parameters: Set[str] = frozenset()) -> onnx.
         return None if known else False
 
     fold_constants(result, onnx_shape_inference=True, should_fold=should_fold)
-    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(result)  # it knows no Constant(value_ints)
+    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(
+        result
+    )  # the importer does not support Constant(value_ints)
     return serde.serialize_model(result)
 
 
 def _written(model: onnx.ModelProto, parameters: Set[str]) -> onnx.ModelProto:
-    """The model with integers that are no parameter, such as the shape that Expand is told, in nodes: the importer
-    reads them there. As an input of the function they would be known too late for its operators to be compiled."""
+    """The model with integers that are no parameter, such as the shape of an Expand, in nodes: the importer reads them
+    there. As inputs of the function they would be known too late to compile its operators."""
     result = serde.deserialize_model(model)
     for name, value in list(result.graph.initializers.items()):
         if name in parameters or value.const_value is None or not value.const_value.dtype.is_integer():
@@ -245,8 +247,8 @@ def _written(model: onnx.ModelProto, parameters: Set[str]) -> onnx.ModelProto:
 
 
 def _numbered(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
-    """The model with numbers for the names of its initializers, and the names by these: TVM changes names that are no
-    identifiers, such as the `onnx::MatMul_749` of PyTorch's older exporter."""
+    """The model with numbered names for its initializers, and a map from these to the original names: TVM changes names
+    that are no identifiers, such as the `onnx::MatMul_749` of PyTorch's older exporter."""
     graph, prefix = model.graph, "parameter_"
     while any(name.startswith(prefix) for node in graph.node for name in (*node.input, *node.output)):
         prefix += "_"
@@ -262,29 +264,29 @@ def _numbered(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
 def _by_rows(module: Any) -> Any:
     """The module with `x @ transpose(w)` as sums over the rows of `w`.
 
-    Without a schedule TVM computes each element of a product on its own, down a column of what is on the right. Where
+    Without a schedule TVM computes each element of a product on its own, down a column of the right operand. If
     weights are inputs their transposes are not computed beforehand, and a gradient transposes them again: columns of
-    50,000 elements, for which GPT-2's gradient ran into its time-out. TVM's own pass for that, FuseTransposeMatmul,
+    50,000 elements, with which GPT-2's gradient ran into its time-out. TVM's own pass for that, FuseTransposeMatmul,
     fails on that graph ('TupleType' object has no attribute 'dtype').
     """
     left, right = wildcard(), wildcard()
     turned = is_op("relax.permute_dims")(right)
 
-    def along_rows(product: Any, found: Mapping[Any, Any]) -> Any:
-        x, w = _lengths(found[left]), _lengths(found[right])
-        axes, rank = found[turned].attrs.axes, len(w)
+    def along_rows(product: Any, matches: Mapping[Any, Any]) -> Any:
+        x, w = _lengths(matches[left]), _lengths(matches[right])
+        axes, rank = matches[turned].attrs.axes, len(w)
         last_two = [*(range(rank)[::-1] if axes is None else axes)] == [*range(rank - 2), rank - 1, rank - 2]
         if len(x) < 2 or rank < 2 or not last_two or w[:-2] not in ([], x[:-2]):
             return product
         batch = string.ascii_lowercase[: len(x) - 2]
-        return relax.op.einsum((found[left], found[right]), f"{batch}xz,{batch[: rank - 2]}yz->{batch}xy")
+        return relax.op.einsum((matches[left], matches[right]), f"{batch}xz,{batch[: rank - 2]}yz->{batch}xy")
 
     main = rewrite_call(is_op("relax.matmul")(left, turned), along_rows, module["main"])
     module.update_func(module.get_global_var("main"), main)
-    return relax.transform.DeadCodeElimination()(module)  # the transposes that nobody reads any more
+    return relax.transform.DeadCodeElimination()(module)  # the transposes that are no longer read
 
 
 def _lengths(value: Any) -> list[str]:
-    """The lengths of the axes, none where they are not known."""
+    """The lengths of the axes, empty if they are unknown."""
     shape = value.ty.shape
     return [str(length) for length in shape.values] if isinstance(shape, relax.ShapeExpr) else []

@@ -19,13 +19,13 @@ SAME, SHARDS = PartitionSpec(), PartitionSpec(WORKERS)
 
 class JaxEngine(Engine, Jax):
     """Alone it is `runtimes/jax.py` on this process's device, step by step the same program. Together its arrays are
-    those of the mesh, one copy a process: to change over moves no data."""
+    those of the mesh, one copy per process: switching moves no data."""
 
     def __init__(self, artifact: Artifact, options: Options) -> None:
         rank, world = self.place()
         if options.device == "cpu":
             jax.config.update("jax_cpu_collectives_implementation", "gloo")
-        jax.distributed.initialize(num_processes=world, process_id=rank)  # where, the environment says
+        jax.distributed.initialize(num_processes=world, process_id=rank)  # the address is in the environment
         self.mesh = Mesh(np.array(jax.devices()), (WORKERS,))
         self.world, self.alone, self.averages = world, True, False
         super().__init__(artifact, options)

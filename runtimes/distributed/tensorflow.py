@@ -1,4 +1,4 @@
-"""TensorFlow's engine: `tf.distribute.MultiWorkerMirroredStrategy` around a training loop of one's own."""
+"""TensorFlow's engine: `tf.distribute.MultiWorkerMirroredStrategy` around a custom training loop."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,8 +14,8 @@ from xbench.runtimes.tensorflow import TensorFlow
 
 class TensorFlowEngine(Engine, TensorFlow):
     """Variables are made under the strategy, so that all workers begin with those of the first; a step runs as a
-    replica, in whose context the gradients are averaged. What it assigns to is the worker's own copy of a variable, as
-    the strategy's `update` does."""
+    replica, in whose context the gradients are averaged. It assigns to the worker's own copy of a variable, as the
+    strategy's `update` does."""
 
     def __init__(self, artifact: Artifact, options: Options) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(options.threads)  # before the strategy starts its server
@@ -85,7 +85,7 @@ class TensorFlowEngine(Engine, TensorFlow):
 
     def _averaging(self, arrays: list[Any]) -> Callable[[], object]:
         def replica(*given):
-            placed = [tf.identity(each) for each in given]  # on the replica's device, which an argument does not tell
+            placed = [tf.identity(each) for each in given]  # on the replica's device, unlike an argument
             return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, placed)
 
         signature = [tf.TensorSpec(each.shape, each.dtype) for each in arrays]

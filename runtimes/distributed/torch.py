@@ -16,7 +16,7 @@ from xbench.runtimes.torch import Torch
 
 
 class TorchEngine(Engine, Torch):
-    """The module of `runtimes/torch.py` in DistributedDataParallel, where there are others; bare where it is alone."""
+    """The module of `runtimes/torch.py`, in DistributedDataParallel if there are several workers."""
 
     early = True
 
@@ -45,11 +45,11 @@ class TorchEngine(Engine, Torch):
             return super().gradients(inputs, labels)
 
     def messages(self) -> list[int]:
-        """The buckets that DistributedDataParallel has made: of the last layers first."""
+        """The buckets of DistributedDataParallel: those of the last layers first."""
         if self.wrapped is self.module:
             return [sum(p.numel() * p.element_size() for p in self.parameters)]
-        told = self.wrapped._get_ddp_logging_data()
-        return [int(size) for size in (told.get("rebuilt_bucket_sizes") or told["bucket_sizes"]).split(",")]
+        logged = self.wrapped._get_ddp_logging_data()
+        return [int(size) for size in (logged.get("rebuilt_bucket_sizes") or logged["bucket_sizes"]).split(",")]
 
     def reduction(self) -> Callable[[], object]:
         buckets = [torch.zeros(size // 4, device=self.device) for size in self.messages()]
@@ -60,7 +60,7 @@ class TorchEngine(Engine, Torch):
         return lambda: self._averaged(arrays)
 
     def _averaged(self, arrays: list[torch.Tensor]) -> None:
-        """As DistributedDataParallel does it: divided, and then summed."""
+        """As in DistributedDataParallel: divided, and then summed."""
         works = []
         for array in arrays:
             array.div_(dist.get_world_size())

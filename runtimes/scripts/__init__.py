@@ -1,4 +1,4 @@
-"""How a runtime is run without xbench: one file each, named in its row (`scripts`). None imports a framework.
+"""Scripts that run a runtime without xbench: one file each, named in its row (`scripts`). None imports a framework.
 
 reproduce(mode, options, device)   the text of a function `run_<runtime>(given)`: arrays by name in and out. It runs
                                    `subgraph_<table>.py` where the runtime has an operator table, else the ONNX file
@@ -18,8 +18,8 @@ from xbench.runtimes import parse, row_of, table
 
 
 class Form(NamedTuple):
-    """How a runtime's own form is run: the packages it takes, each by one of its names, what it imports, the lines that
-    make `outputs` of `inputs`, the words in them, what the environment says, and files of the form it does not need."""
+    """How a runtime's own form is run: the required packages, each by one of its names, the imports, the lines that
+    compute `outputs` from `inputs`, the words in them, environment variables, and files of the form that are unused."""
 
     packages: Sequence[tuple[str, ...]]
     imports: str
@@ -30,23 +30,23 @@ class Form(NamedTuple):
 
 
 def reproduction(word: str, mode: str, device: str) -> str | None:
-    """The text of the function that runs a part of a network on a runtime; None of one that has none."""
-    return _asked(word, "reproduce", str, mode, parse(word)[1], device)
+    """The text of the function that runs a part of a network on a runtime; None if the runtime has none."""
+    return _result_of(word, "reproduce", str, mode, parse(word)[1], device)
 
 
 def deployment(word: str) -> Form:
     """How a runtime's own form is run.
 
     Raises:
-        XBenchError: there is no script of it, or not with these options.
+        XBenchError: there is no script for it, or not with these options.
     """
-    if found := _asked(word, "deploy", Form, parse(word)[1]):
-        return found
+    if form := _result_of(word, "deploy", Form, parse(word)[1]):
+        return form
     known = [name for name, row in table().items() if row.scripts and not row.hidden]
     raise XBenchError(f"{parse(word)[0]} is not deployed: there is a script of {', '.join(known)}")
 
 
-def _asked(word: str, name: str, kind: type, *arguments: Any) -> Any:
+def _result_of(word: str, name: str, kind: type, *arguments: Any) -> Any:
     """
     Raises:
         XBenchError: the file of a plug-in is broken.
@@ -54,12 +54,12 @@ def _asked(word: str, name: str, kind: type, *arguments: Any) -> Any:
     if not (place := row_of(word).scripts):
         return None
     try:
-        ask = getattr(importlib.import_module(place), name, None)
-        found = ask and ask(*arguments)
+        function = getattr(importlib.import_module(place), name, None)
+        result = function and function(*arguments)
     except XBenchError:
         raise
     except Exception as error:
         raise XBenchError(f"{place}: {one_line(error)}") from error
-    if found is not None and not isinstance(found, kind):
-        raise XBenchError(f"{place}: its `{name}` gives a {type(found).__name__}")
-    return found
+    if result is not None and not isinstance(result, kind):
+        raise XBenchError(f"{place}: its `{name}` gives a {type(result).__name__}")
+    return result

@@ -1,7 +1,7 @@
 """Training without autodiff: a runtime that runs ONNX graphs runs the graph of the training step.
 
-Its state (parameters, statistics, the optimizer's arrays) lies on the device in two sets of buffers. A step reads one
-and writes the other, and the next step the other way around: nothing is copied, and nothing passes through the host.
+Its state (parameters, statistics, the optimizer's arrays) is on the device in two sets of buffers. A step reads one and
+writes the other, and the next step the other way around: nothing is copied, and nothing passes through the host.
 """
 
 from abc import abstractmethod
@@ -17,11 +17,11 @@ from xbench.converters.artifact import DROPOUT, GRADIENT, LABELS, LOSS, NEW, PAR
 from xbench.runtimes import Options, Trainer
 
 Arrays = dict[str, Any]  # by the names of the graph, on the device
-Call = Callable[[Mapping[str, Any]], None]  # given what changes with every call, runs the graph
+Call = Callable[[Mapping[str, Any]], None]  # runs the graph on the inputs of the call
 
 
 class GraphTrainer(Trainer):
-    """The graph of a mode on a runtime that says how to compile it and how to run it on buffers."""
+    """The graph of a mode; a subclass defines how to compile it and how to run it on buffers."""
 
     def __init__(self, artifact: Artifact, options: Options) -> None:
         self.options, self.artifact = options, artifact
@@ -36,16 +36,16 @@ class GraphTrainer(Trainer):
         made = self.model.graph.output
         self.kept = [v.name.removeprefix(NEW) for v in made if v.name.startswith(NEW)]
         self.grads = {v.name: _shape(v) for v in made if v.name.startswith(GRADIENT)}
-        self.sides: list[Arrays] = []  # what a step reads; the other side is what it writes
-        self.idle: Arrays = {}  # what no step reads or writes
+        self.sides: list[Arrays] = []  # a step reads one side and writes the other
+        self.idle: Arrays = {}  # read and written by no step
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.side = 0
-        self.evaluation: Any = None  # the graph of evaluation, compiled when it is first asked for
-        self.answer: tuple[Call, Arrays] | None = None  # the same on the weights of the moment, and what it writes to
+        self.evaluation: Any = None  # the graph of evaluation, compiled on first use
+        self.answer: tuple[Call, Arrays] | None = None  # the same bound to the current weights, and its outputs
 
     @abstractmethod
     def compile(self, model: onnx.ModelProto) -> Any:
-        """Makes a graph ready whose shapes are all known."""
+        """Compiles a graph whose shapes are all known."""
 
     @abstractmethod
     def buffer(self, array: np.ndarray) -> Any:
@@ -138,8 +138,8 @@ class GraphTrainer(Trainer):
 
     def weights(self) -> dict[str, np.ndarray]:
         program = self.artifact.program()
-        held = self.sides[self.side] | self.idle
-        return {n: self.host(v) for n, v in held.items() if n in program.params or n in program.state}
+        arrays = self.sides[self.side] | self.idle
+        return {n: self.host(v) for n, v in arrays.items() if n in program.params or n in program.state}
 
 
 def _shape(value: onnx.ValueInfoProto, unknown: int = 0) -> list[int]:
@@ -147,11 +147,11 @@ def _shape(value: onnx.ValueInfoProto, unknown: int = 0) -> list[int]:
 
 
 def weights_as_inputs(path: Path, names: Container[str]) -> onnx.ModelProto:
-    """The graph of a file with the initializers of these names as inputs: evaluation with the weights of the moment."""
+    """The graph of a file with the initializers of these names as inputs: evaluation with the current weights."""
     model = onnx.load(path, load_external_data=False)
-    held = list(model.graph.initializer)
+    tensors = list(model.graph.initializer)
     del model.graph.initializer[:]
-    for tensor in held:
+    for tensor in tensors:
         if tensor.name in names:
             model.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
             continue
@@ -162,7 +162,7 @@ def weights_as_inputs(path: Path, names: Container[str]) -> onnx.ModelProto:
 
 
 def fixed(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
-    """A copy of the graph with the shapes of some inputs; what they decide is left to others to infer."""
+    """A copy of the graph with the shapes of some inputs set; dependent shapes are left to be inferred."""
     proto = onnx.ModelProto()
     proto.CopyFrom(model)
     for value in proto.graph.input:

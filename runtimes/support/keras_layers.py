@@ -1,5 +1,5 @@
-"""The printed text as a functional model of Keras's own layers: an operator makes a layer, and a weight's name says
-which of its variables holds it. Images lie with their channels last, the one order that Keras has on every backend."""
+"""The printed program as a functional model of Keras's own layers: an operator makes a layer, and a weight's name maps
+to its variable in that. Images have their channels last, the one order that Keras has on every backend."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ KERNEL, MATRIX = (2, 3, 1, 0), (1, 0)  # ONNX's axes in Keras's order
 
 @dataclass
 class Weight:
-    """One of the text's arrays, which a layer is to hold."""
+    """An array of the program, to become a layer's variable."""
 
     name: str
     array: np.ndarray
@@ -19,20 +19,20 @@ class Weight:
 
 @dataclass
 class Made:
-    """The layers of a text: the variables that hold its arrays, by name, with the order of their axes; dropouts, with
+    """The layers of a program: the variables of its arrays, by name, with the order of their axes; dropouts, with
     their rates."""
 
-    held: dict = field(default_factory=dict)
+    variables: dict = field(default_factory=dict)
     orders: dict = field(default_factory=dict)
     dropouts: list = field(default_factory=list)
 
 
 class Unsaid(NotImplementedError):
-    """What no layer of Keras says; it names the operator."""
+    """Keras has no layer for it; names the operator."""
 
 
 class Unbiased(keras.layers.BatchNormalization):
-    """With the running variance of PyTorch, which is that of the population; Keras's own is that of the batch."""
+    """With PyTorch's running variance, which is the population's; Keras's own is the batch's."""
 
     def call(self, inputs, training=None, mask=None):
         before = self.moving_variance.value
@@ -46,14 +46,14 @@ class Unbiased(keras.layers.BatchNormalization):
 
 
 class Frozen(keras.layers.BatchNormalization):
-    """That stays in evaluation, whose scale and shift are trained still."""
+    """Stays in evaluation; its scale and shift are still trained."""
 
     def call(self, inputs, training=None, mask=None):
         return super().call(inputs, training=False, mask=mask)
 
 
 class Layers:
-    """The operators, each a method of its name; what they make is in `made`."""
+    """The operators, each a method of its name; their results are in `made`."""
 
     def __init__(self):
         self.made = Made()
@@ -62,13 +62,13 @@ class Layers:
         return {name: getattr(self, name) for name in dir(self) if name[0].isupper()}
 
     def _hold(self, layer, **weights):
-        """Remembers which variables of a layer are which arrays of the text."""
+        """Records which variables of a layer are which arrays of the program."""
         for attribute, (weight, order) in weights.items():
             if weight is None:
                 continue
-            if weight.name in self.made.held:
+            if weight.name in self.made.variables:
                 raise Unsaid(f"{weight.name} belongs to two layers")
-            self.made.held[weight.name] = getattr(layer, attribute)
+            self.made.variables[weight.name] = getattr(layer, attribute)
             if order:
                 self.made.orders[weight.name] = order
 
@@ -86,8 +86,8 @@ class Layers:
         same = strides == (1, 1) and not dilations and all(k % 2 and p == k // 2 for k, p in zip(size * 2, pads))
         if any(pads) and not same:
             x = keras.layers.ZeroPadding2D(((pads[0], pads[2]), (pads[1], pads[3])))(x)
-        told = {"padding": "same" if same else "valid", "dilation_rate": dilations or 1, "groups": group}
-        layer = keras.layers.Conv2D(w.array.shape[0], size, strides, use_bias=b is not None, **told)
+        options = {"padding": "same" if same else "valid", "dilation_rate": dilations or 1, "groups": group}
+        layer = keras.layers.Conv2D(w.array.shape[0], size, strides, use_bias=b is not None, **options)
         y = layer(x)
         self._hold(layer, kernel=(w, KERNEL), bias=(b, None))
         return y
@@ -192,19 +192,19 @@ class Layers:
 
 
 def built(program, inputs):
-    """The model of a text, and what its variables hold. `inputs` are the shapes, the batch first, and types.
+    """The model of a program, and its layers. `inputs` are the shapes, the batch first, and types.
 
     Raises:
         UnsupportedOps: Keras has no layer for some of its operators; all are named.
-        Unsaid: it has none for what one of them is told.
+        Unsaid: it has none for the attributes of one.
     """
     layers = Layers()
     apply = program.bind(layers.table())
     given = [keras.Input(shape[1:], dtype=dtype) for shape, dtype in inputs]
     params, state = ({n: Weight(n, a) for n, a in group.items()} for group in (program.params, program.state))
     outputs, _ = apply(params, state, *given, training=True, rng=None)
-    if missing := sorted({*program.params} - {*layers.made.held}):
+    if missing := sorted({*program.params} - {*layers.made.variables}):
         raise Unsaid(f"{missing[0]} belongs to no layer")
-    for name, variable in layers.made.held.items():
+    for name, variable in layers.made.variables.items():
         variable.trainable = name in program.params  # a layer may hold a constant, as a scale of ones
     return keras.Model(given, list(outputs)), layers.made

@@ -31,7 +31,7 @@ def narrowed(path: str, precision: str, inputs: Mapping[str, np.ndarray], folder
 
 
 class _Once(quantization.CalibrationDataReader):  # type: ignore[misc]
-    """One batch to see ranges on."""
+    """One batch, for calibration."""
 
     def __init__(self, inputs: Mapping[str, np.ndarray]) -> None:
         self.batches = iter([dict(inputs)])

@@ -1,10 +1,10 @@
-"""A framework in an environment of its own: its process is started on `originals/host.py`, and this side of it is a
-runtime like all others.
+"""A framework in an environment of its own: its process runs `originals/host.py`, and this side of it is a runtime like
+all others.
 
 The process is one of the worker's (`host/process_tree.py`): it is stopped and ended with it, has its CPUs and its
-settings of threads, and is counted with it (`workers/jobs/audit.py`, `host/memory.py`). It tells the seconds of its own
-clock, so that the way through the pipe is in no time: `clock`. What that way takes is told, too, so that the clock can
-be checked: `round_trip`.
+thread settings, and is counted with it (`workers/jobs/audit.py`, `host/memory.py`). It reports the seconds of its own
+clock, so that times exclude the pipe: `clock`. The pipe's delay is reported, too, so that the clock can be checked:
+`round_trip`.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ from xbench.runtimes._environments import find
 HOST = Path(__file__).parents[1] / "originals" / "host.py"
 
 
-class Held:
-    """An array that the other process holds; its number is given back when nobody knows it any more."""
+class RemoteArray:
+    """An array in the other process; its number is freed with the last reference."""
 
     def __init__(self, number: int, freed: list[int]) -> None:
         self.number, self._freed = number, freed
@@ -44,10 +44,10 @@ class Host:
         requests, asking = os.pipe()
         answering, answers = os.pipe()
         self.framework, self.freed, self.clock = framework, list[int](), 0.0
-        told = [framework, str(requests), str(answers), str(os.getpid())]
+        arguments = [framework, str(requests), str(answers), str(os.getpid())]
         try:
             self.process = subprocess.Popen(
-                [python, "-I", str(HOST), *told],
+                [python, "-I", str(HOST), *arguments],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(requests, answers),
                 env={**os.environ, **variables},
@@ -59,8 +59,8 @@ class Host:
         self._requests: BinaryIO = os.fdopen(asking, "wb", 1 << 20)
         self._answers: BinaryIO = os.fdopen(answering, "rb", 1 << 20)
 
-    def ask(self, what: str, arrays: Sequence[np.ndarray] = (), **told: Any) -> tuple[dict[str, Any], list[np.ndarray]]:
-        """Asks for one thing and returns what is told, and the arrays of the answer.
+    def ask(self, what: str, arrays: Sequence[np.ndarray] = (), **more: Any) -> tuple[dict[str, Any], list[np.ndarray]]:
+        """Sends one request and returns the answer and its arrays.
 
         Raises:
             NotImplementedError: the framework cannot do it.
@@ -71,7 +71,7 @@ class Host:
         arrays = [np.ascontiguousarray(array).reshape(np.shape(array)) for array in arrays]
         shapes = [[array.dtype.str, array.shape] for array in arrays]
         try:
-            line = json.dumps({"do": what, "free": freed, "arrays": shapes, **told})
+            line = json.dumps({"do": what, "free": freed, "arrays": shapes, **more})
             self._requests.write(line.encode() + b"\n")
             for array in arrays:
                 self._requests.write(array.reshape(-1).view(np.uint8).data)
@@ -79,14 +79,14 @@ class Host:
             answer = json.loads(self._answers.readline() or "null")
             if answer is None:
                 raise EOFError
-            found = [self._array(*each) for each in answer["arrays"]]
+            results = [self._array(*each) for each in answer["arrays"]]
         except (BrokenPipeError, EOFError):
             raise self._death() from None
         if "error" in answer:
             kinds = {"unsupported": NotImplementedError, "memory": MemoryError}
             raise kinds.get(answer["kind"], RuntimeError)(answer["error"])
         self.clock += answer.get("seconds", 0.0)
-        return answer, found
+        return answer, results
 
     def _array(self, dtype: str, shape: Sequence[int]) -> np.ndarray:
         array = np.empty(shape, dtype)
@@ -106,8 +106,8 @@ class Host:
             f"the process of {self.framework} ended with {'signal' if code < 0 else 'code'} {abs(code)}"
         )
 
-    def keep(self, numbers: Sequence[int]) -> tuple[Held, ...]:
-        return tuple(Held(number, self.freed) for number in numbers)
+    def keep(self, numbers: Sequence[int]) -> tuple[RemoteArray, ...]:
+        return tuple(RemoteArray(number, self.freed) for number in numbers)
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError, OSError):
@@ -133,13 +133,13 @@ class Remote(Runtime):
         self.artifact, self.options = artifact, options
         self.host = Host(framework, python, {**known, **(variables or {})})
         rule, loss = artifact.info["optimizer"], artifact.info["loss"]
-        told = {"mode": options.mode, "threads": options.threads, "rule": rule, "loss": loss}
-        told |= {"inputs": [[item["name"], item["dtype"]] for item in artifact.info["inputs"]]}
+        settings = {"mode": options.mode, "threads": options.threads, "rule": rule, "loss": loss}
+        settings |= {"inputs": [[item["name"], item["dtype"]] for item in artifact.info["inputs"]]}
         folder, text = str(artifact.folder), artifact.source()
-        answer, _ = self.host.ask("open", folder=folder, text=text, operators=artifact.operators, told=told)
+        answer, _ = self.host.ask("open", folder=folder, text=text, operators=artifact.operators, told=settings)
         if "missing" in answer:
             raise UnsupportedOps(answer["missing"])
-        self.told = answer["versions"]
+        self.framework_versions = answer["versions"]
 
     def clock(self) -> float:
         return self.host.clock
@@ -150,7 +150,7 @@ class Remote(Runtime):
         return time.perf_counter() - start
 
     def versions(self) -> dict[str, str]:
-        return dict(self.told)
+        return dict(self.framework_versions)
 
     def recalled(self) -> bool:
         return bool(self.host.ask("recalled")[0]["recalled"])
@@ -162,13 +162,13 @@ class Remote(Runtime):
         return self.host.keep(self.host.ask("put", arrays)[0]["kept"])
 
     def forward(self, *inputs: Any) -> Any:
-        return self.host.keep(self.host.ask("forward", values=[held.number for held in inputs])[0]["kept"])
+        return self.host.keep(self.host.ask("forward", values=[array.number for array in inputs])[0]["kept"])
 
     def wait(self, result: Any) -> None:
-        """What it answers is complete."""
+        """Nothing: answers are complete."""
 
     def get(self, outputs: Any) -> list[np.ndarray]:
-        return self.host.ask("get", values=[held.number for held in outputs])[1]
+        return self.host.ask("get", values=[array.number for array in outputs])[1]
 
     def held(self) -> dict[str, np.ndarray]:
         answer, arrays = self.host.ask("weights")
@@ -176,15 +176,15 @@ class Remote(Runtime):
 
 
 class RemoteTrainer(Remote, Trainer):
-    """The same, which trains as well."""
+    """The same with training."""
 
     def gradients(self, inputs: Sequence[Any], labels: Any) -> tuple[Any, Any]:
-        answer, _ = self.host.ask("gradients", values=[held.number for held in (*inputs, labels)])
+        answer, _ = self.host.ask("gradients", values=[array.number for array in (*inputs, labels)])
         loss, *grads = self.host.keep(answer["kept"])
         return loss, dict(zip(answer["names"], grads, strict=True))
 
     def step(self, inputs: Sequence[Any], labels: Any) -> Any:
-        return self.host.keep(self.host.ask("step", values=[held.number for held in (*inputs, labels)])[0]["kept"])
+        return self.host.keep(self.host.ask("step", values=[array.number for array in (*inputs, labels)])[0]["kept"])
 
     def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
         loss, grads = result

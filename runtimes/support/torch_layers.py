@@ -1,4 +1,4 @@
-"""What PyTorch takes for single layers: by hooks around the modules that hold no others."""
+"""PyTorch's times of single layers, by hooks around the modules without children."""
 
 import time
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from xbench.runtimes import Layer
 
 def layers_of(module: nn.Module, step: Callable[[], None], wait: Callable[[], None], count: int) -> list[Layer]:
     """Seconds of every innermost module in each of `count` steps, all its calls in one step together; `wait` returns
-    when the device has done what it was given. What is computed between modules is in none of them."""
-    found: dict[str, list[float]] = {}
+    when the device is idle. Computation between modules is in none of them."""
+    seconds: dict[str, list[float]] = {}
     begun: dict[str, float] = {}
 
     def watched(name: str, each: nn.Module) -> list[Any]:
@@ -23,7 +23,7 @@ def layers_of(module: nn.Module, step: Callable[[], None], wait: Callable[[], No
 
         def end(*_: Any) -> None:
             wait()
-            found.setdefault(name, []).append(time.perf_counter() - begun[name])
+            seconds.setdefault(name, []).append(time.perf_counter() - begun[name])
 
         return [each.register_forward_pre_hook(begin), each.register_forward_hook(end)]
 
@@ -37,5 +37,5 @@ def layers_of(module: nn.Module, step: Callable[[], None], wait: Callable[[], No
             handle.remove()
     return [
         Layer(name, type(inner[name]).__name__, np.reshape(times, (count, -1)).sum(1).tolist())
-        for name, times in found.items()
+        for name, times in seconds.items()
     ]

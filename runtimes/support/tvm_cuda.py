@@ -1,4 +1,4 @@
-"""TVM's own pipeline for CUDA. A rule that fails on a function leaves it to the next one: `Reduction` of TVM 0.27 ends
+"""TVM's own pipeline for CUDA. A rule that fails on a function leaves it to the next one: `Reduction` of TVM 0.27 fails
 on the gradients of biases (`Check failed: block_realize == old_block_realize_`, its rfactor primitive)."""
 
 from typing import Any
@@ -9,7 +9,7 @@ from tvm.s_tir import dlight
 
 
 class OrNext(dlight.base.ScheduleRule):
-    """A rule that schedules nothing where TVM finds an error of its own in it."""
+    """A rule that schedules nothing if it raises an internal error of TVM."""
 
     def __init__(self, rule: Any) -> None:
         self.rule = rule

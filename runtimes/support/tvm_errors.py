@@ -1,4 +1,4 @@
-"""What TVM says that it lacks, among its errors: operators that it knows, and not for these types or attributes."""
+"""Finds, among TVM's errors, missing support: operators that it knows, but not for these types or attributes."""
 
 import functools
 import re
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def lacking(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which raises Unavailable with TVM's own line where TVM lacks something."""
+    """The function, which raises Unavailable with TVM's own line if TVM lacks something."""
 
     @functools.wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> R:

@@ -1,10 +1,10 @@
 """TVM's own tuner, MetaSchedule: schedules of a module's loop nests are tried on this machine, and the fastest kept.
 
-What its makers' task schedulers are told is a number of trials, which on one machine are seconds and on another hours.
-Here it is a time, so the loop over tasks is ours; space, search, cost model, runner and database are TVM's. Its builder
-starts a new process for every round, which parses the intrinsics of all GPUs again: ours does not.
-Its records lie in a folder beside the model: a search that was made is not made again, one that was interrupted goes on
-from what it has recorded.
+TVM's task schedulers take a number of trials, which on one machine are seconds and on another hours. Here it is a time,
+so the loop over tasks is xbench's; space, search, cost model, runner and database are TVM's. TVM's builder starts a new
+process for every round, which parses the intrinsics of all GPUs again: the one here does not.
+The records are in a folder next to the model: a finished search is not repeated, an interrupted one resumes from its
+records.
 """
 
 import json
@@ -28,28 +28,28 @@ from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, LocalRunner, RunnerI
 from xbench.converters import seals
 from xbench.runtimes import Unavailable
 
-DONE = "xbench.json"  # in the folder: what the search took
-ROUND = 16  # schedules of one loop nest that are measured before another nest is looked at
+DONE = "xbench.json"  # in the folder: the cost of the search
+ROUND = 16  # schedules of one loop nest that are measured before the next nest is chosen
 ENDLESS = 10**6
-# A schedule is run once, or as often as a tenth of a second takes: bad ones take seconds.
+# A schedule is run once, or repeatedly for a tenth of a second: bad ones take seconds.
 ONCE = EvaluatorConfig(number=1, repeat=1, min_repeat_ms=100)
 PATIENCE = 10.0  # seconds that one schedule may take
 
 
 def target_of(device: Any, threads: int) -> Any:
-    """The machine that is tuned for: this CPU with as many threads as are told, or the GPU."""
+    """The target of the tuning: this CPU with `threads` threads, or the GPU."""
     if device.dlpack_device_type() != tvm.cpu().dlpack_device_type():
         return tvm.target.Target.from_device(device)
     return tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu(), "num-cores": threads})
 
 
 def tuned(module: Any, target: Any, folder: Path, seconds: float) -> tuple[Any, str]:
-    """The module with the fastest schedules that are found in so many seconds, and what that took, in words.
+    """The module with the fastest schedules found in `seconds` seconds, and the cost of the search, in words.
 
-    `module` is one of Relax whose operators TVM is still to lower.
+    `module` is one of Relax whose operators are not lowered yet.
 
     Raises:
-        Unavailable: xgboost is missing, which the search learns with.
+        Unavailable: xgboost is missing, which the search needs.
     """
     steps = (relax.transform.DecomposeOpsForInference(), relax.transform.CanonicalizeBindings(), relax.get_pipeline())
     with target:
@@ -61,9 +61,9 @@ def tuned(module: Any, target: Any, folder: Path, seconds: float) -> tuple[Any, 
             folder.mkdir(0o700, parents=True, exist_ok=True)
             done.write_text(json.dumps(_search(module, target, folder, seconds)))
             seals.seal(place, folder.name, [each.name for each in folder.iterdir() if each.is_file()])
-        found = json.loads(done.read_text())
+        summary = json.loads(done.read_text())
         module = relax.transform.MetaScheduleApplyDatabase(str(folder))(module)
-    return module, f"{found['trials']} trials in {found['seconds']:.0f} s"
+    return module, f"{summary['trials']} trials in {summary['seconds']:.0f} s"
 
 
 @dataclass
@@ -79,30 +79,30 @@ class _Task:
 
     @property
     def promise(self) -> tuple[bool, float]:
-        """How much there may be to gain: those that were never looked at come first, of them what computes most; those
-        of which no schedule could be measured come last."""
+        """The possible gain: tasks never tried come first, those that compute most before others; tasks of which no
+        schedule could be measured come last."""
         if self.best is None:
             return (False, 0.0) if self.idle else (True, self.weight * self.work)
         return False, self.weight * self.best / (1 + self.idle)
 
 
 def _search(module: Any, target: Any, folder: Path, seconds: float) -> dict[str, float]:
-    cpus = len(os.sched_getaffinity(0))  # TVM would count those of the machine
+    cpus = len(os.sched_getaffinity(0))  # TVM would count all of the machine's
     database = _database(folder)
     try:
         model = meta_schedule.CostModel.create("xgb", num_tuning_cores=cpus)
     except ImportError as error:
         raise Unavailable("tvm:tune needs xgboost: pip install 'xbench[tvm]'") from error
     start = time.monotonic()
-    found = extracted_tasks_to_tune_contexts(extract_tasks(module, target, {}), str(folder), num_threads=cpus, seed=0)
-    tasks = [_Task(context, weight, estimate_tir_flops(context.mod)) for context, weight in zip(*found, strict=True)]
+    nests = extracted_tasks_to_tune_contexts(extract_tasks(module, target, {}), str(folder), num_threads=cpus, seed=0)
+    tasks = [_Task(context, weight, estimate_tir_flops(context.mod)) for context, weight in zip(*nests, strict=True)]
     for task in tasks:
         task.context.pre_tuning(ENDLESS, ROUND, database=database, cost_model=model)
     runner, trials = LocalRunner(PATIENCE, ONCE), 0
     while tasks and (not trials or time.monotonic() - start < seconds):
         task = max(tasks, key=lambda each: each.promise)
         candidates = task.context.generate_measure_candidates()
-        if not candidates:  # all that there are were tried
+        if not candidates:  # all of them were tried
             tasks.remove(task)
             continue
         results = _measured(candidates, task.context.target, runner, cpus)
@@ -116,7 +116,7 @@ def _search(module: Any, target: Any, folder: Path, seconds: float) -> dict[str,
 
 
 def _database(folder: Path) -> Any:
-    """What an interrupted search has recorded; nothing where that is damaged."""
+    """The records of an interrupted search; empty if they are damaged."""
     try:
         return meta_schedule.Database.create("json", work_dir=str(folder))
     except Exception:  # TVM's reader has no error of its own
@@ -126,7 +126,7 @@ def _database(folder: Path) -> Any:
 
 
 def _measured(candidates: list[Any], target: Any, runner: Any, cpus: int) -> list[Any]:
-    """What became of each schedule: its seconds, or why there are none."""
+    """The result of each schedule: its seconds, or why there are none."""
     with ThreadPoolExecutor(cpus) as pool:
         built = list(pool.map(lambda each: _built(each.sch.mod, target), candidates))
     given = [
@@ -146,7 +146,7 @@ def _built(module: Any, target: Any) -> tuple[Path | None, str | None]:
     """The file of a compiled schedule, in a folder of its own; or why it cannot be compiled."""
     try:
         return Path(default_export(default_build(module, target, None))), None
-    except Exception as error:  # many a schedule is none that can be compiled
+    except Exception as error:  # many schedules cannot be compiled
         return None, str(error) or type(error).__name__
 
 
