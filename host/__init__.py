@@ -1,1 +1,1 @@
-"""What the machine is and does: its CPUs and GPUs, clocks, energy, memory, and who else uses it."""
+"""Facts and state of the machine: CPUs and GPUs, clocks, energy, memory, and load by others."""

@@ -92,7 +92,7 @@ RECIPES: dict[str, Recipe] = {
 
 @dataclass(frozen=True)
 class Environment:
-    """One that is ready: what its `ready.json` says."""
+    """A ready environment, from its `ready.json`."""
 
     name: str
     folder: Path

@@ -225,9 +225,7 @@ def _folded(model: onnx.ModelProto, parameters: Set[str] = frozenset()) -> onnx.
         return None if known else False
 
     fold_constants(result, onnx_shape_inference=True, should_fold=should_fold)
-    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(
-        result
-    )  # the importer does not support Constant(value_ints)
+    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(result)  # no Constant(value_ints) in TVM
     return serde.serialize_model(result)
 
 

@@ -30,7 +30,7 @@ class Merged:
 
 
 def merge(sources: Sequence[Path], out: Path, name: str | None = None) -> list[Merged]:
-    """Append what the folders `sources` hold to the stores of the folder `out`, oldest first; one entry a file.
+    """Append what the folders `sources` hold to the stores of the folder `out`, oldest first; one entry per file.
 
     `name` becomes the name of these records' machine; without it a machine is identified by its CPU.
 
