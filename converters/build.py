@@ -25,6 +25,8 @@ from xbench.converters.write import weight_bytes, write
 from xbench.errors import XBenchError
 from xbench.host.memory import at_most, uncollected
 
+OWN = models.Input("labels", (BATCH,))  # which a loss of the module's own does not read
+
 
 def export_zoo(
     name: str,
@@ -109,16 +111,23 @@ def _cause(error: BaseException) -> str:
 
 
 def training_of(source: Source, model: ir.Model) -> dict[str, Any]:
-    """How a model that says nothing of it is trained: by the mean cross entropy over the last axis of its first output,
-    which has two or three axes, as logits have. Where it has not, it has no loss."""
-    shape = model.graph.outputs[0].shape
-    sizes = [n if isinstance(n, int) else BATCH if axis == 0 else None for axis, n in enumerate(shape or ())]
-    logits = len(sizes) in (2, 3) and None not in sizes and model.graph.outputs[0].dtype == ir.DataType.FLOAT
-    classes = sizes[-1] if logits and isinstance(sizes[-1], int) and sizes[-1] > 1 else 0
-    rule = asdict(source.optimizer or models.Optimizer())
-    told = tuple(size for size in sizes[:-1] if size is not None)
-    labels = models.plain(models.Input("labels", told, "int64", 0, classes)) if classes else None
-    return {"labels": labels, "loss": asdict(models.Loss()) if classes else None, "optimizer": rule}
+    """How a model that does not specify its training is trained: by the mean cross entropy over the last axis of its
+    first output, if that has two or three axes, as logits have. A module otherwise: by its first output, if that is one
+    number, else by the mean squared error. A file has then no loss."""
+    first = model.graph.outputs[0]
+    sizes = [n if isinstance(n, int) else BATCH if axis == 0 else None for axis, n in enumerate(first.shape or ())]
+    shape = tuple(size for size in sizes if size is not None)
+    loss = labels = None
+    if first.dtype == ir.DataType.FLOAT and first.shape is not None and None not in sizes:
+        if len(shape) in (2, 3) and isinstance(shape[-1], int) and shape[-1] > 1:
+            loss, labels = "cross_entropy", models.Input("labels", shape[:-1], "int64", 0, shape[-1])
+        elif source.kind == "module":
+            loss, labels = ("mean_squared_error", models.Input("labels", shape)) if shape else ("own_loss", OWN)
+    return {
+        "labels": labels and models.plain(labels),
+        "loss": loss and asdict(models.Loss(loss)),
+        "optimizer": asdict(source.optimizer or models.Optimizer()),
+    }
 
 
 @uncollected()

@@ -51,8 +51,9 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Loss:
-    """The training loss: `cross_entropy` of logits, `mean_squared_error`, or `binary_cross_entropy` of logits; the
-    mean. The first outputs, one for each of `weights`, are compared with the labels, and the losses added."""
+    """The training loss: `cross_entropy` of logits, `mean_squared_error`, `binary_cross_entropy` of logits, or
+    `own_loss`, an output that is a loss; the mean. The first outputs, one for each of `weights`, are compared with the
+    labels, and the losses added."""
 
     name: str = "cross_entropy"
     weights: tuple[float, ...] = (1.0,)

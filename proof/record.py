@@ -111,7 +111,7 @@ def impossible(case: Case, artifact: Artifact) -> str | None:
     if case.mode != "forward" and (why := artifact.info["untraced"]):
         return f"it cannot be trained: {why}"
     if case.mode != "forward" and not artifact.info["loss"]:
-        why = ": it gives no row of logits a sample; --mode forward needs none"
+        why = ": a file gives a row of logits a sample, a module numbers of known sizes; --mode forward needs none"
         return f"{case.model} has no loss to train with{'' if artifact.info['origin'] == 'zoo' else why}"
     if case.mode != "forward" and not artifact.parameters:
         return f"{case.model} has no parameter to train"

@@ -229,6 +229,11 @@ def mean_squared_error(y, target):
     return jnp.square(y - target).mean()
 
 
+def own_loss(y, target):
+    """A loss that the network computes itself."""
+    return y.mean()
+
+
 def binary_cross_entropy(logits, target):
     """Mean over all logits; targets lie between 0 and 1."""
     return (jax.nn.softplus(logits) - logits * target).mean()

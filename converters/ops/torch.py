@@ -239,6 +239,11 @@ def mean_squared_error(y, target):
     return F.mse_loss(y, target)
 
 
+def own_loss(y, target):
+    """A loss that the network computes itself."""
+    return y.mean()
+
+
 def binary_cross_entropy(logits, target):
     """Mean over all logits; targets lie between 0 and 1."""
     return F.binary_cross_entropy_with_logits(logits, target)

@@ -401,6 +401,22 @@ class OtherGradient(Layer):
         return Rounded.apply(self.layer(x))
 
 
+class OwnLoss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x, labels):
+        return nn.functional.cross_entropy(self.layer(x), labels)
+
+
+class OneNumber(Layer):
+    """One number a sample."""
+
+    def forward(self, x):
+        return self.layer(x).sum(-1)
+
+
 class MaskedRows(nn.Module):
     """Attention of which one row keeps no place."""
 

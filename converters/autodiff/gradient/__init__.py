@@ -13,6 +13,7 @@ import onnx_ir as ir
 from xbench.converters.autodiff.gradient import (
     convolution,
     elementwise,
+    entropy,
     matrix,
     normalize,
     pool,
@@ -25,7 +26,7 @@ from xbench.converters.autodiff.gradient import (
 from xbench.converters.autodiff.gradient.ops import Ops
 from xbench.converters.ops.info import OPERATORS, info
 
-FAMILIES = (elementwise, shape, reduce, matrix, convolution, pool, normalize, recurrent, resize, sample)
+FAMILIES = (elementwise, shape, reduce, matrix, convolution, pool, normalize, recurrent, resize, sample, entropy)
 CONSTANT = {name for name, each in OPERATORS.items() if not each.differentiable}  # no gradient passes through these
 RULES: dict[str, Callable[..., Sequence[ir.Value | None]]] = {
     name: rule

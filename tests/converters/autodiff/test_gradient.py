@@ -23,9 +23,9 @@ from xbench.converters.frontends.functions import expand
 # Gradients of PyTorch without a rule: control flow and sequences, sampling, spectra, quantisation.
 _WORDS = """
     AffineGrid CenterCropPad Compress ConcatFromSequence DFT DeformConv DequantizeLinear Det Dropout
-    If Loop MaxRoiPool MaxUnpool NegativeLogLikelihoodLoss OneHot OptionalGetElement
+    If Loop MaxRoiPool MaxUnpool OneHot OptionalGetElement
     RoiAlign STFT Scan Scatter SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert
-    SoftmaxCrossEntropyLoss SplitToSequence Upsample
+    SplitToSequence Upsample
 """
 WITHOUT = set(_WORDS.split())
 # Forms of operators that their rule rejects.
