@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from xbench.converters.artifact import DROPOUT, LABELS, PARTS, WEIGHTS, Artifact
+from xbench.converters.artifact import PARTS, WEIGHTS, Artifact
+from xbench.converters.autodiff.step_names import Names, names_of
 from xbench.converters.codegen import standalone
 from xbench.converters.printable import docstring, python
 from xbench.errors import XBenchError
@@ -91,7 +92,15 @@ def _fed(artifact: Artifact, mode: str, expected: Mapping[str, np.ndarray]) -> d
     if mode == "forward":
         return fed
     program = artifact.program()
-    return {**program.state, **program.params, **fed, LABELS: expected["labels"], DROPOUT: np.zeros((), np.float32)}
+    own = _own_names(artifact, mode)
+    added = {own.labels: expected["labels"], own.dropout: np.zeros((), np.float32)}
+    return {**program.state, **program.params, **fed, **added}
+
+
+def _own_names(artifact: Artifact, mode: str) -> Names:
+    """The names of what a mode adds to the graph."""
+    part = artifact.folder / PARTS.get(mode, "")
+    return names_of(onnx.load(part, load_external_data=False)) if part.is_file() else Names()
 
 
 def _function(artifact: Artifact, mode: str, runtime: Mapping[str, Any], letter: str, out: Path) -> str:
@@ -107,6 +116,7 @@ def _function(artifact: Artifact, mode: str, runtime: Mapping[str, Any], letter:
     words = {
         "WORD": docstring(runtime["word"]),
         "THREADS": python(runtime["threads"]),
+        "LABELS": python(_own_names(artifact, mode).labels),
         "GRAPH": python(GRADIENT_GRAPH if mode == "gradient" else GRAPH),
     }
     return re.sub(rf"\b({'|'.join(words)})\b", lambda match: words[match[0]], body)

@@ -14,7 +14,8 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from xbench.converters import FROZEN, UNBIASED
-from xbench.converters.artifact import DROPOUT, GRADIENT, LABELS, LOSS, NEW, STEP
+from xbench.converters.artifact import GRADIENT, NEW
+from xbench.converters.autodiff import step_names
 from xbench.converters.autodiff.gradient import CONSTANT, RULES, NoGradient, differentiable, differentiate
 from xbench.converters.autodiff.gradient.loss import in_graph
 from xbench.converters.autodiff.gradient.normalize import centred, column, image_axes
@@ -31,7 +32,7 @@ def train_step(model: ir.Model, trainable: Sequence[str], facts: Mapping[str, An
     Raises:
         NoGradient, NotImplementedError, ValueError: as `differentiate`.
     """
-    model, op, grads, statistics = _differentiated(model, trainable, facts["labels"], facts["loss"])
+    model, op, grads, statistics, names = _differentiated(model, trainable, facts["labels"], facts["loss"])
     graph, rule = model.graph, facts["optimizer"]
     for name in statistics:
         _as_input(graph, name)
@@ -40,7 +41,7 @@ def train_step(model: ir.Model, trainable: Sequence[str], facts: Mapping[str, An
         slot: {name: _input(graph, f"{slot}.{name}", p.dtype, dims(p)) for name, p in params.items()}
         for slot in slots(rule)
     }
-    step = op.Add(_input(graph, STEP, op.floating, []), 1.0)
+    step = op.Add(_input(graph, names.step, op.floating, []), 1.0)
     new, kept = update(
         rule,
         Symbol(op, step, 0),
@@ -51,9 +52,9 @@ def train_step(model: ir.Model, trainable: Sequence[str], facts: Mapping[str, An
     )
     changed = {name: each.value for name, each in new.items()} | statistics
     changed |= {f"{slot}.{name}": each.value for slot, group in kept.items() for name, each in group.items()}
-    for name, value in {**changed, STEP: step}.items():
+    for name, value in {**changed, names.step: step}.items():
         _output(op, graph, value, NEW + name)
-    return _finished(model)
+    return step_names.keep(_finished(model), names)
 
 
 def without_gradient(model: ir.Model, trainable: Sequence[str]) -> dict[str, int]:
@@ -75,7 +76,8 @@ def select(model: ir.Model, mode: str) -> ir.Model:
     """The graph less what a mode does not ask for: for gradient the update, for step the gradients as outputs."""
     model = model.clone()
     graph, kept = model.graph, {"gradient": GRADIENT, "step": NEW}[mode]
-    outputs = [value for value in graph.outputs if value.name == LOSS or str(value.name).startswith(kept)]
+    loss = step_names.names_in(model.metadata_props).loss
+    outputs = [value for value in graph.outputs if value.name == loss or str(value.name).startswith(kept)]
     graph.outputs[:] = outputs
     common.RemoveUnusedNodesPass()(model)
     graph.inputs[:] = [value for value in graph.inputs if value.uses() or value in outputs]
@@ -84,42 +86,43 @@ def select(model: ir.Model, mode: str) -> ir.Model:
 
 def _differentiated(
     model: ir.Model, trainable: Sequence[str], labels: Mapping[str, Any], loss_rule: Mapping[str, Any]
-) -> tuple[ir.Model, Ops, dict[str, ir.Value], dict[str, ir.Value]]:
-    """A copy of the graph with its loss and gradients behind it: the graph, its builder, the gradient of every
-    parameter (zero where the loss does not depend on it) and the new statistics."""
+) -> tuple[ir.Model, Ops, dict[str, ir.Value], dict[str, ir.Value], step_names.Names]:
+    """A copy of the graph followed by its loss and gradients: the graph, its builder, the gradient of every parameter
+    (zero if the loss does not depend on it), the new statistics, and the names of what was added."""
     model = expand(model.clone(), RULES.keys() | CONSTANT | LOWERED)
     graph = model.graph
+    names = step_names.free(graph)
     for name in trainable:
         _as_input(graph, name)
     op = Ops(graph)
-    _lower_dropout(op, graph)
+    _lower_dropout(op, graph, names.dropout)
     _lower_frozen(op, graph)
     common.RemoveUnusedNodesPass()(model)
     common.ShapeInferencePass()(model)
     nodes, dtype = list(graph), ir.DataType.from_numpy(np.dtype(labels["dtype"]))
-    loss, seeds = in_graph(op, loss_rule, graph.outputs, _input(graph, LABELS, dtype, labels["shape"]))
+    loss, seeds = in_graph(op, loss_rule, graph.outputs, _input(graph, names.labels, dtype, labels["shape"]))
     for output, seed in seeds.items():
         seed.shape, seed.type = output.shape, output.type  # some rules want to know them
     params = {name: _by_name(graph, name) for name in trainable}
     found = differentiate(op, nodes, seeds, list(params.values()))
     statistics = _lower_statistics(op, graph, UNBIASED in model.metadata_props)
     graph.outputs.clear()
-    _output(op, graph, loss, LOSS)
+    _output(op, graph, loss, names.loss)
     grads = {name: found[p] if p in found else op.zeros_like(p) for name, p in params.items()}
     for name, grad in grads.items():
         _output(op, graph, grad, GRADIENT + name)
-    return model, op, grads, statistics
+    return model, op, grads, statistics, names
 
 
 # ***** training forms *****
 
 
-def _lower_dropout(op: Ops, graph: ir.Graph) -> None:
-    """Writes Dropout as a comparison with random numbers, at its rate times the graph's input `dropout`."""
+def _lower_dropout(op: Ops, graph: ir.Graph, name: str) -> None:
+    """Writes Dropout as a comparison with random numbers, at its rate times an input of the graph."""
     found = [node for node in graph if node.op_type == "Dropout" and not node.domain]
     if not found:
         return
-    active = _input(graph, DROPOUT, op.floating, [])
+    active = _input(graph, name, op.floating, [])
     for node in found:
         x, ratio = [*node.inputs, None][:2]
         rate = op.Mul(0.5 if ratio is None else ratio, active)

@@ -24,7 +24,7 @@ def run_jax(given):
 
     def loss(params):
         outputs, _ = network.apply(params, state, *(given[name] for name in INPUTS), training=True)
-        return network.loss(outputs, given["labels"])
+        return network.loss(outputs, given[LABELS])
 
     value, grads = jax.jit(jax.value_and_grad(loss))(params)
     return {"loss": [value], **getattr(network, "in_onnx_order", dict)(grads)}

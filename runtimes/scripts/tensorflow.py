@@ -25,7 +25,7 @@ def run_tensorflow(given):
     def gradients(*inputs):
         with tf.GradientTape() as tape:
             outputs, _ = network.apply(params, state, *inputs, training=True)
-            loss = network.loss(outputs, tf.constant(given["labels"]))
+            loss = network.loss(outputs, tf.constant(given[LABELS]))
         return loss, tape.gradient(loss, params, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
     loss, grads = gradients(*(tf.constant(given[name]) for name in INPUTS))

@@ -26,7 +26,7 @@ def run_$runtime(given):
     params, state = network.load()
     call = $wrap(lambda *inputs: network.apply(params, state, *inputs, training=True)[0])
     outputs = call(*(torch.from_numpy(given[name]) for name in INPUTS))
-    loss = network.loss(outputs, torch.from_numpy(given["labels"]))
+    loss = network.loss(outputs, torch.from_numpy(given[LABELS]))
     loss.backward()
     return {"loss": [loss.item()]} | {name: p.grad for name, p in params.items() if p.grad is not None}
 """

@@ -13,7 +13,8 @@ import numpy as np
 import onnx
 from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
 
-from xbench.converters.artifact import DROPOUT, GRADIENT, LABELS, LOSS, NEW, PARTS, STEP, Artifact
+from xbench.converters.artifact import GRADIENT, NEW, PARTS, Artifact
+from xbench.converters.autodiff.step_names import names_of
 from xbench.runtimes import Options, Trainer
 
 Arrays = dict[str, Any]  # by the names of the graph, on the device
@@ -26,10 +27,10 @@ class GraphTrainer(Trainer):
     def __init__(self, artifact: Artifact, options: Options) -> None:
         self.options, self.artifact = options, artifact
         self.model = onnx.load(artifact.folder / PARTS[options.mode])
-        self.names = [item["name"] for item in artifact.info["inputs"]]
+        self.names, self.own = [item["name"] for item in artifact.info["inputs"]], names_of(self.model)
         program = artifact.program()
         known = {**program.params, **program.state}
-        own = {*self.names, LABELS}
+        own = {*self.names, self.own.labels}
         shapes = {v.name: _shape(v) for v in self.model.graph.input if v.name not in own}
         self.initial = {n: known[n] if n in known else np.zeros(shape, np.float32) for n, shape in shapes.items()}
         self.unread = {n: array for n, array in known.items() if n not in shapes}  # the loss does not depend on it
@@ -66,11 +67,11 @@ class GraphTrainer(Trainer):
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         if not self.sides:
             self._allocate()
-        if DROPOUT in self.initial:
-            self.initial[DROPOUT] = np.array(dropout, np.float32)
+        if self.own.dropout in self.initial:
+            self.initial[self.own.dropout] = np.array(dropout, np.float32)
             for side in self.sides:
-                self.fill(side[DROPOUT], self.initial[DROPOUT])
-        given = dict(zip(self.names, inputs, strict=True)) | {LABELS: labels}
+                self.fill(side[self.own.dropout], self.initial[self.own.dropout])
+        given = dict(zip(self.names, inputs, strict=True)) | {self.own.labels: labels}
         shapes = {name: array.shape for name, array in given.items()}
         if shapes == self.shapes:
             return False
@@ -85,7 +86,7 @@ class GraphTrainer(Trainer):
         self.sides = [{name: self.buffer(array) for name, array in self.initial.items()} for _ in sides]
         self.idle = {name: self.buffer(array) for name, array in self.unread.items()}
         self.made = [
-            {LOSS: self.buffer(np.zeros((), np.float32))}
+            {self.own.loss: self.buffer(np.zeros((), np.float32))}
             | {NEW + name: self.sides[1 - side][name] for name in self.kept}
             | {name: self.buffer(np.zeros(shape, np.float32)) for name, shape in self.grads.items()}
             for side in sides
@@ -105,24 +106,24 @@ class GraphTrainer(Trainer):
         model, state = weights_as_inputs(self.artifact.inference, self.initial), self.sides[self.side]
         self.evaluation = self.evaluation or self.compile(fixed(model, self.shapes))
         given = {v.name: state[v.name] for v in model.graph.input if v.name not in self.names}
-        made, batch = {}, self.shapes[LABELS][0]
+        made, batch = {}, self.shapes[self.own.labels][0]
         for value in model.graph.output:
             dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
             made[value.name] = self.buffer(np.zeros(_shape(value, batch), dtype))
         return self.bind(self.evaluation, given, made), made
 
     def _run(self, inputs: Sequence[Any], labels: Any) -> Arrays:
-        self.calls[self.side](dict(zip(self.names, inputs, strict=True)) | {LABELS: labels})
+        self.calls[self.side](dict(zip(self.names, inputs, strict=True)) | {self.own.labels: labels})
         return self.made[self.side]
 
     def gradients(self, inputs: Sequence[Any], labels: Any) -> tuple[Any, Any]:
         made = self._run(inputs, labels)
-        return made[LOSS], made
+        return made[self.own.loss], made
 
     def step(self, inputs: Sequence[Any], labels: Any) -> Any:
         made = self._run(inputs, labels)
         self.side, self.answer = 1 - self.side, None
-        return (made[LOSS],)
+        return (made[self.own.loss],)
 
     def get(self, outputs: Any) -> list[np.ndarray]:
         return [self.host(value) for value in outputs]
@@ -133,7 +134,7 @@ class GraphTrainer(Trainer):
 
     def optimizer_state(self) -> dict[str, np.ndarray]:
         program, made = self.artifact.program(), {NEW + name for name in self.kept}
-        own = {STEP, *program.params, *program.state}
+        own = {self.own.step, *program.params, *program.state}
         return {n: self.host(v) for n, v in self.sides[self.side].items() if NEW + n in made and n not in own}
 
     def weights(self) -> dict[str, np.ndarray]:

@@ -430,3 +430,15 @@ class MaskedRows(nn.Module):
     def forward(self, x):
         h = self.layer(x)
         return self.last(nn.functional.scaled_dot_product_attention(h, h, h, attn_mask=self.mask).mean(1))
+
+
+class Taken(nn.Module):
+    """Has names that a training step gives, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step, self.loss = nn.Parameter(torch.ones(8)), nn.Linear(8, 4)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, dropout, labels):
+        return {"loss": self.loss(self.drop(dropout * self.step)) + labels[:, None], "new.loss.weight": labels}

@@ -66,6 +66,7 @@ PASSES = [
     ("Pixels", IMAGE, STEP),
     ("OwnLoss", f"{X};labels:int64:batch", STEP),
     ("OneNumber", X, STEP),
+    ("Taken", "dropout:float32:batch,8;labels:float32:batch", STEP),
     ("OwnGradient", X, STEP),
     ("OtherGradient", X, FORWARD),
     ("MaskedRows", "x:float32:batch,6,8", STEP),
