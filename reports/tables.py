@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -13,6 +14,7 @@ from xbench.converters.printable import markdown, markdown_table, visible
 Lines = Sequence[Sequence[str]]
 COLOURS = {"PASS": "green", "FAIL": "bold red", "UNVERIFIED": "yellow", "UNSUPPORTED": "cyan"}
 OTHER = "magenta"  # OOM, TIMEOUT, CRASH
+ANY = 10_000  # more characters than a line has
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,10 @@ def show(tables: Iterable[Table], console: Console) -> None:
         for line in table.about:
             console.print(Text(visible(line)), soft_wrap=True)
         if table.lines:
-            console.print(_grid(table))
+            grid = _grid(table)
+            if not console.is_terminal:  # a file has lines of any length: no cell is folded
+                console.width = max(console.width, _natural_width(grid, console))
+            console.print(grid)
         for line in table.notes:
             console.print(Text(f"  {visible(line)}"), soft_wrap=True)
 
@@ -71,6 +76,10 @@ def _grid(table: Table) -> Grid:
             texts[table.styled].stylize(style)
         grid.add_row(*texts)
     return grid
+
+
+def _natural_width(grid: Grid, console: Console) -> int:
+    return Measurement.get(console, console.options.update(width=ANY), grid).maximum
 
 
 def _markdown(table: Table) -> str:
