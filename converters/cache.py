@@ -99,8 +99,8 @@ def external(path: Path) -> list[Path]:
     if not path.stat().st_size:
         return []
     with files.opened(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        found = {data[m.end() : m.end() + m[1][0]] for m in islice(LOCATION.finditer(data), 100_000)}
-    names = (name.decode(errors="replace") for name in found)
+        locations = {data[m.end() : m.end() + m[1][0]] for m in islice(LOCATION.finditer(data), 100_000)}
+    names = (name.decode(errors="replace") for name in locations)
     inside = [
         name for name in names if "\0" not in name and not Path(name).is_absolute() and ".." not in Path(name).parts
     ]

@@ -17,13 +17,13 @@ def look(artifact: Artifact) -> dict[Path, str]:
     before and nothing has touched it since."""
     if not cache.holds(artifact.folder):
         return {}
-    entry, found = artifact.folder / cache.ENTRY, dict[Path, str]()
+    entry, damaged = artifact.folder / cache.ENTRY, dict[Path, str]()
     if reason := cache.broken(artifact.folder, thorough=True):
-        found[artifact.folder] = reason
+        damaged[artifact.folder] = reason
     for path in (place.with_suffix("") for place in sealed(artifact) if place != entry):
         if reason := seals.broken(cache.seal_of(path), _named(artifact, path), thorough=True):
-            found[path] = reason
-    return found
+            damaged[path] = reason
+    return damaged
 
 
 def sealed(artifact: Artifact) -> Seals:

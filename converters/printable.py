@@ -122,7 +122,7 @@ def _word(word: object) -> str:
     if text.isprintable():
         return shlex.quote(text)
     data = re.sub("[\ud800-\udc7f\udd00-\udfff]", "?", text).encode("utf-8", "surrogateescape")  # a name's own bytes
-    plain = re.sub(rb"[^\w.,:=/+-]", lambda found: b"\\x%02x" % found[0][0], data)
+    plain = re.sub(rb"[^\w.,:=/+-]", lambda match: b"\\x%02x" % match[0][0], data)
     return f"$'{plain.decode()}'"
 
 

@@ -75,10 +75,10 @@ def keep(place: Path, of: str, value: Any) -> None:
 
 def kept(place: Path, of: str) -> Any:
     """The value that was kept as what `of` says; None where there is none, or it is damaged, which is said."""
-    found = _kept(place, of)
-    if found is None and os.path.lexists(place):
+    value = _kept(place, of)
+    if value is None and os.path.lexists(place):
         warnings.warn(Damaged(f"{place} was damaged: it is made again"), stacklevel=2)
-    return found
+    return value
 
 
 def _kept(place: Path, of: str) -> Any:
@@ -86,11 +86,11 @@ def _kept(place: Path, of: str) -> Any:
         return None
     try:
         with files.opened(place, links=False) as file:
-            found = json.loads(file.read(MOST))
+            record = json.loads(file.read(MOST))
     except (OSError, ValueError, RecursionError):
         return None
-    known = isinstance(found, dict) and found.get("of") == of and "value" in found
-    return found["value"] if known and found.get("digest") == _of_value(of, found["value"]) else None
+    known = isinstance(record, dict) and record.get("of") == of and "value" in record
+    return record["value"] if known and record.get("digest") == _of_value(of, record["value"]) else None
 
 
 def _of_value(of: str, value: Any) -> str:

@@ -112,9 +112,9 @@ def _kind(place: str) -> str:
         return "module"
     path = Path(place)
     if path.suffix in (".keras", ".h5") or (path / "saved_model.pb").exists():
-        found = "tensorflow"
+        kind = "tensorflow"
     elif path.suffix == ".onnx" or path.exists() or ("/" in place and ":" not in place):
-        found = "onnx"
+        kind = "onnx"
     elif ":" in place:
         return "module"
     else:
@@ -122,9 +122,9 @@ def _kind(place: str) -> str:
         raise AssertionError
     if not path.exists():
         raise XBenchError(f"no such file: {place}")
-    if path.is_dir() and found == "onnx":
+    if path.is_dir() and kind == "onnx":
         raise XBenchError(f"{place} is a folder, not an ONNX file, and no SavedModel: it has no saved_model.pb")
-    return found
+    return kind
 
 
 def usual_size(name: str) -> int | None:

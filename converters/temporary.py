@@ -34,8 +34,8 @@ ATTEMPTS = 100
 def place(longest: int | None = None) -> Path:
     """The system's place for temporary files; `/tmp` where its path has more bytes than `longest`, as the name of a
     socket cannot be long."""
-    found = Path(tempfile.gettempdir())
-    return found if longest is None or len(os.fsencode(found)) <= longest else Path("/tmp")
+    path = Path(tempfile.gettempdir())
+    return path if longest is None or len(os.fsencode(path)) <= longest else Path("/tmp")
 
 
 @contextlib.contextmanager
@@ -43,30 +43,30 @@ def folder(parent: Path | None = None, prefix: str = PREFIX) -> Iterator[Path]:
     """A new folder, in the system's place for them where no parent is given, for as long as it is open."""
     parent = parent or place()
     sweep(parent)
-    made, held = _made(parent, prefix)
+    made, descriptor = _made(parent, prefix)
     try:
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
-        os.close(held)  # and with it the lock
+        os.close(descriptor)  # and with it the lock
 
 
 @contextlib.contextmanager
 def file(path: Path) -> Iterator[Path]:
     """Where to write what is to be the file `path`: it gets its name when all of it is there. Who reads it sees a whole
     file or none."""
-    with folder(path.parent, HIDDEN) as beside:
-        yield beside / path.name
-        os.replace(beside / path.name, path)
+    with folder(path.parent, HIDDEN) as scratch:
+        yield scratch / path.name
+        os.replace(scratch / path.name, path)
 
 
 def sweep(parent: Path) -> None:
     """Removes the folders in `parent` that are ours and whose owner is dead; what cannot be removed stays."""
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for name in [each.name for each in entries]:
-            if found := OURS.fullmatch(name):
+            if match := OURS.fullmatch(name):
                 with contextlib.suppress(OSError):
-                    _remove_dead(parent / name, found[1])
+                    _remove_dead(parent / name, match[1])
 
 
 def _made(parent: Path, prefix: str) -> tuple[Path, int]:
@@ -75,19 +75,19 @@ def _made(parent: Path, prefix: str) -> tuple[Path, int]:
     for _ in range(ATTEMPTS):
         made = Path(tempfile.mkdtemp(prefix=f"{prefix}{kernel()}_", dir=parent))
         try:
-            held = _opened(made)
+            descriptor = _opened(made)
         except FileNotFoundError:
             continue
         try:
-            _lock(held)
+            _lock(descriptor)
         except BlockingIOError:
-            os.close(held)
+            os.close(descriptor)
             continue
         except OSError:  # a file system without locks: nobody can take it for one of the dead either
-            return made, held
-        if _is(made, held):
-            return made, held
-        os.close(held)
+            return made, descriptor
+        if _is(made, descriptor):
+            return made, descriptor
+        os.close(descriptor)
     raise OSError(f"{parent}: every temporary folder is removed at once by another process")
 
 
@@ -96,33 +96,33 @@ def _remove_dead(place: Path, made_under: str) -> None:
     Raises:
         OSError: it is no folder, or its owner holds it, or it cannot be locked.
     """
-    held = _opened(place)
+    descriptor = _opened(place)
     try:
-        about = os.fstat(held)
+        about = os.fstat(descriptor)
         if about.st_uid != os.geteuid() or (made_under != kernel() and time.time() - about.st_mtime < OLD):
             return
-        _lock(held)
-        if _is(place, held):
+        _lock(descriptor)
+        if _is(place, descriptor):
             shutil.rmtree(place, ignore_errors=True)
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def _opened(place: Path) -> int:
     return os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def _lock(held: int) -> None:
-    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _lock(descriptor: int) -> None:
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _is(place: Path, held: int) -> bool:
+def _is(place: Path, descriptor: int) -> bool:
     """Whether the folder of that name is the one that is held."""
     try:
         now = os.stat(place, follow_symlinks=False)
     except OSError:
         return False
-    return stat.S_ISDIR(now.st_mode) and os.path.samestat(now, os.fstat(held))
+    return stat.S_ISDIR(now.st_mode) and os.path.samestat(now, os.fstat(descriptor))
 
 
 @functools.cache

@@ -92,10 +92,10 @@ def _bring_inside(model: ir.Model) -> None:
 def _place_outside(model: ir.Model, folder: Path, arrays: dict[str, dict[str, np.ndarray]]) -> None:
     """Writes the weights once, for the text and the graphs, which from then on name their places in that file."""
     known = {name: array.nbytes for group in arrays.values() for name, array in group.items()}
-    held = {name: v.const_value for name, v in model.graph.initializers.items() if v.const_value is not None}
-    large = {str(name): a.numpy() for name, a in held.items() if name not in known and a.nbytes > INSIDE}
+    tensors = {name: v.const_value for name, v in model.graph.initializers.items() if v.const_value is not None}
+    large = {str(name): a.numpy() for name, a in tensors.items() if name not in known and a.nbytes > INSIDE}
     offsets = write_weights(folder, arrays | {"graph": large})
-    for name, tensor in held.items():
+    for name, tensor in tensors.items():
         if name in offsets and tensor.nbytes == known.get(name, tensor.nbytes):  # ONNX packs what is below a byte
             model.graph.initializers[name].const_value = ir.ExternalTensor(
                 WEIGHTS,

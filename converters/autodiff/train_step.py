@@ -104,11 +104,11 @@ def _differentiated(
     for output, seed in seeds.items():
         seed.shape, seed.type = output.shape, output.type  # some rules want to know them
     params = {name: _by_name(graph, name) for name in trainable}
-    found = differentiate(op, nodes, seeds, list(params.values()))
+    gradients = differentiate(op, nodes, seeds, list(params.values()))
     statistics = _lower_statistics(op, graph, UNBIASED in model.metadata_props)
     graph.outputs.clear()
     _output(op, graph, loss, names.loss)
-    grads = {name: found[p] if p in found else op.zeros_like(p) for name, p in params.items()}
+    grads = {name: gradients[p] if p in gradients else op.zeros_like(p) for name, p in params.items()}
     for name, grad in grads.items():
         _output(op, graph, grad, GRADIENT + name)
     return model, op, grads, statistics, names
@@ -119,11 +119,11 @@ def _differentiated(
 
 def _lower_dropout(op: Ops, graph: ir.Graph, name: str) -> None:
     """Writes Dropout as a comparison with random numbers, at its rate times an input of the graph."""
-    found = [node for node in graph if node.op_type == "Dropout" and not node.domain]
-    if not found:
+    dropouts = [node for node in graph if node.op_type == "Dropout" and not node.domain]
+    if not dropouts:
         return
     active = _input(graph, name, op.floating, [])
-    for node in found:
+    for node in dropouts:
         x, ratio = [*node.inputs, None][:2]
         rate = op.Mul(0.5 if ratio is None else ratio, active)
         kept = op.GreaterOrEqual(op.RandomUniformLike(x), rate)

@@ -29,39 +29,39 @@ class Module:
 @functools.cache
 def read(path: str) -> Module:
     text = (HERE / path).read_text()
-    found = Module(path, text, {}, {}, {}, {}, {})
+    module = Module(path, text, {}, {}, {}, {}, {})
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.definitions[node.name] = node
+            module.definitions[node.name] = node
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found.definitions.update({n.id: node for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)})
+            module.definitions.update({n.id: node for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)})
         elif isinstance(node, ast.Import):
-            found.imports.update(
+            module.imports.update(
                 {a.asname or a.name: f"import {a.name}" + f" as {a.asname}" * bool(a.asname) for a in node.names}
             )
         elif isinstance(node, ast.ImportFrom):
-            _imported(found, node)
-    return found
+            _imported(module, node)
+    return module
 
 
-def _imported(found: Module, node: ast.ImportFrom) -> None:
+def _imported(module: Module, node: ast.ImportFrom) -> None:
     source = node.module or ""
     for alias in node.names:
         name = alias.asname or alias.name
         if source in MODULES:  # names like `abs` and `sum` must not hide Python's in a file without modules
-            found.foreign[name] = f"{MODULES[source]}.{alias.name}"
-            found.imports[MODULES[source]] = f"import {source} as {MODULES[source]}"
+            module.foreign[name] = f"{MODULES[source]}.{alias.name}"
+            module.imports[MODULES[source]] = f"import {source} as {MODULES[source]}"
             continue
         if not source.startswith("xbench."):
-            found.imports[name] = f"from {source} import {alias.name}" + f" as {name}" * (name != alias.name)
+            module.imports[name] = f"from {source} import {alias.name}" + f" as {name}" * (name != alias.name)
             continue
         folder = source.removeprefix("xbench.converters").replace(".", "/").lstrip("/")
         file = f"{folder}/{alias.name}.py".lstrip("/")
         if (HERE / file).exists():
-            found.modules[name] = file
+            module.modules[name] = file
         elif (HERE / f"{folder}.py").exists():
-            found.symbols[name] = (f"{folder}.py", alias.name)
+            module.symbols[name] = (f"{folder}.py", alias.name)
 
 
 @dataclass
@@ -137,8 +137,8 @@ class _Edits:
 
     def offset(self, line: int | None, column: int | None) -> int:
         assert line is not None and column is not None, "text that ast.parse has read has places"
-        whole = sum(len(each) for each in self.lines[: line - 1])
-        return whole + len(self.lines[line - 1].encode()[:column].decode())
+        preceding = sum(len(each) for each in self.lines[: line - 1])
+        return preceding + len(self.lines[line - 1].encode()[:column].decode())
 
     def replace(self, node: Any, new: str) -> None:
         first, last = self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)

@@ -21,8 +21,8 @@ NUMBERS = ("float32", "int64", "bool")
 
 def padding(node: ir.Node) -> int | None:
     """The row of a Gather's table that is not trained (`PADDING`)."""
-    told = node.metadata_props.get(PADDING, "")
-    return int(told) if node.op_type == "Gather" and told.isdecimal() else None
+    row = node.metadata_props.get(PADDING, "")
+    return int(row) if node.op_type == "Gather" and row.isdecimal() else None
 
 
 def detached(node: ir.Node) -> bool:

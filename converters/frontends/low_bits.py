@@ -35,9 +35,9 @@ def _retyped(value: ir.Value) -> bool:
     """Gives the value, and what is moved of it, the wider type; False where something else reads one of them."""
     assert value.dtype is not None
     wide = WIDER[value.dtype]
-    found, left = [], [value]
+    values, left = [], [value]
     while left:
-        found.append(each := left.pop())
+        values.append(each := left.pop())
         for node, index in each.uses():
             if node.op_type in MOVES and index == 0:
                 left.append(node.outputs[0])
@@ -45,7 +45,7 @@ def _retyped(value: ir.Value) -> bool:
                 return False
         if each.is_graph_output():
             return False
-    for each in found:
+    for each in values:
         each.dtype = wide
     return True
 

@@ -155,8 +155,8 @@ def _takes_all(node: ir.Node) -> bool:
     given = [constant(value) for value in node.inputs[1:]]
     if len(given) < 2 or given[0] is None or given[1] is None:
         return False
-    whole = not given[0].any() and (given[1] >= np.iinfo(np.int32).max).all()
-    return bool(whole and (len(given) < 4 or (given[3] is not None and (given[3] == 1).all())))
+    complete = not given[0].any() and (given[1] >= np.iinfo(np.int32).max).all()
+    return bool(complete and (len(given) < 4 or (given[3] is not None and (given[3] == 1).all())))
 
 
 def _expands_nothing(node: ir.Node) -> bool:

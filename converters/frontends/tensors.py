@@ -121,18 +121,18 @@ def check_tensor(tensor: onnx.TensorProto, where: str) -> None:
     check_dimensions(where, tensor.dims, len(tensor.dims))
     if tensor.HasField("segment"):
         raise InvalidModel(f"{where} is stored in segments, which nobody reads")
-    found = {field: count for field in _FIELDS if (count := len(getattr(tensor, field)))}
+    counts = {field: count for field in _FIELDS if (count := len(getattr(tensor, field)))}
     raw = len(tensor.raw_data)
     if is_external(tensor):
-        if found or raw or tensor.data_type == onnx.TensorProto.STRING:
+        if counts or raw or tensor.data_type == onnx.TensorProto.STRING:
             raise InvalidModel(f"{where} has data in the file and outside")
         return
     field, count = _needed(tensor)
-    if raw and not found and field != "string_data":
+    if raw and not counts and field != "string_data":
         if raw != data_size(tensor):
             raise InvalidModel(f"{where} has {raw} bytes of data and the shape {list(tensor.dims)}")
-    elif raw or found != ({field: count} if count else {}):
-        raise InvalidModel(f"{where} has the shape {list(tensor.dims)} and other data: {found or 'none'}")
+    elif raw or counts != ({field: count} if count else {}):
+        raise InvalidModel(f"{where} has the shape {list(tensor.dims)} and other data: {counts or 'none'}")
 
 
 def _needed(tensor: onnx.TensorProto) -> tuple[str, int]:
@@ -157,7 +157,7 @@ def check_external(tensor: onnx.TensorProto, folder: Path) -> None:
     check_name(location)
     if not parts or location.startswith("/") or ".." in parts or "\\" in location or ":" in parts[0]:
         raise InvalidModel(f"{named} lies outside the model's folder: {plain(location, 80)!r}")
-    offset, length = (_whole(facts.get(key), named) for key in ("offset", "length"))
+    offset, length = (_integer(facts.get(key), named) for key in ("offset", "length"))
     path = folder
     for part in parts:
         path = path / part
@@ -176,7 +176,7 @@ def check_external(tensor: onnx.TensorProto, folder: Path) -> None:
         raise InvalidModel(f"{named} ends behind the end of {plain(location, 80)!r}")
 
 
-def _whole(text: str | None, named: str) -> int | None:
+def _integer(text: str | None, named: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) < 20):

@@ -171,8 +171,8 @@ def _parts(result: Any) -> list[tuple[str, Any]] | None:
 
 def output_paths(network: nn.Module) -> list[str]:
     """The paths of the tensors that a flat network has returned last; of others nothing."""
-    found: list[str] = getattr(network, "output_paths", [])
-    return found
+    paths: list[str] = getattr(network, "output_paths", [])
+    return paths
 
 
 def name_outputs(model: ir.Model, module: nn.Module) -> None:

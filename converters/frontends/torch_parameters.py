@@ -43,8 +43,8 @@ def keep_names(model: ir.Model, module: nn.Module, program: torch.export.Exporte
 def _dead(program: torch.export.ExportedProgram) -> set[str]:
     """The parameters that the traced module itself does not use."""
     read = {node.name for node in program.graph.nodes if node.op == "placeholder" and node.users}
-    held = program.graph_signature.inputs_to_parameters
-    return {name for place, name in held.items() if place not in read}
+    parameters = program.graph_signature.inputs_to_parameters
+    return {name for place, name in parameters.items() if place not in read}
 
 
 def _few(names: Sequence[str]) -> str:

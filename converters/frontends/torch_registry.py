@@ -17,9 +17,9 @@ def read_once() -> None:
     read = functools.cache(ONNXRegistry.from_torchlib)
 
     def from_torchlib(*given: Any, **options: Any) -> Any:
-        found = copy.copy(read(*given, **options))
-        found.functions = {target: [*each] for target, each in found.functions.items()}
-        return found
+        registry = copy.copy(read(*given, **options))
+        registry.functions = {target: [*each] for target, each in registry.functions.items()}
+        return registry
 
     from_torchlib.cache_info = read.cache_info  # type: ignore[attr-defined]
     ONNXRegistry.from_torchlib = staticmethod(from_torchlib)  # type: ignore[method-assign, assignment]

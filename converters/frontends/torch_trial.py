@@ -39,7 +39,7 @@ def only_evaluated(network: nn.Module, inputs: Arrays) -> str | None:
         with _training(copied):
             trained = _called(copied, given)
     except Exception as error:
-        return f"its training form raises {_said(error)}"
+        return f"its training form raises {_described(error)}"
     if difference := _differ(first, trained):
         return difference
     differentiable = trained[0][1].requires_grad or not trained[0][1].is_floating_point()
@@ -58,12 +58,12 @@ def _copied(network: nn.Module) -> nn.Module:
 def _first(network: nn.Module, inputs: Arrays) -> tuple[list[torch.Tensor], Leaves]:
     """Arrays that it takes, and its result: integers are zeros, or ones where it does not take those."""
     raised: list[Exception] = []
-    for whole in (0, 1):
-        given = [_drawn(array, whole) for array in inputs.values()]
+    for integer in (0, 1):
+        given = [_drawn(array, integer) for array in inputs.values()]
         copies = [tensor.clone() for tensor in given]
         try:
             with torch.no_grad():
-                found = _called(network.eval(), copies)
+                result = _called(network.eval(), copies)
         except BadCall:
             raise
         except Exception as error:
@@ -72,20 +72,20 @@ def _first(network: nn.Module, inputs: Arrays) -> tuple[list[torch.Tensor], Leav
         for name, before, after in zip(inputs, given, copies, strict=True):
             if not _same(before, after):
                 raise BadCall(f"changes its input {name} in place: let it change a copy, as of {name}.clone()")
-        return given, found
-    raise BadCall(f"raises {_said(raised[0])}") from raised[0]
+        return given, result
+    raise BadCall(f"raises {_described(raised[0])}") from raised[0]
 
 
-def _drawn(array: np.ndarray, whole: int) -> torch.Tensor:
+def _drawn(array: np.ndarray, integer: int) -> torch.Tensor:
     if array.dtype.kind != "f":
-        return torch.from_numpy(np.full_like(array, whole))
+        return torch.from_numpy(np.full_like(array, integer))
     return torch.from_numpy(np.random.default_rng(0).normal(size=array.shape).astype(array.dtype))
 
 
 def _called(network: nn.Module, given: list[torch.Tensor]) -> Leaves:
     torch.manual_seed(0)  # a network may draw numbers in evaluation, too
-    found = network(*given)
-    return [(path, tensor.clone()) for path, tensor in zip(output_paths(network), found, strict=True)]
+    outputs = network(*given)
+    return [(path, tensor.clone()) for path, tensor in zip(output_paths(network), outputs, strict=True)]
 
 
 @contextlib.contextmanager
@@ -96,11 +96,11 @@ def _training(network: nn.Module) -> Iterator[None]:
         yield
 
 
-def _differ(ours: Leaves, theirs: Leaves) -> str | None:
+def _differ(expected: Leaves, actual: Leaves) -> str | None:
     """What differs between two results; None if they are the same."""
-    if [path for path, _ in ours] != [path for path, _ in theirs]:
-        return f"its training form has {len(theirs)} outputs, its evaluation {len(ours)}"
-    for (path, a), (_, b) in zip(ours, theirs, strict=True):
+    if [path for path, _ in expected] != [path for path, _ in actual]:
+        return f"its training form has {len(actual)} outputs, its evaluation {len(expected)}"
+    for (path, a), (_, b) in zip(expected, actual, strict=True):
         if a.shape != b.shape or a.dtype != b.dtype or not _same(a, b, CLOSE):
             where = f" in its output {path}" if path and not path.isdecimal() else ""
             return f"its training form computes something else{where}"
@@ -115,5 +115,5 @@ def _same(a: torch.Tensor, b: torch.Tensor, close: float = 0.0) -> bool:
     return torch.allclose(a, b, rtol=0.0, atol=close * scale, equal_nan=True)
 
 
-def _said(error: Exception) -> str:
+def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {plain(error)}"

@@ -124,13 +124,13 @@ def unknown(model: onnx.ModelProto) -> dict[str, int]:
     functions, versions = {(f.domain, f.name) for f in model.functions}, _versions(model.opset_import)
     bodies: list[tuple[Iterable[onnx.NodeProto], Mapping[str, int]]] = [(model.graph.node, versions)]
     bodies += [(f.node, versions | _versions(f.opset_import)) for f in model.functions]
-    found = Counter[str]()
+    counts = Counter[str]()
     for node, known in ((node, known) for body, known in bodies for node in all_nodes(body)):
         domain = _domain(node.domain)
         has = domain in known and onnx.defs.has(node.op_type, known[domain], domain)
         if not has and (node.domain, node.op_type) not in functions:
-            found[f"{domain}.{node.op_type}" if domain else node.op_type] += 1
-    return dict(sorted(found.items()))
+            counts[f"{domain}.{node.op_type}" if domain else node.op_type] += 1
+    return dict(sorted(counts.items()))
 
 
 def _check_calls(model: onnx.ModelProto, functions: Mapping[Function, onnx.FunctionProto]) -> None:

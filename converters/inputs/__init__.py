@@ -13,7 +13,7 @@ import onnx_ir as ir
 from xbench import models
 from xbench.converters.inputs.known import INFINITE, Fact, Known
 from xbench.converters.inputs.operators import rule_of
-from xbench.converters.inputs.trace import STEPS, Found, State, Trace, targets
+from xbench.converters.inputs.trace import STEPS, Limits, State, Trace, targets
 from xbench.converters.passes import macs
 
 FREE = 256  # values of an integer that may be anything: a byte
@@ -21,43 +21,43 @@ BATCHES = (2, 3, 1009)  # batches at which bounds that depend on the batch are l
 ALIKE = 4  # values of what is compared with another input
 
 
-def settled(model: ir.Model, inputs: Sequence[models.Input]) -> tuple[models.Input, ...]:
+def infer_ranges(model: ir.Model, inputs: Sequence[models.Input]) -> tuple[models.Input, ...]:
     """The same inputs with the ranges that the graph wants: `inputs` are those of the graph by name, in any range."""
     values = {str(v.name): v for v in model.graph.inputs if v.name not in model.graph.initializers}
-    found = _found(model.graph, values, None)
-    settled = [_settle(each, values.get(each.name), found.get(each.name)) for each in inputs]
-    if not any(each.unsized for each in found.values()):
-        return tuple(settled)
-    grown = [_found(model.graph, values, macs.sizes(model, batch)) for batch in BATCHES]
+    limits = _limits(model.graph, values, None)
+    ranged = [_settle(each, values.get(each.name), limits.get(each.name)) for each in inputs]
+    if not any(each.unsized for each in limits.values()):
+        return tuple(ranged)
+    grown = [_limits(model.graph, values, macs.sizes(model, batch)) for batch in BATCHES]
     every = [[_settle(each, values.get(each.name), at.get(each.name)) for each in inputs] for at in grown]
     return tuple(_grown(*each) for each in zip(*every, strict=True))
 
 
-def _found(
+def _limits(
     graph: ir.Graph, values: Mapping[str, ir.Value], sizes: Mapping[str, Sequence[int]] | None
-) -> dict[str, Found]:
+) -> dict[str, Limits]:
     """What is found of every input; looked for twice, as what one of them may be can depend on what another is."""
     out = targets(graph)
-    given = {name: Fact(0.0 if _is_whole(value) else -INFINITE, given=True) for name, value in values.items()}
-    found: dict[str, Found] = {}
+    given = {name: Fact(0.0 if _is_integer(value) else -INFINITE, given=True) for name, value in values.items()}
+    limits: dict[str, Limits] = {}
     for _ in range(2 if len(values) > 1 else 1):
         known = Known(graph, sizes, given)
-        found = {name: _walked(known, value, out) for name, value in values.items()}
-        given = {name: _fact(value, found[name]) for name, value in values.items()}
-    return found
+        limits = {name: _walked(known, value, out) for name, value in values.items()}
+        given = {name: _fact(value, limits[name]) for name, value in values.items()}
+    return limits
 
 
-def _is_whole(value: ir.Value) -> bool:
+def _is_integer(value: ir.Value) -> bool:
     return value.dtype is not None and (value.dtype == ir.DataType.BOOL or value.dtype.is_integer())
 
 
-def _fact(value: ir.Value, found: Found) -> Fact:
-    if value.dtype == ir.DataType.BOOL or _is_mask(value, found):
+def _fact(value: ir.Value, limits: Limits) -> Fact:
+    if value.dtype == ir.DataType.BOOL or _is_mask(value, limits):
         return Fact(0.0, 1.0, given=True)
-    return Fact(max(found.low, 0.0) if _is_whole(value) else found.low, found.high, given=True)
+    return Fact(max(limits.low, 0.0) if _is_integer(value) else limits.low, limits.high, given=True)
 
 
-def _walked(known: Known, given: ir.Value, out: Mapping[ir.Value, Sequence[ir.Value]]) -> Found:
+def _walked(known: Known, given: ir.Value, out: Mapping[ir.Value, Sequence[ir.Value]]) -> Limits:
     trace = Trace(known, given)
     start = State(least=0.0, most=1.0) if given.dtype == ir.DataType.BOOL else State()
     todo: list[tuple[ir.Value, State]] = [(given, start)]
@@ -70,56 +70,58 @@ def _walked(known: Known, given: ir.Value, out: Mapping[ir.Value, Sequence[ir.Va
                 onward += rule(trace, node, index, state)
         todo += [each for each in dict.fromkeys(onward) if each not in seen]
         seen.update(onward)
-    return trace.found
+    return trace.limits
 
 
-def _is_mask(value: ir.Value, found: Found) -> bool:
+def _is_mask(value: ir.Value, limits: Limits) -> bool:
     """Whether it is 0 or 1. What also finds its way, element by element, to an index of more values is that index, and
     is compared with the number that stands for nothing."""
     several = value.shape is None or len(value.shape) > 1
-    if found.direct and found.high != 1.0:
+    if limits.direct and limits.high != 1.0:
         return False
-    return found.mask == 2 or (found.mask == 1 and (several or bool(found.special | found.edges)) and _binary(found))
+    return limits.mask == 2 or (
+        limits.mask == 1 and (several or bool(limits.special | limits.edges)) and _binary(limits)
+    )
 
 
-def _binary(found: Found) -> bool:
-    return all(0.0 <= each <= 1.0 for each in found.special | found.edges)
+def _binary(limits: Limits) -> bool:
+    return all(0.0 <= each <= 1.0 for each in limits.special | limits.edges)
 
 
-def _settle(each: models.Input, value: ir.Value | None, found: Found | None) -> models.Input:
-    if value is None or found is None:
+def _settle(each: models.Input, value: ir.Value | None, limits: Limits | None) -> models.Input:
+    if value is None or limits is None:
         return each
     plain = models.Input(each.name, each.shape, each.dtype)
     if np.dtype(each.dtype) == bool:
-        return dataclasses.replace(plain, low=0, high=2, mask=found.keeps or 2, why="says yes or no")
-    if _is_mask(value, found):
-        return dataclasses.replace(plain, low=0, high=2, mask=found.keeps or 1, why="a mask")
-    return _number(plain, found) if _is_whole(value) else _float(plain, found)
+        return dataclasses.replace(plain, low=0, high=2, mask=limits.keeps or 2, why="says yes or no")
+    if _is_mask(value, limits):
+        return dataclasses.replace(plain, low=0, high=2, mask=limits.keeps or 1, why="a mask")
+    return _number(plain, limits) if _is_integer(value) else _float(plain, limits)
 
 
-def _float(plain: models.Input, found: Found) -> models.Input:
-    if found.high == INFINITE or not found.why:
+def _float(plain: models.Input, limits: Limits) -> models.Input:
+    if limits.high == INFINITE or not limits.why:
         return plain
-    return dataclasses.replace(plain, low=max(found.low, 0.0), high=max(found.high, 0.0), why=found.why)
+    return dataclasses.replace(plain, low=max(limits.low, 0.0), high=max(limits.high, 0.0), why=limits.why)
 
 
-def _number(plain: models.Input, found: Found) -> models.Input:
+def _number(plain: models.Input, limits: Limits) -> models.Input:
     kind = np.iinfo(plain.dtype)
-    compared = sorted(found.special | found.edges)
-    if found.high < INFINITE:
-        low = max(found.low, 0.0) if found.high >= 0 else max(found.low, found.high - FREE)
-        last, why = found.high, found.why
+    compared = sorted(limits.special | limits.edges)
+    if limits.high < INFINITE:
+        low = max(limits.low, 0.0) if limits.high >= 0 else max(limits.low, limits.high - FREE)
+        last, why = limits.high, limits.why
     elif compared:
-        low, last = max(min(0.0, np.floor(compared[0]) - 1), found.low), np.ceil(compared[-1]) + 3
+        low, last = max(min(0.0, np.floor(compared[0]) - 1), limits.low), np.ceil(compared[-1]) + 3
         why = f"is compared with {', '.join(f'{each:g}' for each in compared[:4])}"
-    elif found.low > -INFINITE:
-        low, last, why = max(found.low, 0.0), max(found.low, 0.0) + FREE - 1, found.why
-    elif found.alike:
+    elif limits.low > -INFINITE:
+        low, last, why = max(limits.low, 0.0), max(limits.low, 0.0) + FREE - 1, limits.why
+    elif limits.alike:
         low, last, why = 0.0, ALIKE - 1.0, "is compared with another input"
     else:
         low, last, why = float(max(-FREE // 2, kind.min) if kind.bits == 8 else 0), FREE - 1.0, "any number"
     low, last = max(low, float(kind.min)), min(last, float(kind.max), models.UNBOUNDED - 1.0)
-    special = tuple(each for each in sorted(found.special) if low <= each <= last and low < last)
+    special = tuple(each for each in sorted(limits.special) if low <= each <= last and low < last)
     return dataclasses.replace(plain, low=int(low), high=int(max(last, low)) + 1, special=special[:4], why=why)
 
 

@@ -10,7 +10,7 @@ from xbench.converters.inputs.trace import Onward, State, Trace
 BIG = 1000.0  # what is added to a score so that softmax drops it is at least so large
 
 
-def beside(trace: Trace, node: ir.Node, index: int) -> Fact:
+def other_operand(trace: Trace, node: ir.Node, index: int) -> Fact:
     return trace.known.of(node.inputs[1 - index])
 
 
@@ -19,10 +19,10 @@ def _is_float(value: ir.Value | None) -> bool:
 
 
 def add(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
-    other = beside(trace, node, index)
+    other = other_operand(trace, node, index)
     if not other.bounded:
         if not other.given or _is_float(node.outputs[0]):
-            trace.found.unsized |= not _is_float(node.outputs[0])
+            trace.limits.unsized |= not _is_float(node.outputs[0])
             _added_to_scores(trace, state)
             return ()
         other, state = Fact(0.0, 0.0), state.times(2.0)  # two that nobody knows share what there is
@@ -30,9 +30,9 @@ def add(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 
 
 def subtract(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
-    other = beside(trace, node, index)
+    other = other_operand(trace, node, index)
     if not other.bounded:
-        trace.found.unsized |= not other.given and not _is_float(node.outputs[0])
+        trace.limits.unsized |= not other.given and not _is_float(node.outputs[0])
         _added_to_scores(trace, state if index == 0 else state.times(-1.0))
         return ()
     if index == 0:
@@ -43,30 +43,30 @@ def subtract(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 def _added_to_scores(trace: Trace, state: State) -> None:
     """A number that is large wherever the input is not what counts can only be there for a softmax to drop."""
     if abs(state.scale) >= BIG and (state.scale < 0 or state.low != 0):
-        trace.found.is_mask(2, 1 if state.scale > 0 else -1)
+        trace.limits.is_mask(2, 1 if state.scale > 0 else -1)
 
 
 def multiply(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
-    other = beside(trace, node, index)
+    other = other_operand(trace, node, index)
     if other.bounded and other.low == other.high:
         return [(node.outputs[0], state.times(other.low))]
     if _is_float(node.outputs[0]):
         if other.given and not trace.floating:
             turned = state.scale < 0 and state.low != 0
-            trace.found.is_mask(2 if turned else 1, 0 if not state.exact else 1 if not turned else -1)
+            trace.limits.is_mask(2 if turned else 1, 0 if not state.exact else 1 if not turned else -1)
         return ()
     if other.given:
-        trace.found.is_mask(1)
+        trace.limits.is_mask(1)
     if other.low < 0 or other.high == INFINITE:
         return [(node.outputs[0], replace(state, loose=True, least=-INFINITE, most=INFINITE))]
     return [(node.outputs[0], replace(state.times(other.high), loose=state.loose or other.given))]
 
 
 def divide(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
-    other = beside(trace, node, index)
+    other = other_operand(trace, node, index)
     if index == 1:
         if not trace.floating:
-            trace.found.want(state, 1, INFINITE, "something is divided by it")
+            trace.limits.want(state, 1, INFINITE, "something is divided by it")
         return ()
     if other.low == other.high and 0 < abs(other.low) < INFINITE:
         return [(node.outputs[0], state.times(1.0 / other.low))]
@@ -76,7 +76,7 @@ def divide(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 def modulo(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     if index == 1:
         return divide(trace, node, index, state)
-    other = beside(trace, node, index)
+    other = other_operand(trace, node, index)
     if not 0 < other.low < INFINITE:
         return ()
     return [(node.outputs[0], replace(state, least=0.0, most=other.high - 1))]
@@ -88,7 +88,7 @@ def clip(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
         return ()
     for end in (each.low for each in ends if each is not None and each.low == each.high):
         if state.exact and not trace.floating:
-            trace.found.edges.add((end - state.low) / state.scale)
+            trace.limits.edges.add((end - state.low) / state.scale)
         if ends[0] is not None and end == ends[0].low:
             state = replace(state, least=max(state.least, end))
         else:
@@ -98,7 +98,7 @@ def clip(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 
 def sum_(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     count = trace.known.along(node)
-    trace.found.unsized |= count is None
+    trace.limits.unsized |= count is None
     least, most = state.least * (count or 1), state.most * (count or 1)
     summed = replace(state, summed=True, least=min(least, state.least), most=max(most, state.most))
     return [(node.outputs[0], summed)]

@@ -38,7 +38,7 @@ def index(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     """Gather, GatherElements, ScatterElements: one axis."""
     axis = node.attributes.get_int("axis", 0)
     size = trace.size(node.inputs[0], axis)
-    trace.found.want(state, 0, size - 1, _named(trace, node.inputs[0], axis))
+    trace.limits.want(state, 0, size - 1, _named(trace, node.inputs[0], axis))
     return ()
 
 
@@ -49,7 +49,7 @@ def indices(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     axes = range(first, first + count) if state.part is None else [first + state.part]
     sizes = {axis: trace.size(node.inputs[0], axis) for axis in axes}
     least = min(sizes, key=lambda axis: sizes[axis])
-    trace.found.want(state, 0, sizes[least] - 1, _named(trace, node.inputs[0], least))
+    trace.limits.want(state, 0, sizes[least] - 1, _named(trace, node.inputs[0], least))
     return ()
 
 
@@ -57,23 +57,23 @@ def class_(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     """OneHot, and the losses, whose classes are the second axis of the scores."""
     if node.op_type == "OneHot":
         depth = trace.known.of(node.inputs[1])
-        trace.found.unsized |= depth.array is None
+        trace.limits.unsized |= depth.array is None
         size = 1.0 if depth.array is None else depth.high
     else:
         size = trace.size(node.inputs[0], 1)
-    trace.found.want(state, 0, size - 1, "is one of the classes")
+    trace.limits.want(state, 0, size - 1, "is one of the classes")
     return ()
 
 
 def length(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     axis = node.attributes.get_int("time_axis", 0)
-    trace.found.want(state, 1, trace.size(node.inputs[0], axis), f"a length along axis {axis} of {node.op_type}")
+    trace.limits.want(state, 1, trace.size(node.inputs[0], axis), f"a length along axis {axis} of {node.op_type}")
     return ()
 
 
 def count(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     low, high = COUNTS[node.op_type, index]
-    trace.found.want(state, low, high, f"decides the size or the rounds of {node.op_type}")
+    trace.limits.want(state, low, high, f"decides the size or the rounds of {node.op_type}")
     return ()
 
 
@@ -84,7 +84,7 @@ def end(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     size = trace.size(node.inputs[0], axis)
     middle = (size + 1) // 2  # it starts before and ends behind it: something is left
     low, high = {1: (0, middle - 1), 2: (middle, size), 3: (0, 0), 4: (1, 2)}[index]
-    trace.found.want(state, low, high, f"a place along axis {axis} of a Slice")
+    trace.limits.want(state, low, high, f"a place along axis {axis} of a Slice")
     return ()
 
 
@@ -93,14 +93,14 @@ def range_(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     other = trace.known.of(node.inputs[1 - index])
     why = "decides where a Range starts or ends"
     if index == 0:
-        trace.found.want(state, 0, FEW if other.given or other.high == INFINITE else other.high - 1, why)
+        trace.limits.want(state, 0, FEW if other.given or other.high == INFINITE else other.high - 1, why)
         return [(node.outputs[0], state)]
     start = 0.0 if other.given or abs(other.low) == INFINITE else other.low
-    trace.found.want(state, start + 1, start + 2 * FEW, why)
+    trace.limits.want(state, start + 1, start + 2 * FEW, why)
     return [(node.outputs[0], replace(state.plus(Fact(-1.0, -1.0)), least=0.0))]
 
 
 def most(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     size = trace.size(node.inputs[0], node.attributes.get_int("axis", -1))
-    trace.found.want(state, 1, size, "how many TopK gives")
+    trace.limits.want(state, 1, size, "how many TopK gives")
     return ()

@@ -69,8 +69,8 @@ class Known:
         shape = None if value is None else self.sizes.get(str(value.name), value.shape)
         if shape is None or not -len(shape) <= axis < len(shape):
             return None
-        found = shape[axis]
-        return found if isinstance(found, int) else None
+        length = shape[axis]
+        return length if isinstance(length, int) else None
 
     def rank(self, value: ir.Value | None) -> int | None:
         shape = None if value is None else self.sizes.get(str(value.name), value.shape)
@@ -86,9 +86,9 @@ class Known:
 
     def _made(self, node: ir.Node, value: ir.Value) -> Fact:
         facts = [self.of(each) for each in node.inputs if each is not None]
-        found = self._computed(node, facts)
-        if found is not None and found.size <= SMALL:
-            return _of_array(found)
+        array = self._computed(node, facts)
+        if array is not None and array.size <= SMALL:
+            return _of_array(array)
         sized = node.op_type in ("Shape", "Size")  # whatever the values are
         given = not sized and (any(fact.given for fact in facts) or any(True for _ in bodies(node)))
         low, high = self._bounds(node, value, facts)
@@ -100,17 +100,17 @@ class Known:
             start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", len(shape))
             part = shape[start:end]
             return None if None in part or not shape else np.array(part, np.int64)
-        held = [self.of(each).array if each is not None else None for each in node.inputs]
-        if not node.inputs or any(each is not None and a is None for each, a in zip(node.inputs, held, strict=True)):
+        values = [self.of(each).array if each is not None else None for each in node.inputs]
+        if not node.inputs or any(each is not None and a is None for each, a in zip(node.inputs, values, strict=True)):
             return None
         if node.op_type == "Cast":
             kind = ir.DataType(node.attributes.get_int("to", 1))
-            return None if held[0] is None else held[0].astype(kind.numpy())
-        if node.domain or not info(node.op_type).shape_arithmetic or not _stays_small(node.op_type, held):
+            return None if values[0] is None else values[0].astype(kind.numpy())
+        if node.domain or not info(node.op_type).shape_arithmetic or not _stays_small(node.op_type, values):
             return None
-        told = {n: a.as_tensor().numpy() if a.type == ir.AttributeType.TENSOR else a.value for n, a in _stated(node)}
+        options = {n: a.as_tensor().numpy() if a.type == ir.AttributeType.TENSOR else a.value for n, a in _stated(node)}
         try:
-            return np.asarray(self._table[node.op_type](*held, **told))
+            return np.asarray(self._table[node.op_type](*values, **options))
         except Exception:  # arithmetic that does not fit is for whoever runs the graph to refuse
             return None
 
@@ -149,30 +149,30 @@ def _stated(node: ir.Node) -> Iterator[tuple[str, ir.Attr]]:
     return ((name, a) for name, a in node.attributes.items() if a.type != ir.AttributeType.GRAPH)
 
 
-def _stays_small(kind: str, held: Sequence[np.ndarray | None]) -> bool:
+def _stays_small(kind: str, values: Sequence[np.ndarray | None]) -> bool:
     """Whether a result is small, as far as that can be told before it is there."""
     if kind == "ConstantOfShape":
-        return held[0] is not None and float(np.prod(held[0], dtype=np.float64)) <= SMALL
+        return values[0] is not None and float(np.prod(values[0], dtype=np.float64)) <= SMALL
     if kind == "Expand":
-        return held[1] is not None and float(np.prod(np.maximum(held[1], 1), dtype=np.float64)) <= SMALL
+        return values[1] is not None and float(np.prod(np.maximum(values[1], 1), dtype=np.float64)) <= SMALL
     if kind == "Range":
-        start, limit, delta = (float(a.reshape(-1)[0]) if a is not None and a.size else 0.0 for a in held)
+        start, limit, delta = (float(a.reshape(-1)[0]) if a is not None and a.size else 0.0 for a in values)
         return delta != 0 and (limit - start) / delta <= SMALL
     return True
 
 
 def _of_constant(value: ir.Value) -> Fact:
-    held = value.const_value
-    if held is not None and held.size > LARGE:
+    tensor = value.const_value
+    if tensor is not None and tensor.size > LARGE:
         return ANYTHING
-    found = constant(value)
-    return ANYTHING if found is None or found.size > LARGE else _of_array(found)
+    array = constant(value)
+    return ANYTHING if array is None or array.size > LARGE else _of_array(array)
 
 
-def _of_array(found: np.ndarray) -> Fact:
-    if not found.size or found.dtype.kind not in "iufb":
-        return ANYTHING if found.size or found.dtype.kind not in "iub" else Fact(array=found)
-    return Fact(float(found.min()), float(found.max()), found if found.size <= SMALL else None)
+def _of_array(array: np.ndarray) -> Fact:
+    if not array.size or array.dtype.kind not in "iufb":
+        return ANYTHING if array.size or array.dtype.kind not in "iub" else Fact(array=array)
+    return Fact(float(array.min()), float(array.max()), array if array.size <= SMALL else None)
 
 
 def _product(a: Fact, b: Fact) -> tuple[float, float]:

@@ -27,7 +27,7 @@ def move(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
         ends = [fact.low if node.op_type == "Max" else fact.high for fact in others]
         known = [end for end in ends if abs(end) != INFINITE]
         if state.exact and not trace.floating:
-            trace.found.edges.update((end - state.low) / state.scale for end in known)
+            trace.limits.edges.update((end - state.low) / state.scale for end in known)
         if known and node.op_type == "Max":
             state = replace(state, least=max(state.least, *known))
         elif known:

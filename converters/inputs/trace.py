@@ -55,7 +55,7 @@ def _times(number: float, factor: float) -> float:
 
 
 @dataclass
-class Found:
+class Limits:
     """What the graph says of an input.
 
     It must lie in [low, high], for the reason of the nearer end (`why`); `direct` where elements of it say so, one by
@@ -103,25 +103,25 @@ class Trace:
     """One walk. `found` is what it has found so far."""
 
     def __init__(self, known: Known, given: ir.Value) -> None:
-        self.known, self.given, self.found = known, given, Found()
+        self.known, self.given, self.limits = known, given, Limits()
         self.floating = given.dtype is not None and given.dtype.is_floating_point()
 
     def size(self, value: ir.Value | None, axis: int) -> int:
         """The length of an axis that matters; 1 where it is not known, so that an index into it is 0."""
-        found = self.known.size(value, axis)
-        self.found.unsized |= found is None
-        return 1 if found is None else found
+        length = self.known.size(value, axis)
+        self.limits.unsized |= length is None
+        return 1 if length is None else length
 
 
 def targets(graph: ir.Graph) -> dict[ir.Value, list[ir.Value]]:
     """What becomes of the outputs of branches and bodies: the values outside that they are handed on to, and for a loop
     those that the next round is given."""
-    found: dict[ir.Value, list[ir.Value]] = {}
+    receivers: dict[ir.Value, list[ir.Value]] = {}
     for node in graph.all_nodes():
         for body in bodies(node):
             for index, value in enumerate(body.outputs):
-                found.setdefault(value, []).extend(_handed_out(node, body, index))
-    return found
+                receivers.setdefault(value, []).extend(_handed_out(node, body, index))
+    return receivers
 
 
 def _handed_out(node: ir.Node, body: ir.Graph, index: int) -> Iterator[ir.Value]:

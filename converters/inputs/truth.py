@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from xbench.converters.inputs.arithmetic import BIG, beside
+from xbench.converters.inputs.arithmetic import BIG, other_operand
 from xbench.converters.inputs.known import INFINITE, Fact
 from xbench.converters.inputs.trace import Onward, State, Trace
 
@@ -31,21 +31,21 @@ def join(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 
 
 def compare(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
-    kind, other = COMPARED[node.op_type], beside(trace, node, index)
+    kind, other = COMPARED[node.op_type], other_operand(trace, node, index)
     way = (lambda a, b: kind(b, a)) if index else kind
     if other.bounded and other.low == other.high:
         return _split(trace, node, state, way, other.low, node.op_type == "Equal")
     if other.given:
-        trace.found.alike = True
+        trace.limits.alike = True
         return [(node.outputs[0], replace(state, loose=True))] if trace.given.dtype == ir.DataType.BOOL else ()
     if not other.bounded or trace.floating:
-        trace.found.unsized |= not trace.floating
+        trace.limits.unsized |= not trace.floating
         return ()
     more = not way(0, 0) and node.op_type != "Equal"  # a place is told from one that equals it
     below = more and way(1, 0)  # the input is the larger one
     low, high = other.low + (more and below), other.high + (more and below)
     why = f"is compared with the places {other.low:.0f} to {other.high:.0f}"
-    trace.found.want(replace(state, least=-INFINITE, most=INFINITE), low, high, why)
+    trace.limits.want(replace(state, least=-INFINITE, most=INFINITE), low, high, why)
     return ()
 
 
@@ -58,13 +58,13 @@ def _split(
     zero, one = (bool(way(state.scale * x + state.low, place)) for x in (0.0, 1.0))
     turning = (place - state.low) / state.scale
     if equal and turning.is_integer():
-        trace.found.special.add(turning)
+        trace.limits.special.add(turning)
     elif not equal and not trace.floating:
-        trace.found.edges.add(turning)
+        trace.limits.edges.add(turning)
     if zero == one:
         return ()
     if not trace.floating or (equal and turning in (0.0, 1.0)):
-        trace.found.is_mask(1)
+        trace.limits.is_mask(1)
     return [(node.outputs[0], state.truth(zero, one))]
 
 
@@ -75,10 +75,10 @@ def choose(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     keeps = 0
     if dropped[0] != dropped[1]:
         keeps = (1 if dropped[1] else -1) * (1 if state.scale > 0 else -1)
-    trace.found.is_mask(2 if keeps else 1, keeps)
+    trace.limits.is_mask(2 if keeps else 1, keeps)
     return ()
 
 
 def whether(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
-    trace.found.is_mask(1)
+    trace.limits.is_mask(1)
     return ()

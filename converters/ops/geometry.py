@@ -40,13 +40,13 @@ def transpose_crops(
     """Elements (before, after) to cut off each spatial axis of a whole ConvTranspose; where negative, zeros to add."""
     rank, same = len(size), auto_pad in ("SAME_UPPER", "SAME_LOWER")
     extra = output_padding or [0] * rank
-    whole = [(n - 1) * s + d * (k - 1) + 1 for n, k, s, d in zip(size, kernel, strides, dilations, strict=True)]
+    full = [(n - 1) * s + d * (k - 1) + 1 for n, k, s, d in zip(size, kernel, strides, dilations, strict=True)]
     if output_shape is None and not same:
         flat = pads if pads is not None and auto_pad == "NOTSET" else [0] * 2 * rank
         return [(low, high - more) for low, high, more in zip(flat[:rank], flat[rank:], extra, strict=True)]
     target = [n * s for n, s in zip(size, strides, strict=True)] if output_shape is None else output_shape[-rank:]
     result = []
-    for length, more, out in zip(whole, extra, target, strict=True):
+    for length, more, out in zip(full, extra, target, strict=True):
         total = max(length + more - out, 0)
         low = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
         result.append((low, length - low - out))

@@ -224,8 +224,8 @@ def _spread(w, dilations):
 
 
 def _transposed(x, w, group, *, strides, channels_last):
-    whole = zip(_spatial(x, channels_last), w.shape[2:], strides, strict=True)
-    spatial = [(n - 1) * s + k for n, k, s in whole]
+    axes = zip(_spatial(x, channels_last), w.shape[2:], strides, strict=True)
+    spatial = [(n - 1) * s + k for n, k, s in axes]
     function = tf.raw_ops.Conv2DBackpropInput if len(strides) == 2 else tf.raw_ops.Conv3DBackpropInputV2
     kernel, batch, channels = _kernel(w, len(strides)), x.shape[0], w.shape[1] * group
 

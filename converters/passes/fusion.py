@@ -155,12 +155,12 @@ def _swapped(transpose: ir.Node) -> ir.Value | None:
 
 def _fuse_gates(node: ir.Node) -> None:
     """Takes weights as they are stored, where the gates of all of them are put in one order."""
-    found = [triple for value in node.inputs[1:4] if value is not None for triple in _stacked(value)]
-    orders = {order for _, _, order in found}
+    stacked = [triple for value in node.inputs[1:4] if value is not None for triple in _stacked(value)]
+    orders = {order for _, _, order in stacked}
     order = orders.pop() if len(orders) == 1 else ()
     known = node.op_type == "LSTM" or order[-1:] == (2,)  # a GRU's last gate is one by itself
     if len(order) == GATES[node.op_type] and known:
-        for value, stored, _ in found:
+        for value, stored, _ in stacked:
             ir.convenience.replace_all_uses_with(value, stored)
         node.attributes["gate_order"] = ir.AttrInt64s("gate_order", order)
 

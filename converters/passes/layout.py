@@ -44,7 +44,7 @@ def channels_last(model: ir.Model) -> ir.Model:
             _compose(node)
         elif node.op_type in ("Flatten", "Reshape"):
             _take_points(node)
-        elif node.op_type in FORMS and (info(node.op_type).image or any(map(_is_ours, node.inputs))):
+        elif node.op_type in FORMS and (info(node.op_type).image or any(map(_is_inserted, node.inputs))):
             form, rank = FORMS[node.op_type], max(_rank(value) or 0 for value in node.inputs)
             if (arguments := form(node, rank)) is not None:
                 _replace(node, rank, **arguments)
@@ -71,7 +71,7 @@ def _came_last(value: ir.Value | None) -> ir.Value | None:
     return producer.inputs[0] if _perm(producer) == first(rank) else None
 
 
-def _is_ours(value: ir.Value | None) -> bool:
+def _is_inserted(value: ir.Value | None) -> bool:
     """Whether a value was transposed back to ONNX's order here; a model's own transposes stay where they are."""
     producer = value.producer() if value is not None else None
     return producer is not None and OURS in producer.metadata_props
@@ -110,12 +110,12 @@ def _compose(node: ir.Node) -> None:
     came, perm = _came_last(node.inputs[0]), _perm(node)
     if came is None or not perm:
         return
-    whole = [first(len(perm))[axis] for axis in perm]
-    if whole == sorted(whole) and not node.outputs[0].is_graph_output():
+    composed = [first(len(perm))[axis] for axis in perm]
+    if composed == sorted(composed) and not node.outputs[0].is_graph_output():
         ir.convenience.replace_all_uses_with(node.outputs[0], came)
     else:
         node.replace_input_with(0, came)
-        node.attributes["perm"] = ir.AttrInt64s("perm", whole)
+        node.attributes["perm"] = ir.AttrInt64s("perm", composed)
 
 
 def _take_points(node: ir.Node) -> None:
@@ -177,7 +177,7 @@ def _kernel(node: ir.Node, rank: int) -> dict[str, Any] | None:
 
 def _elementwise(node: ir.Node, rank: int) -> dict[str, Any] | None:
     images = [i for i, value in enumerate(node.inputs) if value is not None and not _is_single(value)]
-    known = all(_rank(node.inputs[i]) == rank or not _is_ours(node.inputs[i]) for i in images)
+    known = all(_rank(node.inputs[i]) == rank or not _is_inserted(node.inputs[i]) for i in images)
     known &= all(_rank(node.inputs[i]) is not None for i in images)
     read = any(output.uses() or output.is_graph_output() for output in node.outputs[1:])
     return {"images": images} if known and not read else None

@@ -35,13 +35,13 @@ def of(node: ir.Node) -> int | None:
 
 def by_parameter(model: ir.Model, names: list[str]) -> dict[str, int]:
     """The MACs of one sample that each parameter takes part in, by name; none of those whose shapes are unknown."""
-    graph, found = model.graph if _is_inferred(model.graph) else _inferred(model), dict.fromkeys(names, 0)
+    graph, counts = model.graph if _is_inferred(model.graph) else _inferred(model), dict.fromkeys(names, 0)
     for node in graph:
-        owners = _owners(node, found) if node.op_type in RULES else []
+        owners = _owners(node, counts) if node.op_type in RULES else []
         for name in owners[:1]:
             with contextlib.suppress(_Unknown):
-                found[name] += RULES[node.op_type](node)
-    return found
+                counts[name] += RULES[node.op_type](node)
+    return counts
 
 
 def _owners(node: ir.Node, names: Mapping[str, int]) -> list[str]:
@@ -76,7 +76,7 @@ def sizes(model: ir.Model, batch: int) -> dict[str, list[int]]:
     nodes = (value for node in graph.all_nodes() for value in node.outputs)
     shapes = {str(value.name): value.shape for value in (*graph.inputs, *nodes) if value.shape is not None}
     known = {name: [n for n in shape if isinstance(n, int)] for name, shape in shapes.items()}
-    return {name: found for name, found in known.items() if len(found) == len(shapes[name])}
+    return {name: lengths for name, lengths in known.items() if len(lengths) == len(shapes[name])}
 
 
 def _inferred(model: ir.Model, size: int = 1) -> ir.Graph:

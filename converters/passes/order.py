@@ -51,15 +51,15 @@ def sort(nodes: MutableSequence[onnx.NodeProto], made: Mapping[str, int], known:
         waits.append({made[name] for name in reads if name in made})
     if all(max(before, default=-1) < index for index, before in enumerate(waits)):
         return
-    behind = defaultdict(list)
+    followers = defaultdict(list)
     for index, before in enumerate(waits):
         for each in before:
-            behind[each].append(index)
+            followers[each].append(index)
     ready = [index for index, before in enumerate(waits) if not before]
     order: list[int] = []
     while ready:
         order.append(heapq.heappop(ready))
-        for index in behind[order[-1]]:
+        for index in followers[order[-1]]:
             waits[index].discard(order[-1])
             if not waits[index]:
                 heapq.heappush(ready, index)

@@ -60,8 +60,8 @@ def stored(graph: ir.Graph, names: Iterable[str] | None = None) -> dict[str, Any
     types = Counter[str]()
     for array in known:
         types[type_name(array.dtype)] += array.size
-    held = sum(array.nbytes for array in known)
-    return {"tensors": len(known), "count": sum(array.size for array in known), "bytes": held, "types": dict(types)}
+    nbytes = sum(array.nbytes for array in known)
+    return {"tensors": len(known), "count": sum(array.size for array in known), "bytes": nbytes, "types": dict(types)}
 
 
 def live(graph: ir.Graph) -> tuple[int | None, str | None]:
@@ -90,13 +90,13 @@ def live(graph: ir.Graph) -> tuple[int | None, str | None]:
     ends: dict[int, list[ir.Value]] = {}
     for value in sizes:
         ends.setdefault(last[value], []).append(value)
-    held = sum(sizes[value] or 0 for value in given)
-    most, where = held, None
+    alive = sum(sizes[value] or 0 for value in given)
+    most, where = alive, None
     for place, node in enumerate(nodes):
-        held += sum(sizes[value] or 0 for value in made[place])
-        if held > most:
-            most, where = held, node.name or str(node.outputs[0].name)
-        held -= sum(sizes[value] or 0 for value in ends.get(place, ()))
+        alive += sum(sizes[value] or 0 for value in made[place])
+        if alive > most:
+            most, where = alive, node.name or str(node.outputs[0].name)
+        alive -= sum(sizes[value] or 0 for value in ends.get(place, ()))
     return most, where
 
 

@@ -19,10 +19,10 @@ NAMED = 3  # of many, so many are named
 def remarks(model: onnx.ModelProto) -> list[str]:
     """One line each; a plain feed-forward network of fixed shapes in float32 has none."""
     nodes = list(_nodes(model))
-    found = [*_axes(model), *(line for rule in RULES if (line := rule(nodes)))]
+    lines = [*_axes(model), *(line for rule in RULES if (line := rule(nodes)))]
     for about in (_external(model), _functions(model), _types(model), _defaults(model)):
-        found += [about] if about else []
-    return found
+        lines += [about] if about else []
+    return lines
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -31,27 +31,27 @@ def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
 
 
 def _counted(nodes: list[onnx.NodeProto], words: Collection[str]) -> str:
-    found = Counter[str](node.op_type for node in nodes if node.domain in SAME_EVERYWHERE and node.op_type in words)
-    return ", ".join(f"{name} ({n})" for name, n in sorted(found.items()))
+    counts = Counter[str](node.op_type for node in nodes if node.domain in SAME_EVERYWHERE and node.op_type in words)
+    return ", ".join(f"{name} ({n})" for name, n in sorted(counts.items()))
 
 
 def _control(nodes: list[onnx.NodeProto]) -> str | None:
-    if not (found := _counted(nodes, where("control"))):
+    if not (counts := _counted(nodes, where("control"))):
         return None
     inside = [inner for node in nodes for graph in subgraphs(node) for inner in graph.node]
     work = sum(node.op_type in macs.RULES for node in inside)
     hidden = f"; {work} inside that have multiply-accumulates are not counted" if work else ""
-    return f"control flow: {found}: what runs depends on the inputs{hidden}"
+    return f"control flow: {counts}: what runs depends on the inputs{hidden}"
 
 
 def _random(nodes: list[onnx.NodeProto]) -> str | None:
-    found = _counted(nodes, where("random"))
-    return f"not deterministic: {found}: no two runs agree, and no parity can be proved" if found else None
+    counts = _counted(nodes, where("random"))
+    return f"not deterministic: {counts}: no two runs agree, and no parity can be proved" if counts else None
 
 
 def _quantised(nodes: list[onnx.NodeProto]) -> str | None:
-    found = _counted(nodes, where("quantised"))
-    return f"quantised: {found}: they round, and gradients do not pass them" if found else None
+    counts = _counted(nodes, where("quantised"))
+    return f"quantised: {counts}: they round, and gradients do not pass them" if counts else None
 
 
 def _training(nodes: list[onnx.NodeProto]) -> str | None:
@@ -66,15 +66,15 @@ def _training(nodes: list[onnx.NodeProto]) -> str | None:
 
 
 def _dropout(nodes: list[onnx.NodeProto]) -> str | None:
-    found = _counted(nodes, ("Dropout",))
+    counts = _counted(nodes, ("Dropout",))
     return (
-        f"exported for training: {found}: off where the model is evaluated, on where it is trained" if found else None
+        f"exported for training: {counts}: off where the model is evaluated, on where it is trained" if counts else None
     )
 
 
 def _uncounted(nodes: list[onnx.NodeProto]) -> str | None:
-    found = _counted(nodes, where("uncounted"))
-    return f"not among the multiply-accumulates: {found}" if found else None
+    counts = _counted(nodes, where("uncounted"))
+    return f"not among the multiply-accumulates: {counts}" if counts else None
 
 
 RULES: tuple[Callable[[list[onnx.NodeProto]], str | None], ...] = (

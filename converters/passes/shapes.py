@@ -55,7 +55,7 @@ def _sized(proto: Any, folder: Path, batch: int, infer: bool) -> Any:
     model = ir.from_proto(_inferred(bare) if infer else bare)
     sizes = (outline.dims(value) for node in model.graph for value in node.outputs)
     if infer and not all(each is not None and all(isinstance(n, int) for n in each) for each in sizes):
-        model = ir.from_proto(_inferred(ir.to_proto(_with_computed_shapes(model)), told=True))
+        model = ir.from_proto(_inferred(ir.to_proto(_with_computed_shapes(model)), trusted=True))
     attach(model, weights, [tensor.name for tensor in proto.graph.initializer], folder)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     if PARAMETERS in model.metadata_props:  # what we exported says which they are
@@ -78,17 +78,17 @@ def _with_computed_shapes(model: Any) -> Any:
     return model
 
 
-def _inferred(bare: Any, told: bool = False) -> Any:
+def _inferred(bare: Any, trusted: bool = False) -> Any:
     """The graph with the shapes that ONNX infers; without what is said of results already, unless that is `told` to be
     right, or nothing can be inferred without: a file may have been written for another batch."""
     silent = onnx.ModelProto()
     silent.CopyFrom(bare)
     del silent.graph.value_info[:]
-    for proto in (bare,) if told else (silent, bare):
+    for proto in (bare,) if trusted else (silent, bare):
         try:
-            found = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-            check_shapes(found.graph)
-            return found
+            inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+            check_shapes(inferred.graph)
+            return inferred
         except Exception:  # C++ code raises many kinds
             continue
     return bare

@@ -230,9 +230,9 @@ def _detach(node: ir.Node) -> None:
 
 def _ancestors(model: ir.Model) -> set[int]:
     """The numbers of the nodes that the first output depends on."""
-    needed, found = {model.graph.outputs[0]}, set()
+    needed, numbers = {model.graph.outputs[0]}, set()
     for number, node in reversed(list(enumerate(model.graph))):
         if any(value in needed for value in node.outputs):
-            found.add(number)
+            numbers.add(number)
             needed.update(_read(node))
-    return found
+    return numbers

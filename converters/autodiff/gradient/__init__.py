@@ -60,7 +60,7 @@ def differentiate(
     active = differentiable(nodes, wrt)
     parts: dict[ir.Value, list[ir.Value]] = {value: [seed] for value, seed in seeds.items()}
     way = [node for node in reversed(nodes) if any(output in active for output in node.outputs)]
-    found: dict[ir.Value, ir.Value] = {}
+    gradients: dict[ir.Value, ir.Value] = {}
     for node in way:
         dys = [_total(op, output, parts.get(output, [])) for output in node.outputs]
         if all(dy is None for dy in dys):
@@ -73,8 +73,8 @@ def differentiate(
     for value in wrt:
         total = _total(op, value, parts.get(value, []))
         if total is not None:
-            found[value] = total
-    return found
+            gradients[value] = total
+    return gradients
 
 
 def differentiable(nodes: Sequence[ir.Node], wrt: Collection[ir.Value]) -> set[ir.Value]:

@@ -140,9 +140,9 @@ def _of_rows(op, image, out, w, window):
     on = op.Concat(*[flat, gap] * (tall - 1), op.Slice(flat, [0], [rest], [2]), axis=2)
     back = op.reshape(back, [*lead, inputs * wide, length])
     on = op.reshape(on, [*lead, outputs // window.group * tall, length])
-    found = op.ReduceSum(op.MatMul(on, op.Transpose(back, perm=[0, 1, 3, 2])), [0], keepdims=0)
-    found = op.Transpose(op.reshape(found, [outputs, tall, inputs, wide]), perm=[0, 2, 1, 3])
-    return op.reshape_like(found, w)
+    gradient = op.ReduceSum(op.MatMul(on, op.Transpose(back, perm=[0, 1, 3, 2])), [0], keepdims=0)
+    gradient = op.Transpose(op.reshape(gradient, [outputs, tall, inputs, wide]), perm=[0, 2, 1, 3])
+    return op.reshape_like(gradient, w)
 
 
 def _of_patches(op, image, out, w, window):
@@ -163,8 +163,8 @@ def _of_patches(op, image, out, w, window):
     met = [parts.met(start, space) for start in starts]
     patches = op.reshape(_joined(op, met, len(lead) + 1), [*lead, inputs * len(met), places])
     columns = op.reshape(out, [*lead, outputs // window.group, places])
-    found = op.MatMul(columns, op.Transpose(patches, perm=[*range(len(lead)), len(lead) + 1, len(lead)]))
-    return op.reshape_like(op.ReduceSum(found, [0], keepdims=0) if alone else found, w)
+    product = op.MatMul(columns, op.Transpose(patches, perm=[*range(len(lead)), len(lead) + 1, len(lead)]))
+    return op.reshape_like(op.ReduceSum(product, [0], keepdims=0) if alone else product, w)
 
 
 def _joined(op, parts, axis):
@@ -178,10 +178,10 @@ def _of_windows(op, image, out, w, window):
     swap = [1, 0, *range(2, n + 2)]
     rows = op.Transpose(image, perm=swap) if window.group == 1 else _grouped(op, image, window.group)
     attributes = window.attributes | {"strides": window.dilations, "dilations": window.strides}
-    found = op.Conv(rows, op.Transpose(out, perm=swap), **attributes)
+    gradient = op.Conv(rows, op.Transpose(out, perm=swap), **attributes)
     if any(window.rest):
-        found = op.Slice(found, [0] * n, _space(w), list(range(2, n + 2)))
-    return op.Transpose(found, perm=swap)
+        gradient = op.Slice(gradient, [0] * n, _space(w), list(range(2, n + 2)))
+    return op.Transpose(gradient, perm=swap)
 
 
 def _grouped(op, image, group):

@@ -70,11 +70,11 @@ def Einsum(op, node, dy):
     operands = terms.split(",")
     letters = "".join(operands)
     result = result if arrow else "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
-    found = []
+    gradients = []
     for i, own in enumerate(operands):
         others = [t for j, t in enumerate(operands) if j != i]
         if "." in equation or len(set(own)) < len(own) or not set(own) <= set("".join([*others, result])):
             raise NotImplementedError(f"the gradient of Einsum {equation}")
         arrays = [x for j, x in enumerate(node.inputs) if j != i]
-        found.append(op.Einsum(dy, *arrays, equation=f"{','.join([result, *others])}->{own}"))
-    return found
+        gradients.append(op.Einsum(dy, *arrays, equation=f"{','.join([result, *others])}->{own}"))
+    return gradients

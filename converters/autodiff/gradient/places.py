@@ -17,9 +17,9 @@ class Parts:
             phase: [math.ceil((size - low) / s) for size, low, s in zip(sizes, phase, strides, strict=True)]
             for phase in phases
         }
-        whole = len(phases) == 1
+        single = len(phases) == 1
         self.parts = {
-            phase: image if whole else op.Slice(image, list(phase), list(sizes), self.axes, self.strides)
+            phase: image if single else op.Slice(image, list(phase), list(sizes), self.axes, self.strides)
             for phase in phases
         }
 

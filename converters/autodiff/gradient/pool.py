@@ -32,9 +32,9 @@ def _window(node):
     if None in space:
         raise NotImplementedError(f"the gradient of {node.op_type} of an image whose size is not known")
     auto, ceil = node.attributes.get_string("auto_pad", "NOTSET"), node.attributes.get_int("ceil_mode", 0)
-    found = geometry.window(space, kernel, get("strides", None), get("dilations", None), get("pads", None), auto, ceil)
-    strides, dilations = ([int(n) for n in each] for each in found[:2])
-    given, padding = ([(int(low), int(high)) for low, high in each] for each in found[2:])
+    window = geometry.window(space, kernel, get("strides", None), get("dilations", None), get("pads", None), auto, ceil)
+    strides, dilations = ([int(n) for n in each] for each in window[:2])
+    given, padding = ([(int(low), int(high)) for low, high in each] for each in window[2:])
     sizes = zip(space, padding, out, strides, dilations, kernel, strict=True)
     rest = [n + low + high - ((count - 1) * s + d * (k - 1) + 1) for n, (low, high), count, s, d, k in sizes]
     return _Window(kernel, strides, dilations, given, padding, rest)
@@ -78,12 +78,12 @@ def _put_back(op, parts, x, out, window):
         sums[phase] = op.Add(sums[phase], moved) if phase in sums else moved
     coarse = [count + m for count, m in zip(out, more, strict=True)]
     zero = None if len(sums) == math.prod(strides) else op.Mul(next(iter(sums.values())), 0.0)
-    whole = op.Concat(*(sums.get(phase, zero) for phase in np.ndindex(*strides)), axis=1)
+    stacked = op.Concat(*(sums.get(phase, zero) for phase in np.ndindex(*strides)), axis=1)
     sizes = [count * s for count, s in zip(coarse, strides, strict=True)]
     if strides == [strides[0]] * 2:
-        image = op.DepthToSpace(whole, blocksize=strides[0])
+        image = op.DepthToSpace(stacked, blocksize=strides[0])
     else:
-        apart = op.reshape(whole, [None, *strides, dims(x)[1], *coarse])
+        apart = op.reshape(stacked, [None, *strides, dims(x)[1], *coarse])
         woven = [axis for i in range(n) for axis in (n + 2 + i, 1 + i)]
         image = op.reshape(op.Transpose(apart, perm=[0, n + 1, *woven]), [None, dims(x)[1], *sizes])
     lows = [low for low, _ in window.padding]

@@ -30,7 +30,7 @@ class _Direction(NamedTuple):
     dc: Any
 
 
-class _Found(NamedTuple):
+class _Gradients(NamedTuple):
     """Gradients of what the gates take of the input and of the state, (T, B, G), and of the first states, (1, B, H);
     that of r where it is not the product of the gates and the states."""
 
@@ -115,13 +115,13 @@ def _of_direction(op, given, gates, hidden, shape, turn, steps):
     of_x, of_h = op.MatMul(given.x, _turned(op, given.w)), op.MatMul(before, _turned(op, given.r))
     if given.bias is not None:
         of_x, of_h = op.Add(of_x, given.bias[0]), op.Add(of_h, given.bias[1])
-    found = steps(op, given, before, of_x, of_h, length, hidden)
-    dw = _over_steps(op, found.of_x, gates * hidden, given.x, width)
-    dr = _over_steps(op, found.of_h, gates * hidden, before, hidden) if found.dr is None else found.dr
-    sums = [op.ReduceSum(each, [0, 1], keepdims=0) for each in (found.of_x, found.of_h)] if given.bias else []
+    grads = steps(op, given, before, of_x, of_h, length, hidden)
+    dw = _over_steps(op, grads.of_x, gates * hidden, given.x, width)
+    dr = _over_steps(op, grads.of_h, gates * hidden, before, hidden) if grads.dr is None else grads.dr
+    sums = [op.ReduceSum(each, [0, 1], keepdims=0) for each in (grads.of_x, grads.of_h)] if given.bias else []
     dbias = op.Concat(*sums, axis=0) if given.bias else None
-    states = [op.Squeeze(v, [0]) if v is not None else None for v in (found.dh, found.dc)]
-    return turn(op.MatMul(found.of_x, given.w)), dw, dr, dbias, *states
+    states = [op.Squeeze(v, [0]) if v is not None else None for v in (grads.dh, grads.dc)]
+    return turn(op.MatMul(grads.of_x, given.w)), dw, dr, dbias, *states
 
 
 def _over_steps(op, gates, rows, states, columns):
@@ -177,16 +177,16 @@ def _lstm(op, given, before, of_x, of_h, length, hidden):
     factors = _split(op, op.Concat(*slopes, axis=-1), length, 0)
     through = _split(op, op.Mul(o, _bend(op, bent)), length, 0)
     outputs = None if given.dy is None else _split(op, given.dy, length, 0)
-    dh, dc, found = given.dh, given.dc, []
+    dh, dc, dgates = given.dh, given.dc, []
     zero = op.Mul(given.h0, 0.0)
     for t in reversed(range(length)):
         arrived = _arrives(op, outputs, dh, length, t) if outputs or dh is not None else zero
         cell = op.Mul(arrived, through[t])
         cell = cell if dc is None else op.Add(cell, dc)
-        found.append(op.Mul(op.Concat(cell, arrived, cell, cell, axis=-1), factors[t]))
-        dh, dc = op.MatMul(found[-1], given.r), op.Mul(cell, kept[t])
-    gates = _join(op, found[::-1], 0)
-    return _Found(gates, gates, dh, dc)
+        dgates.append(op.Mul(op.Concat(cell, arrived, cell, cell, axis=-1), factors[t]))
+        dh, dc = op.MatMul(dgates[-1], given.r), op.Mul(cell, kept[t])
+    gates = _join(op, dgates[::-1], 0)
+    return _Gradients(gates, gates, dh, dc)
 
 
 def _gru(op, given, before, of_x, of_h, length, hidden):
@@ -199,14 +199,14 @@ def _gru(op, given, before, of_x, of_h, length, hidden):
     reset = op.Mul(op.Mul(new, hn), _slope(op, r))
     factors = _split(op, op.Concat(update, reset, op.Mul(new, r), axis=-1), length, 0)
     kept, outputs = _split(op, z, length, 0), None if given.dy is None else _split(op, given.dy, length, 0)
-    dh, arrived, found = given.dh, [], []
+    dh, arrived, dgates = given.dh, [], []
     for t in reversed(range(length)):
         arrived.append(_arrives(op, outputs, dh, length, t))
-        found.append(op.Mul(op.Concat(arrived[-1], arrived[-1], arrived[-1], axis=-1), factors[t]))
-        dh = op.Add(op.Mul(arrived[-1], kept[t]), op.MatMul(found[-1], given.r))
-    of_state, arrivals = _join(op, found[::-1], 0), _join(op, arrived[::-1], 0)
+        dgates.append(op.Mul(op.Concat(arrived[-1], arrived[-1], arrived[-1], axis=-1), factors[t]))
+        dh = op.Add(op.Mul(arrived[-1], kept[t]), op.MatMul(dgates[-1], given.r))
+    of_state, arrivals = _join(op, dgates[::-1], 0), _join(op, arrived[::-1], 0)
     first = op.Slice(of_state, [0], [2 * hidden], [2])
-    return _Found(op.Concat(first, op.Mul(arrivals, new), axis=-1), of_state, dh)
+    return _Gradients(op.Concat(first, op.Mul(arrivals, new), axis=-1), of_state, dh)
 
 
 def _gru_reset_before(op, given, before, of_x, of_h, length, hidden):
@@ -222,26 +222,26 @@ def _gru_reset_before(op, given, before, of_x, of_h, length, hidden):
     direct = _split(op, op.Concat(of_z, of_n, axis=-1), length, 0)
     through, kept, resets = (_split(op, v, length, 0) for v in (op.Mul(before, _slope(op, r)), z, r))
     outputs = None if given.dy is None else _split(op, given.dy, length, 0)
-    dh, found = given.dh, []
+    dh, dgates = given.dh, []
     for t in reversed(range(length)):
         arrived = _arrives(op, outputs, dh, length, t)
         dz, dn = _split(op, op.Mul(op.Concat(arrived, arrived, axis=-1), direct[t]), 2, -1)
         of_reset = op.MatMul(dn, of_new)
         gates = op.Concat(dz, op.Mul(of_reset, through[t]), axis=-1)
-        found.append(op.Concat(gates, dn, axis=-1))
+        dgates.append(op.Concat(gates, dn, axis=-1))
         dh = op.Add(op.Mul(arrived, kept[t]), op.Add(op.Mul(of_reset, resets[t]), op.MatMul(gates, of_gates)))
-    gates = _join(op, found[::-1], 0)
+    gates = _join(op, dgates[::-1], 0)
     zr, dn = op.Split(gates, [2 * hidden, hidden], axis=2, outputs=2)
     parts = _over_steps(op, zr, 2 * hidden, before, hidden), _over_steps(op, dn, hidden, reset, hidden)
-    return _Found(gates, gates, dh, dr=op.Concat(*parts, axis=0))
+    return _Gradients(gates, gates, dh, dr=op.Concat(*parts, axis=0))
 
 
 def _rnn(op, given, before, of_x, of_h, length, hidden):
     slopes = _split(op, _bend(op, given.y), length, 0)
     outputs = None if given.dy is None else _split(op, given.dy, length, 0)
-    dh, found = given.dh, []
+    dh, dgates = given.dh, []
     for t in reversed(range(length)):
-        found.append(op.Mul(_arrives(op, outputs, dh, length, t), slopes[t]))
-        dh = op.MatMul(found[-1], given.r)
-    gates = _join(op, found[::-1], 0)
-    return _Found(gates, gates, dh)
+        dgates.append(op.Mul(_arrives(op, outputs, dh, length, t), slopes[t]))
+        dh = op.MatMul(dgates[-1], given.r)
+    gates = _join(op, dgates[::-1], 0)
+    return _Gradients(gates, gates, dh)

@@ -29,8 +29,8 @@ def GridSample(op, node, dy):
             if slope is not None:
                 slopes[axis].append(_product(op, [met, slope, *weights[:axis], *weights[axis + 1 :]]))
     zeros = op.reshape(op.zeros_like(x), [None, channels, math.prod(spatial)])
-    whole = (op.Concat(*parts, axis=2) if len(parts) > 1 else parts[0] for parts in (indices, shares))
-    dx = op.reshape_like(op.ScatterElements(zeros, *whole, axis=2, reduction="add"), x)
+    joined = (op.Concat(*parts, axis=2) if len(parts) > 1 else parts[0] for parts in (indices, shares))
+    dx = op.reshape_like(op.ScatterElements(zeros, *joined, axis=2, reduction="add"), x)
     return [dx, _of_grid(op, node, grid, slopes, spatial)]
 
 
@@ -56,14 +56,14 @@ def _product(op, factors):
 def _taps(op, node, grid, spatial, places):
     """For every axis the neighbours of all points: their index, weight and its slope (None: flat), each (N, places)."""
     mode, padding = (node.attributes.get_string(n, d) for n, d in (("mode", "linear"), ("padding_mode", "zeros")))
-    corners, last, found = node.attributes.get_int("align_corners", 0), len(spatial) + 1, []
+    corners, last, taps = node.attributes.get_int("align_corners", 0), len(spatial) + 1, []
     for axis, length in enumerate(spatial):
         column = len(spatial) - 1 - axis
         at = op.reshape(op.Slice(grid, [column], [column + 1], [last]), [None, places])
         pixels = (length - 1 if corners else length) / 2
         p = op.Add(op.Mul(at, pixels), (length - 1) / 2)
-        found.append([_inside(op, *tap, length, padding, corners) for tap in _MODES[mode](op, p)])
-    return found
+        taps.append([_inside(op, *tap, length, padding, corners) for tap in _MODES[mode](op, p)])
+    return taps
 
 
 def _linear(op, p):
@@ -83,11 +83,11 @@ def _cubic(op, p):
     near, far = (a + 2, -(a + 3), 0.0, 1.0), (a, -5 * a, 8 * a, -4 * a)
     taps = [(-1.0, far, op.Add(1.0, f), 1), (0.0, near, f, 1), (1.0, near, op.Sub(1.0, f), -1)]
     taps.append((2.0, far, op.Sub(2.0, f), -1))
-    found = []
+    neighbours = []
     for place, terms, d, sign in taps:
         slope = [sign * 3 * terms[0], sign * 2 * terms[1], sign * terms[2]]
-        found.append((op.Add(low, place), _polynomial(op, terms, d), _polynomial(op, slope, d)))
-    return found
+        neighbours.append((op.Add(low, place), _polynomial(op, terms, d), _polynomial(op, slope, d)))
+    return neighbours
 
 
 def _polynomial(op, terms, d):

@@ -53,14 +53,14 @@ def Split(op, node, *dys):
 
 def Pad(op, node, dy):
     x, pads, _, axes = [*node.inputs, None, None][:4]
-    whole, mode = _known(node, pads), node.attributes.get_string("mode", "constant")
+    widths, mode = _known(node, pads), node.attributes.get_string("mode", "constant")
     where = list(range(rank(x))) if axes is None else _known(node, axes)
     if mode != "constant":
-        return [_unpadded(op, dy, dims(x), geometry.pad_widths(rank(x), whole, where), mode)]
-    low, high = whole[: len(where)], whole[len(where) :]
-    dx = op.Slice(dy, low, [-n if n > 0 else _END for n in high], where) if min(whole) >= 0 else None
+        return [_unpadded(op, dy, dims(x), geometry.pad_widths(rank(x), widths, where), mode)]
+    low, high = widths[: len(where)], widths[len(where) :]
+    dx = op.Slice(dy, low, [-n if n > 0 else _END for n in high], where) if min(widths) >= 0 else None
     if dx is None:  # what is cut away is zero
-        dx = op.Pad(dy, [-n for n in whole], 0.0, where)
+        dx = op.Pad(dy, [-n for n in widths], 0.0, where)
     return [dx]
 
 
@@ -137,12 +137,12 @@ def _unsliced(op, x, dy, axis, reach):
     """The gradient along an axis whose length is known when the graph runs, in the order of x, and what is to be put
     before and behind it: nothing for all of the axis, forwards or backwards."""
     start, end, step = reach
-    whole = np.iinfo(np.int32).max
-    if step == -1 and (start == -1 or start >= whole) and end <= -whole:
+    limit = np.iinfo(np.int32).max
+    if step == -1 and (start == -1 or start >= limit) and end <= -limit:
         return op.Slice(dy, [-1], [-_END], [axis], [-1]), ([0], [0])
     if step != 1:
         raise NotImplementedError(f"the gradient of a Slice by steps of {step} along an axis whose length is not known")
-    if start == 0 and end >= whole:
+    if start == 0 and end >= limit:
         return dy, ([0], [0])
     n = op.length(x, axis)
     low = op.Min([start], n) if start >= 0 else op.Max(op.Add(n, [start]), [0])
@@ -156,8 +156,8 @@ def _spread(op, dy, shape, axis, step):
     wide = op.Pad(
         apart, [*[0] * (len(shape) + 1), *[step - 1 if a == axis + 1 else 0 for a in range(len(shape) + 1)]], 0.0
     )
-    whole = op.reshape(wide, [*shape[:axis], count * step, *shape[axis + 1 :]])
-    return op.Slice(whole, [0], [(count - 1) * step + 1], [axis])
+    spread = op.reshape(wide, [*shape[:axis], count * step, *shape[axis + 1 :]])
+    return op.Slice(spread, [0], [(count - 1) * step + 1], [axis])
 
 
 def Gather(op, node, dy):

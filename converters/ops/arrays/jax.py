@@ -129,7 +129,7 @@ def _reduction(function):
     return call
 
 
-def _whole(function):
+def _keeping_type(function):
     """Sums and products keep their type, which JAX widens."""
 
     def call(x, axis=None, keepdims=False):
@@ -138,7 +138,7 @@ def _whole(function):
     return call
 
 
-sum, prod = _whole(jnp.sum), _whole(jnp.prod)
+sum, prod = _keeping_type(jnp.sum), _keeping_type(jnp.prod)
 
 
 def _extreme(function, side):
@@ -147,8 +147,8 @@ def _extreme(function, side):
     def call(x, axis=None, keepdims=False):
         if x.size:
             return function(x, axis=axis, keepdims=keepdims)
-        whole = None if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype)
-        limits = (whole.min, whole.max) if whole else (-jnp.inf, jnp.inf)
+        info = None if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype)
+        limits = (info.min, info.max) if info else (-jnp.inf, jnp.inf)
         return function(x, axis=axis, keepdims=keepdims, initial=limits[side])
 
     return call

@@ -126,7 +126,7 @@ def _reduction(function):
     return call
 
 
-def _whole(function):
+def _keeping_type(function):
     """Sums and products keep their type, which NumPy widens to int64."""
 
     def call(x, axis=None, keepdims=False):
@@ -135,7 +135,7 @@ def _whole(function):
     return call
 
 
-sum, prod = _whole(np.sum), _whole(np.prod)
+sum, prod = _keeping_type(np.sum), _keeping_type(np.prod)
 all, any, max, mean, min = (_reduction(f) for f in (np.all, np.any, np.max, np.mean, np.min))
 
 

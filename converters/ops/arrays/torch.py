@@ -168,7 +168,7 @@ def _by_axis(function):
     return call
 
 
-def _whole(function):
+def _keeping_type(function):
     """Sums and products keep their type, which PyTorch widens to int64."""
 
     def call(x, axis=None, keepdims=False):
@@ -184,14 +184,14 @@ def _extreme(function, side):
     def call(x, axis=None, keepdims=False):
         if x.numel():
             return function(x, axis, keepdims)
-        whole = None if x.is_floating_point() else torch.iinfo(x.dtype)
-        limits = (whole.min, whole.max) if whole else (-torch.inf, torch.inf)
+        info = None if x.is_floating_point() else torch.iinfo(x.dtype)
+        limits = (info.min, info.max) if info else (-torch.inf, torch.inf)
         return torch.full_like(sum(x, axis, keepdims), limits[side])
 
     return call
 
 
-sum, prod = _whole(_reduction(torch.sum)), _whole(_by_axis(torch.prod))
+sum, prod = _keeping_type(_reduction(torch.sum)), _keeping_type(_by_axis(torch.prod))
 mean = _reduction(torch.mean)
 max, min = _extreme(_reduction(torch.amax), 0), _extreme(_reduction(torch.amin), 1)
 any, all = _reduction(torch.any), _reduction(torch.all)

@@ -111,7 +111,7 @@ def define(model: onnx.ModelProto) -> None:
 
 
 def _unused(name: str, taken: Collection[Key]) -> str:
-    return next(found for number in count() if (DOMAIN, found := f"{name}_{number}") not in taken)
+    return next(candidate for number in count() if (DOMAIN, candidate := f"{name}_{number}") not in taken)
 
 
 def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
@@ -125,8 +125,8 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 def _known(graph: onnx.GraphProto) -> dict[str, tuple[int, Shape | None]]:
     """The element types of values and their shapes, as far as a graph says."""
     kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.input)}
-    found = {name: (kind.elem_type, _shape(kind)) for name, kind in kinds.items()}
-    return found | {tensor.name: (tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
+    known = {name: (kind.elem_type, _shape(kind)) for name, kind in kinds.items()}
+    return known | {tensor.name: (tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
 
 
 def _shape(kind: onnx.TypeProto.Tensor) -> Shape | None:

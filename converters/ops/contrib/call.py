@@ -45,8 +45,8 @@ class Call:
         Raises:
             NoBody: one is no number, list of numbers, or plain word.
         """
-        found = {word: self.attributes[word] for word in words if word in self.attributes}
-        return ", ".join(f"{name} = {_written(value)}" for name, value in found.items())
+        attributes = {word: self.attributes[word] for word in words if word in self.attributes}
+        return ", ".join(f"{name} = {_written(value)}" for name, value in attributes.items())
 
     def mean(self, source: str, target: str) -> str:
         """The mean over the last axis, which stays."""

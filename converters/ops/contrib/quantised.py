@@ -100,9 +100,9 @@ def matmul_nbits(call: Call) -> Iterable[str]:
 def _unpacked(name: str, bits: int, shape: tuple[int, int, int], target: str, along: int) -> Iterable[str]:
     """The numbers in the bytes of a value, as float32 of a shape; `along` so many of them a row fill whole bytes."""
     parts, rows = 8 // bits, shape[0] * (shape[1] if along == shape[2] else 1)
-    held = -(-along // parts)
+    row_bytes = -(-along // parts)
     yield f"{name}_whole = Cast <to = 6> ({name})"
-    yield f"{name}_rows = Constant <value_ints = [{rows}, {held}, 1]> ()"
+    yield f"{name}_rows = Constant <value_ints = [{rows}, {row_bytes}, 1]> ()"
     yield f"{name}_bytes = Reshape ({name}_whole, {name}_rows)"
     yield f"{name}_base = Constant <value = int32 {{{2**bits}}}> ()"
     for part in range(parts):
@@ -110,7 +110,7 @@ def _unpacked(name: str, bits: int, shape: tuple[int, int, int], target: str, al
         yield f"{name}_high{part} = Div ({name}_bytes, {name}_step{part})"
         yield f"{name}_part{part} = Mod ({name}_high{part}, {name}_base)"
     yield f"{name}_all = Concat <axis = 2> ({', '.join(f'{name}_part{part}' for part in range(parts))})"
-    yield f"{name}_flat = Constant <value_ints = [{rows}, {held * parts}]> ()"
+    yield f"{name}_flat = Constant <value_ints = [{rows}, {row_bytes * parts}]> ()"
     yield f"{name}_line = Reshape ({name}_all, {name}_flat)"
     yield f"{name}_start = Constant <value_ints = [0]> ()\n{name}_end = Constant <value_ints = [{along}]> ()"
     yield f"{name}_axis = Constant <value_ints = [1]> ()"

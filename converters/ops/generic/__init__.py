@@ -101,8 +101,8 @@ def bind(operator: Callable[..., Any], xp: ModuleType, name: str) -> Callable[..
         traced = [v for i, each in enumerate(given) if i not in static for v in _traced(xp, each)]
         if not traced and attributes.get("rng") is None:
             return operator(known, *(v if i in static else typed(v) for i, v in enumerate(given)), **attributes)
-        beside = functools.partial(xp.beside, like=traced[0]) if traced else xp.asarray
-        arrays = (beside(v) if isinstance(v, np.ndarray) and i not in static else v for i, v in enumerate(given))
+        convert = functools.partial(xp.beside, like=traced[0]) if traced else xp.asarray
+        arrays = (convert(v) if isinstance(v, np.ndarray) and i not in static else v for i, v in enumerate(given))
         return operator(xp, *arrays, **attributes)
 
     return call

@@ -115,13 +115,13 @@ def Clip(xp, x, low=None, high=None):
 
 
 def IsInf(xp, x, *, detect_negative=1, detect_positive=1):
-    found = xp.isinf(x)
+    infinite = xp.isinf(x)
     if detect_negative and detect_positive:
-        return found
+        return infinite
     return (
-        xp.logical_and(found, xp.greater(x, 0) if detect_positive else xp.less(x, 0))
+        xp.logical_and(infinite, xp.greater(x, 0) if detect_positive else xp.less(x, 0))
         if (detect_positive or detect_negative)
-        else xp.logical_and(found, False)
+        else xp.logical_and(infinite, False)
     )
 
 

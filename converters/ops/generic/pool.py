@@ -147,10 +147,10 @@ def Col2Im(xp, x, image_shape, block_shape, *, dilations=None, pads=None, stride
     positions, _ = _positions(wide, block, strides or (1,) * rank, dilations or (1,) * rank)
     target = np.ravel_multi_index(tuple(positions), wide).T.reshape(-1)  # of the elements of x, blocks fastest
     order = np.argsort(target, kind="stable")
-    ranks = np.empty_like(order)
-    ranks[order] = np.arange(len(order)) - np.searchsorted(target[order], target[order])
-    sources = np.full((math.prod(wide), ranks.max(initial=0) + 1), len(target))  # the one after the last is a zero
-    sources[target, ranks] = np.arange(len(target))
+    slots = np.empty_like(order)
+    slots[order] = np.arange(len(order)) - np.searchsorted(target[order], target[order])
+    sources = np.full((math.prod(wide), slots.max(initial=0) + 1), len(target))  # the one after the last is a zero
+    sources[target, slots] = np.arange(len(target))
     kept = tuple(slice(low, low + n) for n, (low, _) in zip(image, padding, strict=True))
     sources = sources.reshape(*wide, -1)[kept]
     n, channels = xp.shape(x)[0], xp.shape(x)[1] // elements

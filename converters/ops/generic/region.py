@@ -49,8 +49,8 @@ def RoiAlign(
     images = xp.reshape(xp.astype(batch_indices, "int64"), (-1, 1, 1))
     parts = []
     for (row, height), (place, width) in itertools.product(*axes):
-        found = pixels(xp, x, images, [xp.astype(row, "int64"), xp.astype(place, "int64")])
-        parts.append(found * xp.expand_dims(height * width, (3,)))
+        corner = pixels(xp, x, images, [xp.astype(row, "int64"), xp.astype(place, "int64")])
+        parts.append(corner * xp.expand_dims(height * width, (3,)))
     bins = (len(counts[0]), output_height, -1, output_width, useds[1].shape[2] // output_width, xp.shape(x)[1])
     total, used = (counts[0] * counts[1]).reshape(-1, 1, 1, 1), (useds[0] & useds[1])[..., None]
     if mode == "avg":

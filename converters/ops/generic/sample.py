@@ -20,8 +20,8 @@ def pixels(xp, x, images, indices):
 
 def column(xp, a, which):
     """The elements at a position of the last axis of (M, P, K), as (M, P)."""
-    whole = slice(None)
-    return xp.reshape(xp.getitem(a, (whole, whole, slice(which, which + 1))), xp.shape(a)[:2])
+    every = slice(None)
+    return xp.reshape(xp.getitem(a, (every, every, slice(which, which + 1))), xp.shape(a)[:2])
 
 
 def linear_taps(xp, p):
@@ -78,8 +78,8 @@ def sampled(xp, x, positions, mode, padding, align_corners=0):
     total = 0
     for corner in itertools.product(*axes):
         weight = math.prod(weight for _, weight in corner)
-        found = pixels(xp, x, images, [index for index, _ in corner])
-        total = total + found * xp.expand_dims(xp.asarray(weight, found), (2,))
+        values = pixels(xp, x, images, [index for index, _ in corner])
+        total = total + values * xp.expand_dims(xp.asarray(weight, values), (2,))
     return total
 
 
@@ -141,8 +141,8 @@ def DeformConv(
     positions = []
     for axis in range(rank):
         at = starts[axis] * strides[axis] - padding[axis][0] + within[axis] * dilations[axis]
-        whole = slice(None)
-        own = xp.reshape(xp.getitem(moved, (whole, whole, slice(axis, axis + 1), whole)), (images, taps, points))
+        every = slice(None)
+        own = xp.reshape(xp.getitem(moved, (every, every, slice(axis, axis + 1), every)), (images, taps, points))
         positions.append(xp.reshape(own + xp.asarray(at, own), (images, taps * points)))
     own = channels // offset_group
     read = sampled(xp, xp.reshape(x, (images, own, *spatial)), positions, "linear", "zeros")

@@ -10,9 +10,9 @@ def Constant(xp, *, value=None, value_int=None, value_ints=None, value_float=Non
     """Numbers that may become a shape: known while a framework traces, and yet an array that arithmetic accepts."""
     if value is not None:
         return np.asarray(value)
-    whole = value_int if value_ints is None else value_ints
-    if whole is not None:
-        return np.asarray(whole, np.int64)
+    integers = value_int if value_ints is None else value_ints
+    if integers is not None:
+        return np.asarray(integers, np.int64)
     return np.asarray(value_float if value_floats is None else value_floats, np.float32)
 
 

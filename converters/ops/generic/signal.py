@@ -5,7 +5,7 @@ import numpy as np
 from xbench.converters.ops.generic.types import TYPES
 
 
-def _whole(value):
+def _integer(value):
     return int(np.asarray(value).reshape(()))
 
 
@@ -22,11 +22,11 @@ def DFT(xp, x, dft_length=None, axis=None, *, inverse=0, onesided=0):
     them and returns a real signal.
     """
     rank = len(xp.shape(x))
-    axis = (-2 if axis is None else _whole(axis)) % rank
+    axis = (-2 if axis is None else _integer(axis)) % rank
     real, imag = _parts(xp, x)
     half = onesided and inverse
     length = 2 * (xp.shape(x)[axis] - 1) if half else xp.shape(x)[axis]
-    length = length if dft_length is None else _whole(dft_length)
+    length = length if dft_length is None else _integer(dft_length)
     if half:
         real, imag = _mirrored(xp, real, axis, length, 1), _mirrored(xp, imag, axis, length, -1)
     real, imag = xp.fft(real, imag, axis, length, bool(inverse))
@@ -43,15 +43,15 @@ def _first(xp, x, axis, length):
 def _mirrored(xp, x, axis, length, sign):
     """The spectrum of a real signal, from its first half."""
     x = _first(xp, x, axis, length // 2 + 1)
-    behind = [length - k for k in range(xp.shape(x)[axis], length)]
-    return xp.concatenate((x, sign * xp.take(x, np.asarray(behind, np.int64), axis)), axis)
+    mirror = [length - k for k in range(xp.shape(x)[axis], length)]
+    return xp.concatenate((x, sign * xp.take(x, np.asarray(mirror, np.int64), axis)), axis)
 
 
 def STFT(xp, signal, frame_step, window=None, frame_length=None, *, onesided=1):
     """Fourier transforms of frames that slide over a signal (batch, time, 1 or 2): (batch, frames, frequencies, 2)."""
-    step, time = _whole(frame_step), xp.shape(signal)[1]
+    step, time = _integer(frame_step), xp.shape(signal)[1]
     length = time if window is None else xp.shape(window)[0]
-    length = length if frame_length is None else _whole(frame_length)
+    length = length if frame_length is None else _integer(frame_length)
     index = np.arange((time - length) // step + 1).reshape(-1, 1) * step + np.arange(length)
     frames = xp.take(signal, index, 1)
     if window is not None:
@@ -65,7 +65,7 @@ def STFT(xp, signal, frame_step, window=None, frame_length=None, *, onesided=1):
 
 def _cosines(weights, size, periodic, output_datatype):
     """A sum of cosines, of alternating sign, over one period."""
-    size = _whole(size)
+    size = _integer(size)
     angle = 2 * np.pi * np.arange(size) / max(size if periodic else size - 1, 1)
     y = sum((-1) ** k * weight * np.cos(k * angle) for k, weight in enumerate(weights))
     return np.asarray(y, TYPES[output_datatype])
@@ -87,10 +87,10 @@ def MelWeightMatrix(
     xp, num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz, *, output_datatype=1
 ):
     """Triangles of height one over the frequencies of a one-sided DFT: (dft_length // 2 + 1, num_mel_bins)."""
-    bins, length = _whole(num_mel_bins), _whole(dft_length)
+    bins, length = _integer(num_mel_bins), _integer(dft_length)
     low, high = (2595 * np.log10(1 + float(np.asarray(f)) / 700) for f in (lower_edge_hertz, upper_edge_hertz))
     hertz = 700 * (10 ** ((low + np.arange(bins + 2) * (high - low) / (bins + 2)) / 2595) - 1)
-    corners = ((length + 1) * hertz // _whole(sample_rate)).astype(np.int64)
+    corners = ((length + 1) * hertz // _integer(sample_rate)).astype(np.int64)
     left, peak, right = corners[:-2], corners[1:-1], corners[2:]
     at = np.arange(length // 2 + 1).reshape(-1, 1)
     rising, falling = (at - left) / np.maximum(peak - left, 1), (right - at) / np.maximum(right - peak, 1)

@@ -27,14 +27,14 @@ def TfIdfVectorizer(
     if pool_int64s is None:
         raise NotImplementedError("TfIdfVectorizer of strings")
     rows = xp.reshape(x, (-1, xp.shape(x)[-1]))
-    starts, found = [*ngram_counts, len(pool_int64s)], []
+    starts, parts = [*ngram_counts, len(pool_int64s)], []
     for n, (start, end) in enumerate(itertools.pairwise(starts), 1):
         pool = np.asarray(pool_int64s[start:end], np.int64).reshape(-1, n)
         if len(pool) and min_gram_length <= n <= max_gram_length:
-            found.append(_counts(xp, rows, pool, range(1 if n == 1 else max_skip_count + 1)))
+            parts.append(_counts(xp, rows, pool, range(1 if n == 1 else max_skip_count + 1)))
         elif len(pool):
-            found.append(xp.astype(xp.asarray(np.zeros((xp.shape(rows)[0], len(pool)), np.float32)), "float32"))
-    counts = xp.concatenate(found, 1)
+            parts.append(xp.astype(xp.asarray(np.zeros((xp.shape(rows)[0], len(pool)), np.float32)), "float32"))
+    counts = xp.concatenate(parts, 1)
     counts = xp.minimum(counts, 1) if mode == "IDF" else counts
     places = np.zeros((len(ngram_indexes), max(ngram_indexes) + 1), np.float32)
     places[np.arange(len(ngram_indexes)), list(ngram_indexes)] = 1 if mode == "TF" or weights is None else weights
