@@ -11,7 +11,7 @@ in the text are not ONNX's:
 - Gemm of more than two axes, and `ScaledDotProductAttention` (`fusion.py`);
 - an input that must be known when the graph is compiled (axes, shapes, pads, ...) is printed as a Python literal.
 
-This file knows no graph, so that who only runs a converted model need not import what reads ONNX: `convert.py` does.
+This file reads no graph, so running a converted model does not import ONNX: `convert.py` does.
 """
 
 import ast
@@ -29,12 +29,12 @@ PARAMETERS = "xbench.parameters"  # metadata_props: JSON list of the trainable i
 UNUSED = "xbench.unused"  # metadata_props: JSON object, the sizes of a module's parameters that no output depends on
 UNBIASED = "xbench.unbiased_variance"  # metadata_props: set where BatchNormalization means PyTorch's
 FROZEN = "xbench.frozen"  # metadata_props of a BatchNormalization that normalises by its statistics in training, too
-PADDING = "xbench.padding_idx"  # metadata_props of a Gather: a row that is not trained, as PyTorch's Embedding has one
-DETACHED = "xbench.detached"  # metadata_props of an Identity that hands no gradient on, as Tensor.detach does not
+PADDING = "xbench.padding_idx"  # metadata_props of a Gather: a row that is not trained, as in PyTorch's Embedding
+DETACHED = "xbench.detached"  # metadata_props of an Identity that passes on no gradient, as Tensor.detach
 
 
 class UnsupportedOps(Exception):
-    """Operators a framework's table lacks, all of them at once, with how often each occurs."""
+    """Operators that a framework's table lacks: all of them, with how often each occurs."""
 
     def __init__(self, operators: Mapping[str, int]) -> None:
         self.operators = dict(sorted(operators.items()))

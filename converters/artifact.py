@@ -3,16 +3,16 @@
 model.json        what it is: inputs, labels, optimizer, parameter names, operators, MACs, how long the export took
 model.onnx        training form: BatchNormalization and Dropout in place, weights by PyTorch name
 inference.onnx    the same without Dropout, for runtimes that read ONNX themselves
-given/            the file that was brought, as it is, which those run instead, and its weights where they are outside
-train_step.onnx   a whole training step (`converters/autodiff/train_step.py`), where the model has a loss
-gradient.onnx     what of it gives the loss and the gradients; step.onnx what gives the loss and the new state
+given/            the user's own ONNX file, unchanged, which those run instead, and its external weights
+train_step.onnx   a complete training step (`converters/autodiff/train_step.py`), if the model has a loss
+gradient.onnx     its part that gives the loss and the gradients; step.onnx: the loss and the new state
 program.py        the text that `convert.py` prints
-program.nhwc.py   the same with images channels last (`converters/passes/layout.py`), where the model has any
-weights.bin       all arrays, one behind the other; both graphs name it as their external data where they are large
-weights.json      where each array lies in it: `params`, the trainable ones, `state`, all others the text reads, and
-                  `graph`, large ones that only the graphs hold; name -> type, shape, offset
+program.nhwc.py   the same with images channels last (`converters/passes/layout.py`), if the model has any
+weights.bin       all arrays, one after the other; large graphs name it as their external data
+weights.json      where each array is in it: `params`, the trainable ones, `state`, all others the text reads, and
+                  `graph`, large ones that only the graphs have; name -> type, shape, offset
 
-Arrays are mapped into memory and not read: what nobody touches is never loaded, and processes share what they touch.
+Arrays are memory-mapped: what is not accessed is never loaded, and processes share what they access.
 """
 
 import hashlib
@@ -59,34 +59,34 @@ class Artifact:
 
     @property
     def operators(self) -> dict[str, int]:
-        """What the text calls; the graph's own (`info["operators"]`) less those that ONNX's bodies stand for."""
+        """The operators that the text calls: the graph's (`info["operators"]`) less those replaced by ONNX's bodies."""
         return self.info["program_operators"]
 
     @property
     def given(self) -> Path | None:
-        """The ONNX file that somebody brought, byte by byte, its weights beside it where they were."""
+        """The user's own ONNX file, byte by byte, with its external weights next to it."""
         return self.folder / self.info["given"] if self.info.get("given") else None
 
     @property
     def inference(self) -> Path:
-        """The graph that we made: without Dropout, in our opset, with what is constant computed."""
+        """The converted graph: without Dropout, in our opset, with constants folded."""
         return self.folder / "inference.onnx"
 
     @property
     def onnx(self) -> Path:
-        """The file for runtimes that read ONNX themselves, forward: the one that was brought, if one was."""
+        """The file for runtimes that read ONNX themselves, forward: the user's own file, if there is one."""
         return self.given or self.inference
 
     @property
     def layouts(self) -> tuple[str, ...]:
-        """The orders of axes that its text was written for: one where the model has no images."""
+        """The layouts that its text was written for: one if the model has no images."""
         return tuple(layout for layout, file in TEXTS.items() if file in self.info["texts"])
 
     def source(self, layout: str = "nchw") -> str:
-        """The text, which will be executed. A model without images has the same in every layout.
+        """The text, which will be executed. A model without images has the same text in every layout.
 
         Raises:
-            seals.Broken: it is not the one that was converted.
+            seals.Broken: the text changed since the conversion.
         """
         file = TEXTS[layout if layout in self.layouts else "nchw"]
         text = (self.folder / file).read_bytes()
@@ -107,7 +107,7 @@ class Artifact:
         )
 
     def each_parameter(self) -> Iterator[tuple[str, np.ndarray]]:
-        """The trainable arrays one after the other, each read when its turn comes and not mapped."""
+        """The trainable arrays one after the other, each read when needed and not mapped."""
         with (self.folder / WEIGHTS).open("rb") as file:
             for name, (dtype, shape, offset) in json.loads((self.folder / INDEX).read_text())["params"].items():
                 file.seek(offset)
@@ -115,24 +115,24 @@ class Artifact:
 
 
 def text_digest(text: bytes) -> str:
-    """What `texts` in the facts says of a program's text."""
+    """The digest of a program's text, as in `texts` of the facts."""
     return hashlib.sha256(text).hexdigest()
 
 
 TEXTS = {"nchw": "program.py", "nhwc": "program.nhwc.py"}  # layout -> the file of its text
 TRAINING = "train_step.onnx"
-GIVEN = "given"  # the folder of a file that was brought
-PARTS = {"gradient": "gradient.onnx", "step": "step.onnx"}  # mode -> what of it that mode runs
-# The names of its tensors: of inputs, of outputs, and what those of gradients and of new state begin with.
+GIVEN = "given"  # the folder of the user's own file
+PARTS = {"gradient": "gradient.onnx", "step": "step.onnx"}  # mode -> the part of it that the mode runs
+# The names of its tensors: inputs, outputs, and the prefixes of gradients and of new state.
 LABELS, DROPOUT, STEP = "labels", "dropout", "step"
 LOSS, GRADIENT, NEW = "loss", "gradient.", "new."
 WEIGHTS, INDEX = "weights.bin", "weights.json"
-ALIGNED, PAGE = 64, 4096  # the widest vector; from a page on, arrays begin on one, as ONNX wants of external data
+ALIGNED, PAGE = 64, 4096  # the widest vector; arrays of a page or more begin on a page, as ONNX wants of external data
 Arrays = Mapping[str, Mapping[str, np.ndarray]]
 
 
 def write_weights(folder: Path, arrays: Arrays) -> dict[str, int]:
-    """Writes groups of named arrays, none of which is copied, and returns where in the file each begins.
+    """Writes groups of named arrays without copying them; returns the offset of each in the file.
 
     Raises:
         ValueError: an array of Python's objects.

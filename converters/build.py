@@ -1,4 +1,4 @@
-"""Makes converted models: export, print, count, and write the folder in one piece. Runs in a worker, with PyTorch."""
+"""Makes converted models: export, print, count, write the folder atomically. Runs in a worker, with PyTorch."""
 
 import dataclasses
 import json
@@ -38,7 +38,7 @@ def export_zoo(
     """Exports a reference network into an empty folder, to be trained by its own update rule or by another.
 
     Raises:
-        XBenchError: a range of what is no input.
+        XBenchError: a range for something that is not an input.
     """
     from xbench.converters.frontends.pytorch import export
 
@@ -78,8 +78,8 @@ def export_module(source: Source, folder: Path) -> None:
 
 
 def _traced(source: Source, network: Any) -> tuple[ir.Model, str | None]:
-    """The graph in training form. Where training cannot be traced, as with layers that are skipped at random, that of
-    evaluation, and why.
+    """The graph in training form; if that cannot be traced, as with layers that are skipped at random, the evaluation
+    form, and why.
 
     Raises:
         XBenchError: neither can be.
@@ -135,7 +135,7 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
     """Reads an ONNX file, checks it, brings it to our opset and writes it as an artifact.
 
     Raises:
-        XBenchError: not an ONNX file, truncated, invalid, or with shapes that are not known.
+        XBenchError: not an ONNX file, truncated, invalid, or with unknown shapes.
     """
     try:
         with at_most(0, path.stat().st_size):
@@ -147,7 +147,7 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
             model = canonical(proto, path.parent)
             del proto
             from xbench.converters.frontends.pytorch import (
-                clean,  # which imports PyTorch: a broken file is told without that
+                clean,  # which imports PyTorch: not needed to report a broken file
             )
 
             model = clean(model)
@@ -160,9 +160,9 @@ def export_file(source: Source, path: Path, folder: Path) -> None:
 
 
 def _brought(proto: onnx.ModelProto, path: Path, folder: Path) -> dict[str, Any]:
-    """Keeps a file as it is, with what it has beside it, for runtimes that read it themselves.
+    """Keeps a file unchanged, with its external data, for runtimes that read it themselves.
 
-    Not one whose own Dropout drops: what it computes is random, and only the graph without can be judged forward.
+    Not a file whose Dropout is active: its results are random, and only the graph without it can be compared.
     """
     if _drops(proto.graph):
         return {}
@@ -183,7 +183,7 @@ def _drops(graph: onnx.GraphProto) -> bool:
 
 
 def _is_false(tensor: onnx.TensorProto) -> bool:
-    """Whether a tensor says False. One outside the file is not read for it."""
+    """Whether a tensor is False. An external one is not read."""
     readable = tensor.data_type == onnx.TensorProto.BOOL and not is_external(tensor)
     return readable and not onnx.numpy_helper.to_array(tensor).any()
 
@@ -197,8 +197,8 @@ def _write_file(folder: Path, source: Source, model: ir.Model, brought: dict[str
 
 
 def trainable(graph: ir.Graph) -> list[str]:
-    """The parameters of a file, which does not say: arrays of float32, or of 16 bits, but running statistics and what
-    decides a shape."""
+    """The parameters of a file, which does not mark them: arrays of float32, or of 16 bits, except running statistics
+    and inputs that decide a shape."""
     statistics = {v.name for n in graph if n.op_type == "BatchNormalization" for v in n.inputs[3:] if v is not None}
     # The scales of a Resize are floats that decide a shape.
     fixed = {value.name for node in graph.all_nodes() for value in _static(node)}
@@ -219,10 +219,10 @@ def _static(node: ir.Node) -> list[ir.Value]:
 
 
 def drawing(source: Source, model: ir.Model, inputs: Sequence[models.Input]) -> list[dict[str, Any]]:
-    """How the inputs of a graph are drawn, as JSON holds it: as the graph wants them, but where `--range` says other.
+    """How the inputs of a graph are drawn, as JSON data: as the graph needs them, or as `--range` says.
 
     Raises:
-        XBenchError: a range of what is no input.
+        XBenchError: a range for something that is not an input.
     """
     return [models.plain(each) for each in with_ranges(source.place, source.ranges, infer_ranges(model, inputs))]
 
@@ -230,10 +230,10 @@ def drawing(source: Source, model: ir.Model, inputs: Sequence[models.Input]) -> 
 def with_ranges(
     place: str, ranges: Mapping[str, tuple[float, float]], inputs: Sequence[models.Input]
 ) -> list[models.Input]:
-    """The inputs, those that `--range` names drawn from it.
+    """The inputs, with the ranges of `--range`.
 
     Raises:
-        XBenchError: there is no input of a name, or it cannot hold what it is given.
+        XBenchError: there is no input of a name, or its type cannot hold the range.
     """
     names = [each.name for each in inputs]
     for name, (low, high) in ranges.items():

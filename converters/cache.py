@@ -1,4 +1,4 @@
-"""Where converted models and references lie: `$XBENCH_CACHE`, else `~/.cache/xbench`, every entry named by its content.
+"""The cache of converted models and references: `$XBENCH_CACHE`, else `~/.cache/xbench`; entries are named by content.
 
 An artifact's name is made of everything its content depends on: the network's source, the exporter's and printer's
 source, and the versions of the packages that export. All of that can be read without importing a framework.
@@ -22,7 +22,7 @@ from xbench.converters.source import Source
 from xbench.errors import XBenchError
 from xbench.host.machine import versions
 
-LOCK = ".lock"  # of all that lies beside it
+LOCK = ".lock"  # for everything in its folder
 ENTRY = f"entry{seals.SUFFIX}"  # the seal of a converted model
 EXPORTERS = ("torch", "onnx", "onnxscript", "onnx-ir")
 LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])", re.DOTALL)  # protobuf's {key: "location", value: ...}
@@ -37,7 +37,7 @@ def root() -> Path:
 
 
 def places() -> list[Path]:
-    """The folders of the cache in which there may be temporary ones (`converters/temporary.py`)."""
+    """The folders of the cache that may contain temporary ones (`converters/temporary.py`)."""
     models = root() / "models"
     return [models, *models.glob("*/"), root() / "live", root() / "peaks"]
 
@@ -62,8 +62,8 @@ def artifact_folder(source: Source, seed: int = 0) -> Path:
 
 
 def makers() -> list[Any]:
-    """What decides how a model is converted and its inputs are drawn: every file that may shape it (which operators a
-    table has decides what is written out), and the versions of who exports."""
+    """What decides how a model is converted and its inputs are drawn: every file that affects it (the operators of a
+    table decide what is expanded), and the versions of the packages that export."""
     drawing = map(Path(models.__file__).with_name, ("_drawing.py", "_spec.py"))
     files = sorted([*drawing, *Path(converters.__file__).parent.rglob("*.py")])
     return [*map(_source, files), versions(EXPORTERS)]
@@ -74,7 +74,7 @@ def _source(path: Path) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """The digest of a file and of the external data it names beside it, or of all files of a folder."""
+    """The digest of a file and of its external data, or of all files of a folder."""
     total = hashlib.sha256()
     try:
         if not path.is_file() and not path.is_dir():
@@ -92,7 +92,7 @@ def file_digest(path: Path) -> str:
 
 
 def external(path: Path) -> list[Path]:
-    """The files that the bytes of an ONNX file name as external data; nothing is believed, links are not followed.
+    """The files that the bytes of an ONNX file name as external data; nothing is trusted, links are not followed.
 
     Without parsing: this runs before a worker, in the process of the command, and the file may be hostile.
     """
@@ -114,9 +114,9 @@ def external(path: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def written(folder: Path) -> Iterator[Path]:
-    """A temporary folder that becomes `folder` when all went well, and vanishes when not.
+    """A temporary folder that becomes `folder` on success, and is removed on failure.
 
-    Where another process was faster its folder stays, which equals ours and may be in use.
+    If another process was faster, its folder stays: it is equal and may be in use.
     """
     with unnamed(folder.parent, folder.name) as made:
         yield made
@@ -125,7 +125,7 @@ def written(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def unnamed(parent: Path, stem: str) -> Iterator[Path]:
-    """A temporary folder in the cache for what is named when it is made: `settle` gives it its name."""
+    """A temporary folder in the cache for contents that are named when complete: `settle` names it."""
     with contextlib.ExitStack() as stack:
         with writing():
             parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ def unnamed(parent: Path, stem: str) -> Iterator[Path]:
 def writing() -> Iterator[None]:
     """
     Raises:
-        CacheError: what is done inside raised an OSError.
+        CacheError: the code inside raised an OSError.
     """
     try:
         yield
@@ -148,9 +148,9 @@ def writing() -> Iterator[None]:
 
 
 def settle(made: Path, folder: Path) -> None:
-    """Seals a finished folder and gives it its name, unless a sound one has that name already; any other goes.
+    """Seals a finished folder and names it, unless an intact one has that name; a damaged one is removed.
 
-    Behind a lock: between looking and renaming, another process may finish the same.
+    Under a lock: between checking and renaming, another process may finish the same.
     """
     seals.seal(made / ENTRY, folder.name, _files(made))
     with _locked(folder.parent):
@@ -170,7 +170,7 @@ def broken(folder: Path, thorough: bool = False) -> str | None:
 
 @contextlib.contextmanager
 def added(path: Path, of: str) -> Iterator[Path]:
-    """As `written`, for a file that is added to a converted model, such as a reference. `of` says what it is."""
+    """As `written`, for a file added to a converted model, such as a reference. `of` says what it is."""
     with writing(), temporary.folder(path.parent, temporary.HIDDEN) as place:
         made = place / path.name
         yield made
@@ -189,17 +189,17 @@ def remove(path: Path) -> None:
 
 
 def seal_of(path: Path) -> Path:
-    """Where the seal of an added file lies."""
+    """The path of the seal of an added file."""
     return path.with_name(path.name + seals.SUFFIX)
 
 
 def holds(folder: Path) -> bool:
-    """Whether a converted model lies in the cache, and not in a temporary folder of somebody's own."""
+    """Whether a converted model is in the cache, and not in a caller's temporary folder."""
     return folder.parent == root() / "models"
 
 
 def _swept_aside(path: Path, place: Path) -> None:
-    """Moves whatever has this name, a folder, a file or a link, to a temporary folder of ours, which takes it along."""
+    """Moves whatever has this name, a folder, a file or a link, to a temporary folder, which is then removed with it."""
     with contextlib.suppress(FileNotFoundError):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o700)  # else it could not be moved
@@ -208,7 +208,7 @@ def _swept_aside(path: Path, place: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Alone with a folder of the cache. What has the lock's name and is no file is an error, and never waited for."""
+    """Holds the lock of a folder of the cache. If the lock's path is not a file, raises and does not wait."""
     lock = files.descriptor(folder / LOCK, os.O_RDWR | os.O_CREAT, links=False)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""What is damaged of a converted model in the cache, and of what was added to it (`converters/seals.py`)."""
+"""Finds damage in a converted model in the cache, and in files added to it (`converters/seals.py`)."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ Seals = Mapping[Path, seals.Facts]
 
 def look(artifact: Artifact) -> dict[Path, str]:
     """What is damaged, and how: the folder, and files that were added to it. Every file is read, unless it was read
-    before and nothing has touched it since."""
+    before and has not changed since."""
     if not cache.holds(artifact.folder):
         return {}
     entry, damaged = artifact.folder / cache.ENTRY, dict[Path, str]()
@@ -32,24 +32,24 @@ def sealed(artifact: Artifact) -> Seals:
 
 
 def suspect(artifact: Artifact, before: Seals) -> bool:
-    """Whether something is damaged, or was made again since the seals were as `before`."""
+    """Whether something is damaged, or was made again since the seals were `before`."""
     return any(seals.facts(path) != facts for path, facts in before.items()) or bool(look(artifact))
 
 
 def of_added(artifact: Artifact, path: Path) -> str | None:
-    """What is wrong with a file that was added, at a cheap look."""
+    """What is wrong with an added file, by a cheap check."""
     if not cache.holds(artifact.folder):
         return None if path.exists() else f"{path.name} is missing"
     return seals.broken(cache.seal_of(path), _named(artifact, path))
 
 
 def added(artifact: Artifact, path: Path) -> contextlib.AbstractContextManager[Path]:
-    """Where to write a file that is to be added."""
+    """Where to write a file to be added."""
     return cache.added(path, _named(artifact, path)) if cache.holds(artifact.folder) else contextlib.nullcontext(path)
 
 
 def say(place: Path, reason: str) -> None:
-    """Says that something is made again, where it was there."""
+    """Reports that something is made again, if it existed."""
     if os.path.lexists(place):
         warnings.warn(seals.Damaged(f"{place} was damaged ({reason}): it is made again"), stacklevel=2)
 

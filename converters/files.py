@@ -1,6 +1,6 @@
-"""How a file that somebody else may have put there is opened: only a regular one, and never waited for.
+"""Opens a file that somebody else may have put there: only a regular one, and without waiting.
 
-A pipe waits for who writes it, a device never ends, a link leads anywhere.
+A pipe waits for its writer, a device never ends, a link points anywhere.
 """
 
 import errno
@@ -13,16 +13,16 @@ WORDS = "it is no regular file"
 
 
 def opened(path: Path, links: bool = True) -> BufferedReader:
-    """The file, to be read. Without `links` it must be no link; with them it may be one to a regular file.
+    """The file, opened for reading. Without `links` it must not be a link; with them it may be one to a regular file.
 
     Raises:
-        OSError: it is no regular file, or cannot be opened.
+        OSError: it is not a regular file, or cannot be opened.
     """
     return os.fdopen(descriptor(path, os.O_RDONLY, links), "rb")
 
 
 def descriptor(path: Path, flags: int, links: bool = True) -> int:
-    """As `opened`, a number that the caller closes, opened with the flags of `os.open`."""
+    """As `opened`, a file descriptor that the caller closes, opened with the flags of `os.open`."""
     more = os.O_CLOEXEC | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW)
     try:
         file = os.open(path, flags | more, 0o644)

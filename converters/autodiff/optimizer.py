@@ -1,8 +1,7 @@
 """Update rules, each written once as arithmetic on arrays, so that every framework trains by the same formula.
 
 Arrays may be of any framework: only `+ - * / **` and the functions of `Functions`, which the caller passes, are used.
-The formulas are PyTorch's (torch.optim), which differ from Keras in the place of Adam's epsilon and from Caffe in the
-place of the learning rate.
+The formulas are PyTorch's (torch.optim): Keras has Adam's epsilon in another place, and Caffe the learning rate.
 """
 
 import math
@@ -14,8 +13,8 @@ SLOTS = {"sgd": ("momentum",), "adam": ("mean", "square"), "adamw": ("mean", "sq
 
 
 class Functions(NamedTuple):
-    """What the formulas need beside arithmetic: the sum of all elements, the smaller of two, exp(x) - 1, and of a list
-    of numbers the one that an array counts to, from 1."""
+    """What the formulas need besides arithmetic: the sum of all elements, the smaller of two, exp(x) - 1, and the
+    element of a list of numbers at an array's index, from 1."""
 
     total: Callable[[Any], Any]
     minimum: Callable[[Any, Any], Any]

@@ -1,8 +1,8 @@
 """A training step as one plain ONNX graph, for runtimes that have no autodiff.
 
 It takes the network's inputs, `labels`, every parameter and running statistic by its name, the optimizer's arrays
-(`<slot>.<parameter>`), `step`, the number of steps done, and where the network has Dropout `dropout`: 1 for its real
-rates, 0 for none. It gives `loss`; `gradient.<parameter>`; and `new.<name>` for every parameter, statistic, array of
+(`<slot>.<parameter>`), `step`, the number of steps done, and if the network has Dropout `dropout`: 1 for its real
+rates, 0 for none. It returns `loss`; `gradient.<parameter>`; and `new.<name>` for every parameter, statistic, array of
 the optimizer and `step`. All operators are ONNX's own.
 """
 
@@ -27,7 +27,7 @@ LOWERED = {"BatchNormalization", "Dropout"}
 
 
 def train_step(model: ir.Model, trainable: Sequence[str], facts: Mapping[str, Any]) -> ir.Model:
-    """The training step of a graph by the `labels`, the `loss` and the `optimizer` of a model's facts (`artifact.py`).
+    """The training step of a graph for the `labels`, the `loss` and the `optimizer` of a model's facts (`artifact.py`).
 
     Raises:
         NoGradient, NotImplementedError, ValueError: as `differentiate`.
@@ -60,7 +60,7 @@ def train_step(model: ir.Model, trainable: Sequence[str], facts: Mapping[str, An
 def without_gradient(model: ir.Model, trainable: Sequence[str]) -> dict[str, int]:
     """The operators between a parameter and the outputs that have no rule, and how often each occurs.
 
-    That all have one does not say that every form of them has a gradient: only `train_step` finds that out.
+    An operator with a rule can have forms without a gradient: only `train_step` detects those.
     """
     model = expand(model.clone(), RULES.keys() | CONSTANT | LOWERED)
     common.RemoveUnusedNodesPass()(model)
@@ -73,7 +73,7 @@ def without_gradient(model: ir.Model, trainable: Sequence[str]) -> dict[str, int
 
 
 def select(model: ir.Model, mode: str) -> ir.Model:
-    """The graph less what a mode does not ask for: for gradient the update, for step the gradients as outputs."""
+    """The graph without what a mode does not need: for gradient the update, for step the gradients as outputs."""
     model = model.clone()
     graph, kept = model.graph, {"gradient": GRADIENT, "step": NEW}[mode]
     loss = step_names.names_in(model.metadata_props).loss
@@ -102,7 +102,7 @@ def _differentiated(
     nodes, dtype = list(graph), ir.DataType.from_numpy(np.dtype(labels["dtype"]))
     loss, seeds = in_graph(op, loss_rule, graph.outputs, _input(graph, names.labels, dtype, labels["shape"]))
     for output, seed in seeds.items():
-        seed.shape, seed.type = output.shape, output.type  # some rules want to know them
+        seed.shape, seed.type = output.shape, output.type  # some rules need them
     params = {name: _by_name(graph, name) for name in trainable}
     gradients = differentiate(op, nodes, seeds, list(params.values()))
     statistics = _lower_statistics(op, graph, UNBIASED in model.metadata_props)
@@ -143,7 +143,7 @@ def _lower_frozen(op: Ops, graph: ir.Graph) -> None:
 
 
 def _lower_statistics(op: Ops, graph: ir.Graph, unbiased: bool) -> dict[str, ir.Value]:
-    """Writes BatchNormalization as it trains; returns the new running mean and variance by the names of the old."""
+    """Writes BatchNormalization in training form; returns the new running mean and variance by the old names."""
     statistics: dict[str, ir.Value] = {}
     for node in [node for node in graph if node.op_type == "BatchNormalization" and not node.domain]:
         x, scale, bias, *running = (value for value in node.inputs if value is not None)
@@ -163,9 +163,9 @@ def _lower_statistics(op: Ops, graph: ir.Graph, unbiased: bool) -> dict[str, ir.
 
 
 def is_statistics(node: ir.Node) -> bool:
-    """Whether training changes the running statistics of a BatchNormalization: not those of a file that says
-    `training_mode=1` itself, which means the batch's always, and gives the new ones as outputs; nor what is computed of
-    the batch instead, as without `track_running_stats`; nor those of a layer that stays in evaluation."""
+    """Whether training changes the running statistics of a BatchNormalization: not those of a file with
+    `training_mode=1`, which always means the batch's, and has the new ones as outputs; nor statistics computed from
+    the batch, as without `track_running_stats`; nor those of a layer that stays in evaluation."""
     if FROZEN in node.metadata_props:
         return False
     stored = all(value is not None and value.is_initializer() for value in node.inputs[3:5])
@@ -173,7 +173,7 @@ def is_statistics(node: ir.Node) -> bool:
 
 
 def _put_in_place(node: ir.Node, value: ir.Value) -> None:
-    """Removes a node whose first output is computed otherwise now."""
+    """Removes a node whose first output is now computed by other nodes."""
     old = node.outputs[0]
     value.name, value.shape, value.type = old.name, old.shape, old.type
     ir.convenience.replace_all_uses_with(old, value, replace_graph_outputs=True)
@@ -185,10 +185,10 @@ def _put_in_place(node: ir.Node, value: ir.Value) -> None:
 
 
 class Symbol:
-    """A value of the graph, of a known rank, as a number: `+ - * / **` write nodes.
+    """A value of the graph, of a known rank, used as a number: `+ - * / **` write nodes.
 
-    Numbers get the rank of the array they meet: ONNX Runtime takes a hundred times as long for an array whose last axes
-    have length one, as the kernel of a convolution of one point, and a scalar without axes.
+    Numbers get the rank of the other operand: ONNX Runtime takes a hundred times as long for a scalar without axes
+    and an array whose last axes have length one, such as the kernel of a convolution of one point.
     """
 
     def __init__(self, op: Ops, value: ir.Value, rank: int) -> None:
@@ -276,7 +276,7 @@ def _as_input(graph: ir.Graph, name: str) -> None:
 
 
 def _output(op: Ops, graph: ir.Graph, value: ir.Value, name: str) -> None:
-    """Makes a value an output under a name; through Identity where it has another already."""
+    """Makes a value an output of a given name; through Identity if it already has another."""
     if value.is_graph_output() or value.is_graph_input() or value.is_initializer():
         value = op.Identity(value)
     value.name = name
@@ -284,7 +284,7 @@ def _output(op: Ops, graph: ir.Graph, value: ir.Value, name: str) -> None:
 
 
 def _finished(model: ir.Model) -> ir.Model:
-    """Removes what is written twice or read by nobody."""
+    """Removes duplicate and unused nodes."""
     common.ClearMetadataAndDocStringPass()(model)
     common.RemoveUnusedNodesPass()(model)
     common.CommonSubexpressionEliminationPass()(model)

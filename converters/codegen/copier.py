@@ -1,4 +1,4 @@
-"""Copies definitions out of the operator tables: what each needs comes with it, rewritten for one framework."""
+"""Copies definitions out of the operator tables, with their dependencies, rewritten for one framework."""
 
 import ast
 import functools
@@ -6,23 +6,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent.parent  # the paths of modules are from here
+HERE = Path(__file__).parent.parent  # the paths of modules are relative to this
 PREFIXES = {"jax": "jax_", "numpy": "numpy_", "tensorflow": "tf_", "torch": "torch_"}
 MODULES = {"jax.lax": "lax", "jax.nn": "nn", "jax.numpy": "jnp", "numpy": "np"}
-# A definition: the file it is in, its name, and the vocabulary it is written out for ("" where it needs none).
+# A definition: the file it is in, its name, and the vocabulary it is written for ("" if it needs none).
 Symbol = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class Module:
-    """A file of `converters`, read and not run."""
+    """A file of `converters`, parsed but not run."""
 
     path: str
     text: str
     definitions: dict[str, ast.stmt]
-    modules: dict[str, str]  # the name by which the file knows another file of ours -> that file
+    modules: dict[str, str]  # the name under which the file imports another file of ours -> that file
     symbols: dict[str, tuple[str, str]]  # a name it imports from another file of ours -> (file, name)
-    foreign: dict[str, str]  # a name it imports from a framework -> how that is written out
+    foreign: dict[str, str]  # a name it imports from a framework -> its text in the new file
     imports: dict[str, str]  # the name that an import of a package binds -> the statement
 
 
@@ -75,7 +75,7 @@ class Copier:
     _begun: set[tuple[str, int, str]] = field(default_factory=set)
 
     def name(self, symbol: Symbol) -> str:
-        """How a definition is called in the new file."""
+        """The name of a definition in the new file."""
         path, name, space = symbol
         if path.startswith("ops/arrays/"):
             prefix = PREFIXES[path.removeprefix("ops/arrays/").removesuffix(".py")]
@@ -92,7 +92,7 @@ class Copier:
         return self.written[symbol]
 
     def need(self, symbol: Symbol) -> str:
-        """Copies a definition unless that was done, and returns what it is written as."""
+        """Copies a definition unless it was copied, and returns its name in the new file."""
         path, name, space = symbol
         module = read(path)
         if name in module.foreign:

@@ -1,14 +1,14 @@
-"""A program that lets go of its arrays: eager frameworks free what no name holds, and use hot memory again.
+"""A program that frees its arrays: eager frameworks release what no name refers to, and reuse warm memory.
 
 A Python function holds its local variables until it returns. With all intermediate arrays alive every operator writes
-to fresh pages: ViT-S/16 in PyTorch took 1.37 of the time of the same layers as modules, which let go of theirs.
+to fresh pages: ViT-S/16 in PyTorch took 1.37 of the time of the same layers as modules, which free theirs.
 """
 
 import ast
 
 
 def released(source: str) -> str:
-    """The text with a `del` behind the last use of every variable of `apply`; nested functions keep what they read."""
+    """The text with a `del` after the last use of every variable of `apply`; nested functions keep what they read."""
     tree = ast.parse(source)
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "apply"):
         last: dict[str, int] = {}

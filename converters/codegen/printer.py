@@ -1,4 +1,4 @@
-"""Prints an ONNX graph as a Python function in ONNX's own operator names, and knows how each operator is written."""
+"""Prints an ONNX graph as a Python function in ONNX's own operator names."""
 
 import keyword
 import math
@@ -13,9 +13,9 @@ from xbench.converters import DETACHED, FROZEN, PADDING
 from xbench.converters.ops.info import info
 from xbench.converters.printable import python
 
-# Words that the text uses itself, so that no tensor is called so; `_` is where a result goes that nobody reads.
+# Words that the text uses itself, so no tensor has them as a name; `_` is for a result that nobody reads.
 OWN_WORDS = ("params", "state", "training", "rng", "apply", "float", "_")
-# The types that Python's numbers stand for.
+# The types that Python's numbers represent.
 NUMBERS = ("float32", "int64", "bool")
 
 
@@ -31,7 +31,7 @@ def detached(node: ir.Node) -> bool:
 
 
 def constant(value: ir.Value | None) -> np.ndarray | None:
-    """The array of an initializer or Constant node, or None where the value is computed or given."""
+    """The array of an initializer or Constant node, or None if the value is computed or an input."""
     if value is None:
         return None
     if value.const_value is not None:
@@ -105,7 +105,7 @@ class Printer:
         return self._names[value]
 
     def key(self, value: ir.Value) -> str:
-        """The name of an array in the state: the tensor's own, or one like it where another branch has the same."""
+        """The name of an array in the state: the tensor's own, or a variant if another branch has the same."""
         if value not in self._keys:
             name = str(value.name)
             while name in self._stored:
@@ -118,7 +118,7 @@ class Printer:
         return value.name in self.trainable and self.key(value) == value.name
 
     def value(self, value: ir.Value | None, static: bool = False, typed: bool = False) -> str:
-        """How a tensor is written where it is read; a number tells its type where no array beside it does (`typed`)."""
+        """The text of a tensor where it is read; a number gets its type (`typed`) if no other operand is an array."""
         if value is None:
             return "None"
         if self.is_trained(value):
@@ -136,7 +136,7 @@ class Printer:
         return f"state[{python(self.key(value))}]"
 
     def inputs(self, node: ir.Node) -> list[str]:
-        """How a node's inputs are written: plain numbers where an array of their type stands beside them."""
+        """The text of a node's inputs: plain numbers if another input is an array of their type."""
         about = info(node.op_type)
         arrays = [value for index, value in enumerate(node.inputs) if value is not None and index not in about.static]
         types = {v.dtype for v in arrays if self.is_trained(v) or not _is_number(constant(v))}
@@ -170,9 +170,9 @@ class Printer:
         return f"{', '.join(outputs)} = {call}"
 
     def statistics(self, node: ir.Node, attributes: list[str], outputs: list[str]) -> tuple[list[str], list[str]]:
-        """BatchNormalization's: it trains when `apply` does, and its new statistics are updates of the state.
+        """For BatchNormalization: it trains when `apply` does, and its new statistics are updates of the state.
 
-        A file that says training_mode=1 itself means it always, and gives the new statistics as outputs.
+        A file with training_mode=1 always trains, and has the new statistics as outputs.
         """
         if node.attributes.get_int("training_mode", 0):
             return [*attributes, "training_mode=1"], outputs
@@ -194,7 +194,7 @@ class Printer:
 
 
 def _given(graph: ir.Graph) -> list[ir.Value]:
-    """The inputs of a graph that are no initializers of it."""
+    """The inputs of a graph that are not its initializers."""
     return [value for value in graph.inputs if value.name not in graph.initializers]
 
 
@@ -228,18 +228,18 @@ def _stated(node: ir.Node) -> list[tuple[str, ir.Attr]]:
 
 
 def _is_implied(node: ir.Node, name: str, value: ir.Attr) -> bool:
-    """Whether an attribute says what its absence says, in words: ONNX's schemas hold no defaults for these."""
+    """Whether an attribute equals a default that ONNX gives only in words: its schemas have no defaults for these."""
     if name in ("dilations", "strides") and value.type == ir.AttributeType.INTS:
         return set(value.as_ints()) == {1}
     if name == "pads" and value.type == ir.AttributeType.INTS:
         return set(value.as_ints()) == {0} and node.attributes.get_string("auto_pad", "NOTSET") == "NOTSET"
-    if value.type == ir.AttributeType.TYPE_PROTO:  # of an empty Optional, which is None
+    if value.type == ir.AttributeType.TYPE_PROTO:  # of an empty Optional, that is None
         return True
     return name == "kernel_shape" and node.op_type in ("Conv", "ConvTranspose")
 
 
 def _is_default(value: ir.Attr, proto: Any) -> bool:
-    """Whether a value is a schema's default, which may be none: then it is not printed, as it may be long."""
+    """Whether a value is a schema's default, which may be absent. The value is not printed: it may be long."""
     import onnx
 
     if proto is None or not proto.type:
@@ -272,7 +272,7 @@ def _number(value: np.floating) -> str:
 
 
 def _literal(array: np.ndarray) -> str:
-    """A constant as Python text; floats by their shortest decimal that gives the same number back."""
+    """A constant as Python text; floats as the shortest decimal that gives the same number."""
     if array.ndim == 0:
         item = array[()]
         return _number(item) if isinstance(item, np.floating) else python(item.item())

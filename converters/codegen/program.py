@@ -1,4 +1,4 @@
-"""An ONNX graph becomes a `Program`: its text, printed, and its arrays."""
+"""Turns an ONNX graph into a `Program`: its printed text and its arrays."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from xbench.converters.frontends.functions import expand
 
 
 def count_operators(model: ir.Model) -> dict[str, int]:
-    """Operators of the graph and its subgraphs and how often each occurs; with the domain unless it is ONNX's own."""
+    """Operators of the graph and its subgraphs and how often each occurs; with the domain if that is not ONNX's own."""
     nodes = model.graph.all_nodes()
     return dict(Counter(node.op_type if not node.domain else f"{node.domain}.{node.op_type}" for node in nodes))
 

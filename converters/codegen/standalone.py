@@ -1,8 +1,8 @@
-"""A converted model as one Python file that needs its framework, numpy and safetensors, and not xbench.
+"""Writes a converted model as one Python file that needs its framework, numpy and safetensors, but not xbench.
 
 The file holds the operators that the model uses, then the text of the program, then the loading of its weights. The
-operators are copied from the tables of this package: what a function needs comes with it, the vocabulary `xp` becomes
-the framework's own names, and an operator that the program applies to nothing but shapes is copied in NumPy as well.
+operators are copied from the tables of this package with what they need, the vocabulary `xp` becomes the framework's
+own names, and an operator that the program applies only to shapes is copied in NumPy as well.
 """
 
 import ast
@@ -20,7 +20,7 @@ from xbench.converters.ops.info import info
 from xbench.converters.passes.kernels import inverse, kernel_orders
 from xbench.converters.printable import docstring, python
 
-IMPORT = {  # what the loading needs, whatever the operators do
+IMPORT = {  # what the loading needs, independent of the operators
     "jax": "import jax.numpy as jnp",
     "tensorflow": "import tensorflow as tf",
     "torch": "import torch",
@@ -30,7 +30,7 @@ LOAD = {
     "tensorflow": "tf.Variable(a, trainable=name in PARAMETERS, name=name)",
     "torch": "a.requires_grad_(name in PARAMETERS)",
 }
-# Of the frameworks whose kernels have an order of their own.
+# For frameworks that store kernels in another order than ONNX.
 TRANSPOSE = {"jax": "jnp.transpose", "tensorflow": "tf.transpose"}
 
 
@@ -55,7 +55,7 @@ def _renamed() -> dict[str, str]:
 
 
 def _shape_calls(tree: ast.AST) -> Iterator[ast.Call]:
-    """Calls of operators on nothing but what is known while the framework traces: shapes, and numbers made of them."""
+    """Calls of operators only on values known while the framework traces: shapes, and numbers made of them."""
     known: set[str] = set()
 
     def is_known(node: ast.expr) -> bool:
@@ -73,7 +73,7 @@ def _shape_calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def _program(program: Program, framework: str, copier: Copier) -> str:
-    """Copies the operators of a program and returns its text, in which those on shapes have names of their own."""
+    """Copies the operators of a program and returns its text, in which those on shapes have separate names."""
     tree, renamed, generic = ast.parse(program.source), _renamed(), _generic()
     homes = generic | _operators(f"ops/{framework}.py")
     on_shapes = {id(call) for call in _shape_calls(tree)}
@@ -96,7 +96,7 @@ def _program(program: Program, framework: str, copier: Copier) -> str:
 
 
 def source(program: Program, framework: str, name: str, loss: Mapping[str, Any] | None = None) -> str:
-    """The text of the file; `name` is that of the `.safetensors` file beside it, `loss` a rule of `loss.py`."""
+    """The text of the file; `name` is that of its `.safetensors` file, `loss` a rule of `loss.py`."""
     copier = Copier(framework)
     text = _program(program, framework, copier)
     if loss:
@@ -117,7 +117,7 @@ def source(program: Program, framework: str, name: str, loss: Mapping[str, Any] 
         parameters=python(tuple(program.params)),
         operators=operators,
         program=text + (LOSS.format(written(loss)) if loss else ""),
-        reader="torch" if framework == "torch" else "numpy",  # NumPy by itself has no bfloat16
+        reader="torch" if framework == "torch" else "numpy",  # NumPy itself has no bfloat16
         load=LOAD[framework],
         turn=TURN if orders else "",
     )

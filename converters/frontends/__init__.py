@@ -1,1 +1,1 @@
-"""What becomes ONNX: modules of PyTorch, models of TensorFlow, and ONNX files that somebody brought."""
+"""Converts to ONNX: modules of PyTorch, models of TensorFlow, and the user's own ONNX files."""

@@ -1,8 +1,8 @@
 """Which constants are worth folding: a file of a hundred bytes can ask for an array of terabytes.
 
-`onnxscript` runs a node first and looks at the size of its result afterwards. So only operators that shape arithmetic
-is made of are run, those whose work is about as large as their inputs and output, and only where shape inference has
-said that the output is small.
+`onnxscript` runs a node first and checks the size of its result afterwards. So only operators of shape arithmetic are
+run, those whose work is about as large as their inputs and output, and only if shape inference says that the output is
+small.
 """
 
 import math
@@ -16,7 +16,7 @@ MAX_FOLDED = 512 * 512  # elements; onnxscript keeps no larger result, unless it
 
 
 def fold(model: ir.Model) -> None:
-    """Computes what is constant. Initializers are inputs meanwhile, so that nothing that depends on a weight is folded.
+    """Folds constants. Initializers are inputs meanwhile, so that nothing that depends on a weight is folded.
 
     Raises:
         InvalidModel: a node that cannot be computed.
@@ -25,12 +25,12 @@ def fold(model: ir.Model) -> None:
 
     stored = model.graph.initializers
     own = [value for value in model.graph.inputs if value.name not in stored]
-    model.graph.inputs[:] = [*own, *stored.values()]  # of this graph alone: a branch of If has no inputs
+    model.graph.inputs[:] = [*own, *stored.values()]  # only of this graph: a branch of If has no inputs
     try:
         fold_constants(model, onnx_shape_inference=True, should_fold=_is_cheap)
     except Exception as error:  # onnxscript, onnx.reference and NumPy raise many kinds
         raise InvalidModel(error) from error
-    model.graph.inputs[:] = own  # whatever became of the initializers: some are read no more
+    model.graph.inputs[:] = own  # whatever became of the initializers: some are no longer read
 
 
 def _is_cheap(node: ir.Node) -> bool | None:
@@ -43,6 +43,6 @@ def _is_cheap(node: ir.Node) -> bool | None:
         known = output.shape is not None and all(isinstance(size, int) for size in output.shape)
         if known and math.prod(output.shape.numpy()) > limit:  # type: ignore[union-attr]
             return False
-        if not known and node.op_type != "NonZero":  # which gives no more than its input's elements times its axes
+        if not known and node.op_type != "NonZero":  # whose output has at most its input's elements times its axes
             return False
     return None

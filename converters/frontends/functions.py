@@ -1,4 +1,4 @@
-"""Operators that ONNX itself defines by a body of simpler ones, written out where no table has a row for them."""
+"""Operators that ONNX itself defines by a body of simpler ones, expanded if no table has a row for them."""
 
 from collections.abc import Collection
 from typing import Any
@@ -11,7 +11,7 @@ BODIES = "xbench.bodies"  # the domain of the functions made here, none of which
 
 
 def expand(model: ir.Model, known: Collection[str]) -> ir.Model:
-    """The model with ONNX's body in place of every operator that has one and is not `known`; itself where all are."""
+    """The model with ONNX's body in place of every operator that has one and is not `known`; unchanged if all are."""
     while unknown := [node for node in model.graph.all_nodes() if node.op_type not in known and not node.domain]:
         bodies = {node: body for node in unknown if (body := _body(node, model.opset_imports[""])) is not None}
         if not bodies:
@@ -50,13 +50,13 @@ def _body(node: ir.Node, opset: int) -> onnx.FunctionProto | None:
         return None
     del body.output[len(node.outputs) :]
     made = {name for each in body.node for name in each.output}
-    for name in set(body.output) - made:  # the body leaves out what this node does not ask for, yet declares it
+    for name in set(body.output) - made:  # the body omits outputs that this node does not use, yet declares them
         body.node.append(onnx.helper.make_node("Constant", [], [name], value_int=0))
     return body
 
 
 def _raised(body: onnx.FunctionProto, opset: int) -> bool:
-    """Brings a body written for an older opset to ours, where none of its operators has changed since."""
+    """Raises a body from an older opset to ours, if none of its operators has changed since."""
     for entry in body.opset_import:
         if not entry.domain and entry.version != opset:
             used = {node.op_type for node in body.node if not node.domain}
@@ -71,7 +71,7 @@ def _since(op_type: str, opset: int) -> int:
 
 
 def _type(value: ir.Value | None) -> bytes | None:
-    """The serialized type of an input; empty for one that is left out, None where the type is not known."""
+    """The serialized type of an input; empty for an omitted one, None if the type is not known."""
     if value is None:
         return b""
     if value.dtype is None:

@@ -1,7 +1,7 @@
-"""Stored integers of less than eight bits, which no framework computes in, as integers of eight.
+"""Widens stored integers of less than eight bits, which no framework computes in, to eight.
 
-A file keeps weights in them and reads them by DequantizeLinear, of which the values alone count. An operator that
-rounds to such a type, QuantizeLinear or Cast, is left as it is.
+A file keeps weights in them and reads them by DequantizeLinear, for which only the values matter. An operator that
+rounds to such a type, QuantizeLinear or Cast, is unchanged.
 """
 
 import numpy as np
@@ -18,11 +18,11 @@ WIDER = {
     if hasattr(ir.DataType, narrow)
 }
 MOVES = ("Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
-READ = (0, 2)  # the inputs of DequantizeLinear that are stored so
+READ = (0, 2)  # the inputs of DequantizeLinear that have such types
 
 
 def widen(model: ir.Model) -> None:
-    """Makes stored integers of fewer bits integers of eight, where nothing but DequantizeLinear reads them."""
+    """Widens stored integers to eight bits, if only DequantizeLinear reads them."""
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         if node.op_type == "Constant" and node.outputs[0].dtype in WIDER and _retyped(node.outputs[0]):
             node.attributes["value"] = ir.AttrTensor("value", _wide(node.attributes["value"].as_tensor()))
@@ -32,7 +32,7 @@ def widen(model: ir.Model) -> None:
 
 
 def _retyped(value: ir.Value) -> bool:
-    """Gives the value, and what is moved of it, the wider type; False where something else reads one of them."""
+    """Gives the value, and moved copies of it, the wider type; False if something else reads one of them."""
     assert value.dtype is not None
     wide = WIDER[value.dtype]
     values, left = [], [value]
@@ -51,7 +51,7 @@ def _retyped(value: ir.Value) -> bool:
 
 
 def _wide(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    """The same numbers; they are read when they are needed."""
+    """The same numbers, read when needed."""
     wide = WIDER[tensor.dtype]
     shape = ir.Shape(tensor.shape.numpy())
 

@@ -1,8 +1,8 @@
-"""An ONNX file that somebody brought: read without trust, then brought to one form.
+"""Reads an untrusted ONNX file and normalises it.
 
-The order is the defence. Sizes and locations are looked at before a byte is read, the protobuf before ONNX's C++ code
-sees it (`validity.py`), and that code sees the graph without its weights: it copies what it is given several times and
-takes no more than 2 GB. Weights outside the file are mapped into memory when somebody reads them, and not before.
+The order is the defence. Sizes and locations are checked before a byte is read, the protobuf before ONNX's C++ code
+sees it (`validity.py`), and that code sees the graph without its weights: it copies its input several times and takes
+no more than 2 GB. Weights outside the file are mapped into memory only when they are read.
 """
 
 import os
@@ -28,20 +28,20 @@ from xbench.converters.frontends.tensors import (
 )
 
 OPSET = 20
-MAX_FILE = 2**31 - 1  # protobuf's own limit; larger weights lie in external data
+MAX_FILE = 2**31 - 1  # protobuf's own limit; larger weights are external data
 SMALL = 1000  # bytes; smaller tensors may be shapes, whose values ONNX's shape inference reads
-MAX_LOADED = 2**28  # bytes of external data that belong to no initializer of the main graph, and are loaded at once
+MAX_LOADED = 2**28  # bytes of external data outside the main graph's initializers, loaded at once
 
 
 def read(path: Path, foreign: bool = False) -> onnx.ModelProto:
     """A model that is safe to work with; its large external weights are still outside.
 
-    With `foreign` it may have operators that nobody knows: ONNX's own checker is not asked of one that has any.
+    With `foreign` it may have unknown operators: ONNX's own checker is not run on such a model.
 
     Raises:
-        InvalidModel: no ONNX file, truncated, invalid, not known to this version of onnx, or hostile.
+        InvalidModel: not an ONNX file, truncated, invalid, not known to this version of onnx, or hostile.
         OSError: it cannot be read.
-        MemoryError: what is in it does not fit.
+        MemoryError: its content does not fit.
     """
     try:
         model = _parsed(path)
@@ -51,7 +51,7 @@ def read(path: Path, foreign: bool = False) -> onnx.ModelProto:
             onnx.checker.check_model(without_weights(model)[0])
     except (InvalidModel, OSError, MemoryError):
         raise
-    except Exception as error:  # onnx and protobuf raise many kinds for what is always the same: a broken file
+    except Exception as error:  # onnx and protobuf raise many kinds of errors for a broken file
         raise InvalidModel(error) from error
     return model
 
@@ -62,7 +62,7 @@ def stored(model: onnx.ModelProto) -> int:
 
 
 def besides(model: onnx.ModelProto) -> int:
-    """The bytes of a checked model's file that are not of tensors."""
+    """The bytes of a checked model's file that are not tensors."""
     tensors = (*model.graph.initializer, *validity.tensors(model))
     return max(0, model.ByteSize() - sum(data_size(each) for each in tensors if not is_external(each)))
 
@@ -76,16 +76,16 @@ def _parsed(path: Path) -> onnx.ModelProto:
     try:
         model = onnx.ModelProto.FromString(data)
     except DecodeError as error:
-        if "alloc" in str(error):  # as protobuf says that there is no more memory
+        if "alloc" in str(error):  # protobuf's message when memory is exhausted
             raise MemoryError(f"{len(data)} bytes of protobuf do not fit") from error
         raise InvalidModel(f"it is truncated, or no protobuf of ONNX's: {plain(error)}") from error
-    del model.training_info[:]  # graphs of their own, which nobody here runs
+    del model.training_info[:]  # separate graphs, which are not run here
     _free_axes(model.graph)
     return model
 
 
 def _free_axes(graph: onnx.GraphProto) -> None:
-    """Makes axes of size -1 dynamic: PaddlePaddle's exporter writes them so, and ONNX Runtime reads them so."""
+    """Makes axes of size -1 dynamic, as PaddlePaddle's exporter writes them and ONNX Runtime reads them."""
     for value in (*graph.input, *graph.output, *graph.value_info):
         for axis in value.type.tensor_type.shape.dim:
             if axis.dim_value == -1:
@@ -93,7 +93,7 @@ def _free_axes(graph: onnx.GraphProto) -> None:
 
 
 def _settle_external(model: onnx.ModelProto, folder: Path) -> None:
-    """Checks every external location, then loads what is small, or no initializer of the main graph."""
+    """Checks every external location, then loads what is small or not an initializer of the main graph."""
     inner = [tensor for tensor in validity.tensors(model) if is_external(tensor)]
     weights = [tensor for tensor in model.graph.initializer if is_external(tensor)]
     for tensor in (*inner, *weights):
@@ -101,7 +101,7 @@ def _settle_external(model: onnx.ModelProto, folder: Path) -> None:
     if sum(map(data_size, inner)) > MAX_LOADED:
         raise InvalidModel("it keeps more than 256 MiB of constants outside that are no initializers")
     for tensor in (*inner, *(each for each in weights if data_size(each) <= SMALL)):
-        if not data_size(tensor):  # nothing to read; a file of any length may be named
+        if not data_size(tensor):  # nothing to read; the named file may have any length
             del tensor.external_data[:]
             tensor.data_location = onnx.TensorProto.DEFAULT
         else:
@@ -113,7 +113,7 @@ def _settle_external(model: onnx.ModelProto, folder: Path) -> None:
 
 
 def without_weights(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[onnx.TensorProto]]:
-    """A copy that has inputs instead of its larger initializers, and those initializers, which are not copied."""
+    """A copy with inputs instead of its larger initializers, and those initializers, not copied."""
     weights = [t for t in model.graph.initializer if is_external(t) or data_size(t) > SMALL]
     names = {tensor.name for tensor in weights}
     graph = onnx.GraphProto(name=model.graph.name or "graph", doc_string=model.graph.doc_string)
@@ -133,15 +133,15 @@ def without_weights(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[onnx.
 def canonical(proto: onnx.ModelProto, folder: Path | None = None) -> ir.Model:
     """The model at our opset or a later one, its own functions inlined, its shapes inferred.
 
-    `folder` is where its external weights lie; they are not read.
+    `folder` has its external weights; they are not read.
 
     Raises:
-        InvalidModel: it passes the checks and can still not be brought to this form.
+        InvalidModel: it passes the checks but cannot be converted to this form.
         MemoryError: it does not fit.
     """
     try:
         bare, weights = without_weights(proto)
-        if bare.functions:  # before the version is converted, which knows no functions
+        if bare.functions:  # before the version is converted, which does not support functions
             bare = ir.to_proto(common.InlinePass()(ir.from_proto(bare)).model)
         opset = next((each.version for each in bare.opset_import if each.domain in ("", "ai.onnx")), 0)
         if opset < 9 and any(node.op_type == "Scan" for node in bare.graph.node):
@@ -155,13 +155,13 @@ def canonical(proto: onnx.ModelProto, folder: Path | None = None) -> ir.Model:
         low_bits.widen(model)
     except (InvalidModel, MemoryError):
         raise
-    except Exception as error:  # C++ code raises many kinds for a model that is well formed and makes no sense
+    except Exception as error:  # C++ code raises many kinds for a well-formed model without meaning
         raise InvalidModel(error) from error
     return model
 
 
 def attach(model: ir.Model, weights: Iterable[onnx.TensorProto], order: Iterable[str], folder: Path | None) -> None:
-    """Puts the weights back in the place of their inputs, and all initializers into the order of the file."""
+    """Replaces those inputs with the weights again, with all initializers in the order of the file."""
     inputs = {value.name: value for value in model.graph.inputs}
     stored = dict(model.graph.initializers)
     for tensor in weights:
@@ -172,6 +172,6 @@ def attach(model: ir.Model, weights: Iterable[onnx.TensorProto], order: Iterable
         model.graph.inputs.remove(value)
         stored[tensor.name] = value
     model.graph.initializers.clear()
-    for name in dict.fromkeys((*order, *stored)):  # converting the version adds some and may drop some
+    for name in dict.fromkeys((*order, *stored)):  # version conversion adds some and may drop some
         if name in stored:
             model.graph.register_initializer(stored[name])

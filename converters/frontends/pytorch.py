@@ -4,7 +4,7 @@ What `export` guarantees (each with a test): initializer names equal `named_para
 initializer; BatchNormalization and Dropout keep their place and parameters, nothing is folded into a convolution; the
 batch is symbolic; recurrent weights stay PyTorch's parameters, reordered inside the graph so that gradients reach them.
 Which initializers are trainable, that the running variance is PyTorch's unbiased one, which row of an embedding is not
-trained, and what hands no gradient on, travels in `metadata_props`.
+trained, and what passes on no gradient, is in `metadata_props`.
 """
 
 import logging
@@ -45,7 +45,7 @@ def export(
     read_once()
     batch = torch.export.Dim("batch")
     arguments = tuple(torch.from_numpy(array) for array in inputs.values())
-    # A faster kernel of attention gives its result other strides, by which the tracer takes a copy for a view.
+    # A faster attention kernel gives its result other strides, so that the tracer takes a copy for a view.
     with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH), dropping(True), detached.detaching(module):
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
@@ -76,7 +76,7 @@ def export(
 
 
 def clean(model: ir.Model) -> ir.Model:
-    """Removes the tracer's debris and leaves every initializer that is a parameter alone."""
+    """Removes the tracer's leftovers and keeps every initializer that is a parameter."""
     weights = set(model.graph.initializers.values())
     fold(model)
     for node in list(model.graph):
@@ -92,7 +92,7 @@ def clean(model: ir.Model) -> ir.Model:
 
 
 def _own_outputs(model: ir.Model) -> None:
-    """Lets every branch and body hand out values of its own: without its Identity it may be left with one from outside,
+    """Makes the outputs of every branch and body its own values: without its Identity it may output one from outside,
     which ONNX does not allow."""
     bodies = [
         a.as_graph() for n in model.graph.all_nodes() for a in n.attributes.values() if a.type == ir.AttributeType.GRAPH
@@ -117,7 +117,7 @@ def _drop_zero_inputs(node: ir.Node, weights: Collection[ir.Value]) -> None:
 
 
 def _fix_shape(node: ir.Node) -> None:
-    """Writes a computed target shape as a constant, where the symbolic dimensions allow it."""
+    """Writes a computed target shape as a constant, if the symbolic dimensions allow it."""
     if node.op_type not in ("Reshape", "Expand") or constant(node.inputs[1]) is not None:
         return
     before, after = _dimensions(node.inputs[0]), _dimensions(node.outputs[0])
@@ -137,14 +137,14 @@ def _fix_shape(node: ir.Node) -> None:
 
 
 def _dimensions(value: ir.Value | None) -> list[int | None] | None:
-    """The shape of a tensor, None for a symbolic dimension; None where nothing is known."""
+    """The shape of a tensor, None for a symbolic dimension; None if nothing is known."""
     if value is None or value.shape is None:
         return None
     return [n if isinstance(n, int) else None for n in value.shape]
 
 
 def _drop_idle(node: ir.Node) -> None:
-    """Removes a node that hands its input on: `x[:]`, which the tracer writes for every colon, an Expand to itself."""
+    """Removes a node that returns its input: `x[:]`, which the tracer writes for every colon, an Expand to itself."""
     source, output = (node.inputs[0] if node.inputs else None), node.outputs[0]
     idle = {"Slice": _takes_all, "Expand": _expands_nothing}.get(node.op_type)
     if idle and source is not None and not output.is_graph_output() and idle(node):
@@ -190,7 +190,7 @@ def _translations() -> dict[Any, Any]:
 
 
 def _frozen_norm(x, weight, bias, mean, variance, _, epsilon):
-    """aten::_native_batch_norm_legit_no_training: a layer that is left in evaluation while others train."""
+    """aten::_native_batch_norm_legit_no_training: a layer that stays in evaluation while others train."""
     ones, zeros = (np.full(mean.shape[0], number, np.float32) for number in (1, 0))
     affine = [op.Constant(value=ir.tensor(a)) if v is None else v for v, a in ((weight, ones), (bias, zeros))]
     y = op.BatchNormalization(x, *affine, mean, variance, epsilon=epsilon)
@@ -199,8 +199,8 @@ def _frozen_norm(x, weight, bias, mean, variance, _, epsilon):
 
 
 def _adaptive_max_pool(x, output_size):
-    """aten::adaptive_max_pool, without its indices: along each axis the largest of windows that share its length, of
-    different lengths where it cannot be divided."""
+    """aten::adaptive_max_pool, without its indices: along each axis the maximum of windows that share its length, of
+    different lengths if it cannot be divided evenly."""
     for axis, count in enumerate(output_size, len(x.shape) - len(output_size)):
         size = x.shape[axis]
         if not isinstance(size, int):
@@ -215,7 +215,7 @@ def _adaptive_max_pool(x, output_size):
 
 
 def _embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    """aten::embedding; ONNX's Gather trains every row, so the one that is not goes beside it."""
+    """aten::embedding; ONNX's Gather trains every row, so the untrained row is an attribute."""
     rows = op.Gather(weight, indices)
     if padding_idx >= 0:
         rows.producer().metadata_props[PADDING] = str(padding_idx)
@@ -244,7 +244,7 @@ def _layers(params: Sequence[Any], per_direction: int, directions: int, order: S
 
 
 def _recurrent(kind, input, states, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, order):
-    """Writes PyTorch's multi-layer recurrent operator as one ONNX node a layer."""
+    """Writes PyTorch's multi-layer recurrent operator as one ONNX node per layer."""
     directions, hidden_size = 2 if bidirectional else 1, params[1].shape[-1]
     x = op.Transpose(input, perm=[1, 0, 2]) if batch_first else input
     last: list[list[Any]] = []

@@ -1,6 +1,6 @@
 """TensorFlow -> ONNX by tf2onnx: a SavedModel's serving signature, or a Keras model.
 
-tf2onnx's own reader of Keras models fails on Keras 3 (tensorflow-onnx#2329), a function made of one does not.
+tf2onnx's own reader of Keras models fails on Keras 3 (tensorflow-onnx#2329); a function made from one works.
 """
 
 from pathlib import Path
@@ -9,11 +9,11 @@ from typing import Any
 import tensorflow as tf
 import tf2onnx
 
-OPSET = 18  # the last that tf2onnx writes
+OPSET = 18  # the latest that tf2onnx writes
 
 
 class BadModel(Exception):
-    """A file that TensorFlow or tf2onnx does not take; one line."""
+    """A file that TensorFlow or tf2onnx rejects; one line."""
 
 
 def to_onnx(path: str, file: str) -> None:
@@ -27,13 +27,13 @@ def to_onnx(path: str, file: str) -> None:
         tf2onnx.convert.from_function(function, input_signature=signature, opset=OPSET, output_path=file)
     except BadModel:
         raise
-    except Exception as error:  # TensorFlow, Keras and tf2onnx raise many kinds for what is always the same
+    except Exception as error:  # TensorFlow, Keras and tf2onnx raise many kinds for the same failure
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise BadModel(f"{path} cannot be read as a TensorFlow model: {reason[:200]}") from error
 
 
 def _keras(path: str) -> tuple[Any, list[Any]]:
-    """Keras' safe mode stays on: code that a file carries is not run."""
+    """Keras' safe mode stays on: code in a file is not run."""
     model = tf.keras.models.load_model(path, compile=False, safe_mode=True)
     signature = [tf.TensorSpec(x.shape, x.dtype, name=x.name.partition(":")[0]) for x in model.inputs]
 

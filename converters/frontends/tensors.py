@@ -1,4 +1,4 @@
-"""The tensors and types of an untrusted ONNX file: sizes that agree with the data, data that lies where it may."""
+"""Checks tensors and types of an untrusted ONNX file: sizes match the data, data is where it may be."""
 
 import math
 import os
@@ -11,11 +11,11 @@ import onnx_ir as ir
 
 MAX_RANK = 32
 MAX_TYPES = 16  # sequences of sequences of ...
-MAX_INPUT = 2**28  # elements of an input, which is drawn: 1 GiB of float32
+MAX_INPUT = 2**28  # elements of an input, which is generated: 1 GiB of float32
 MAX_ELEMENTS = 2**36  # elements of any other tensor: no machine holds that many
 
 _ELEMENTS = onnx.TensorProto.DataType
-_FIELDS: dict[str, tuple[str, ...]] = {  # where an element type keeps its data when that is not in raw_data
+_FIELDS: dict[str, tuple[str, ...]] = {  # the field of an element type's data if that is not in raw_data
     "float_data": ("FLOAT", "COMPLEX64"),
     "double_data": ("DOUBLE", "COMPLEX128"),
     "int64_data": ("INT64",),
@@ -27,7 +27,7 @@ _FIELD = {name: field for field, names in _FIELDS.items() for name in names}
 
 
 class InvalidModel(ValueError):
-    """A file that is no ONNX model, or one that must not be opened: one line, safe to print."""
+    """A file that is not an ONNX model, or must not be opened: one line, safe to print."""
 
     what = "is not a valid ONNX file"
 
@@ -36,22 +36,22 @@ class InvalidModel(ValueError):
 
 
 class NoOracle(InvalidModel):
-    """A valid file that cannot be judged, because nothing computes it in float64."""
+    """A valid file that cannot be checked, because nothing computes it in float64."""
 
     what = "is valid, but has no oracle"
 
 
 def plain(text: object, limit: int = 200) -> str:
-    """The first line that says something, without what a terminal would obey, cut to a length."""
+    """The first nonempty line, without terminal control characters, cut to a length."""
     lines = ("".join(c for c in line if c.isprintable()).strip() for line in str(text)[:10_000].splitlines())
     return next((line for line in lines if line), type(text).__name__)[:limit]
 
 
 def check_name(word: str | bytes) -> None:
-    """Names go into messages, tables and generated text.
+    """Checks a name, which goes into messages, tables and generated text.
 
     Raises:
-        InvalidModel: control characters, or no UTF-8, which protobuf gives as bytes.
+        InvalidModel: control characters, or not UTF-8, which protobuf returns as bytes.
     """
     if isinstance(word, bytes):
         raise InvalidModel(f"the name {plain(word, 60)} is no UTF-8")
@@ -60,7 +60,7 @@ def check_name(word: str | bytes) -> None:
 
 
 def check_dimensions(name: str, sizes: Iterable[int], rank: int, limit: int = MAX_ELEMENTS) -> None:
-    """Raises InvalidModel where a shape is negative or huge."""
+    """Raises InvalidModel if a shape is negative or huge."""
     sizes = list(sizes)
     if rank > MAX_RANK:
         raise InvalidModel(f"{name} has {rank} dimensions; {MAX_RANK} at most")
@@ -71,7 +71,7 @@ def check_dimensions(name: str, sizes: Iterable[int], rank: int, limit: int = MA
 
 
 def check_shapes(graph: onnx.GraphProto) -> None:
-    """Looks at every declared or inferred type of a graph, not at its subgraphs.
+    """Checks every declared or inferred type of a graph, not of its subgraphs.
 
     Raises:
         InvalidModel: an unknown element type, a negative dimension, or a tensor no machine can hold.
@@ -89,7 +89,7 @@ def _check_type(kind: onnx.TypeProto, name: str, limit: int, depth: int) -> None
     word = kind.WhichOneof("value")
     if word in ("sequence_type", "optional_type"):
         _check_type(getattr(kind, word).elem_type, name, limit, depth + 1)
-    elif word == "map_type":  # what ZipMap makes of a matrix
+    elif word == "map_type":  # ZipMap's result for a matrix
         raise NoOracle(f"{name!r} holds maps, not tensors")
     elif word in ("tensor_type", "sparse_tensor_type"):
         tensor = getattr(kind, word)
@@ -100,7 +100,7 @@ def _check_type(kind: onnx.TypeProto, name: str, limit: int, depth: int) -> None
 
 
 def data_size(tensor: onnx.TensorProto) -> int:
-    """The bytes that the shape and the type of a tensor ask for; 0 for strings, whose bytes are not known."""
+    """The bytes that a tensor's shape and type need; 0 for strings, whose bytes are not known."""
     bits = 0 if tensor.data_type == onnx.TensorProto.STRING else ir.DataType(tensor.data_type).bitwidth
     return (math.prod(tensor.dims) * bits + 7) // 8
 
@@ -110,7 +110,7 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def check_tensor(tensor: onnx.TensorProto, where: str) -> None:
-    """Believes a shape only where there is as much data as it asks for.
+    """Accepts a shape only if there is as much data as it needs.
 
     Raises:
         InvalidModel: an unknown type, a shape that is negative, huge or not that of the data, or data in two places.
@@ -136,7 +136,7 @@ def check_tensor(tensor: onnx.TensorProto, where: str) -> None:
 
 
 def _needed(tensor: onnx.TensorProto) -> tuple[str, int]:
-    """The field of typed data and how many entries it must have."""
+    """The field of typed data and its required number of entries."""
     name, size = _ELEMENTS.Name(tensor.data_type), math.prod(tensor.dims)
     if name.startswith("COMPLEX"):
         size *= 2
@@ -146,10 +146,10 @@ def _needed(tensor: onnx.TensorProto) -> tuple[str, int]:
 
 
 def check_external(tensor: onnx.TensorProto, folder: Path) -> None:
-    """Says no to a location by its words first, and opens nothing: a look at the path's own entry is all it takes.
+    """Rejects a location by its text first, and opens nothing: it only reads the path's own entry.
 
     Raises:
-        InvalidModel: not in the model's folder, reached through a link, no regular file, or shorter than the tensor.
+        InvalidModel: not in the model's folder, reached through a link, not a regular file, or shorter than the tensor.
     """
     facts: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
     location, named = facts.get("location", ""), f"the external data of {tensor.name!r}"

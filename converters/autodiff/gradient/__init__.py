@@ -1,7 +1,7 @@
 """Reverse-mode differentiation of ONNX graphs: the gradient of a graph is more of the same graph.
 
-A rule says what an operator's gradient is, in ONNX's operators: a function of the builder `op`, the node and the
-gradients of its outputs, that returns those of its inputs (None where there is none). Operators without a rule that
+A rule gives an operator's gradient in ONNX's operators: a function of the builder `op`, the node and the gradients
+of its outputs, that returns those of its inputs (None if there is none). Operators without a rule that
 ONNX defines by a body are differentiated through the body (`xbench.converters.frontends.functions`).
 """
 
@@ -37,7 +37,7 @@ RULES: dict[str, Callable[..., Sequence[ir.Value | None]]] = {
 
 
 class NoGradient(Exception):
-    """Operators on the way from the loss to a parameter that have no rule; all of them are named."""
+    """Operators between the loss and a parameter that have no rule; all of them are named."""
 
     def __init__(self, operators: Mapping[str, int]) -> None:
         self.operators = dict(sorted(operators.items()))
@@ -47,15 +47,15 @@ class NoGradient(Exception):
 def differentiate(
     op: Ops, nodes: Sequence[ir.Node], seeds: Mapping[ir.Value, ir.Value], wrt: Collection[ir.Value]
 ) -> dict[ir.Value, ir.Value]:
-    """Writes the gradient of `nodes` behind them: from that of some results (`seeds`) to that of the values `wrt`.
+    """Appends the gradient of `nodes`: from that of some results (`seeds`) to that of the values `wrt`.
 
-    A value of which nothing depends on is left out of what is returned. Shapes must have been inferred; every
-    gradient bears the name of its tensor behind `gradient.`.
+    A value that no result depends on is left out of what is returned. Shapes must have been inferred; every
+    gradient is named `gradient.` and the name of its tensor.
 
     Raises:
-        NoGradient: operators on the way without a rule.
-        NotImplementedError: a form of an operator that has no gradient here; it says which.
-        ValueError: a shape that is not known.
+        NoGradient: operators in between without a rule.
+        NotImplementedError: a form of an operator that has no gradient here; the message names it.
+        ValueError: a shape is not known.
     """
     active = differentiable(nodes, wrt)
     parts: dict[ir.Value, list[ir.Value]] = {value: [seed] for value, seed in seeds.items()}
@@ -104,7 +104,7 @@ def _read(node: ir.Node) -> Iterator[ir.Value | None]:
 
 
 def _total(op: Ops, value: ir.Value, parts: Sequence[ir.Value]) -> ir.Value | None:
-    """The sum of what a tensor's readers say of its gradient."""
+    """The sum of the contributions of a tensor's readers to its gradient."""
     if not parts:
         return None
     total = parts[0]

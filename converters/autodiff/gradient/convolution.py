@@ -1,4 +1,4 @@
-"""Gradients of convolutions: of the image a convolution the other way, of the kernel a convolution over the batch."""
+"""Gradients of convolutions: a transposed convolution for the image, a convolution over the batch for the kernel."""
 
 import math
 from typing import NamedTuple
@@ -9,16 +9,16 @@ from xbench.converters.autodiff.gradient.ops import dims, rank
 from xbench.converters.autodiff.gradient.places import Parts
 from xbench.converters.ops import geometry
 
-# Kernels of up to so many places: their gradient as one product of matrices. That holds the image once for every place.
-# A convolution with a kernel as large as the image takes ONNX Runtime three times as long where the kernel is 3 by 3;
-# where it is 7 by 7 as long, and OpenVINO 2 % longer for a step of ResNet-50.
+# Kernels of up to this number of places: their gradient is one matrix product, which copies the image once per place.
+# A convolution with a kernel as large as the image takes ONNX Runtime three times as long if the kernel is 3 by 3;
+# if it is 7 by 7 as long, and OpenVINO 2 % longer for a step of ResNet-50.
 PATCHES = 49
-LARGE = 256  # places from which on an image is a product by itself
-MARGIN = 1.5  # times as many places as a result has may be multiplied to copy less
+LARGE = 256  # places from which an image is a product by itself
+MARGIN = 1.5  # this multiple of a result's places may be multiplied to copy less
 
 
 class _Window(NamedTuple):
-    """How a convolution moves over its image; `rest` is what of a padded axis no window reaches."""
+    """How a convolution moves over its image; `rest` is the part of a padded axis that no window reaches."""
 
     strides: list[int]
     dilations: list[int]
@@ -32,7 +32,7 @@ class _Window(NamedTuple):
 
 
 def _window(strides, dilations, group, padding, image, kernel, out):
-    """From the spatial lengths of a convolution's image, kernel and result."""
+    """The window, from the spatial lengths of a convolution's image, kernel and result."""
     padding = [tuple(map(int, each)) for each in padding]
     sizes = zip(image, kernel, out, strides, dilations, padding, strict=True)
     rest = [n + low + high - ((count - 1) * s + d * (k - 1) + 1) for n, k, count, s, d, (low, high) in sizes]
@@ -64,7 +64,7 @@ def Conv(op, node, dy):
 
 
 def ConvTranspose(op, node, dy):
-    """The convolution of which this is the gradient of the image."""
+    """The convolution whose image gradient this operator is."""
     x, w, bias = [*node.inputs, None][:3]
     strides, dilations, group = _given(node)
     get = node.attributes.get_ints
@@ -112,7 +112,7 @@ def _with_pads(op, image, window):
 
 
 def _rows_pay(image, out, w, window):
-    """Whether `_of_rows` can be taken and copies less than `_of_patches`, which copies an image twice a place."""
+    """Whether `_of_rows` applies and copies less than `_of_patches`, which copies an image twice per place."""
     if rank(image) != 4 or set(window.strides) != {1}:
         return False
     (tall, wide), channels = _space(w), dims(w)[1] * window.group
@@ -122,12 +122,12 @@ def _rows_pay(image, out, w, window):
 
 
 def _of_rows(op, image, out, w, window):
-    """One product of matrices an image for all places of the kernel, in which a place is a distance: the image and the
-    result's gradient lie flat, in rows as long as those of the padded image.
+    """One matrix product per image for all places of the kernel, each of which is a distance: the image and the
+    result's gradient are flat, in rows as long as those of the padded image.
 
-    What the place (i, j) meets is the image moved back by j, times the gradient moved on by i rows. So the image is
-    held once for each j, and the gradient once for each i: copies one behind the other, cut at another length than
-    theirs, are moved copies. What of a copy reaches into its neighbour's row meets zeros.
+    Place (i, j) multiplies the image moved back by j and the gradient moved on by i rows. So the image is copied
+    once for each j, and the gradient once for each i: concatenated copies, cut at another length than their own,
+    are moved copies. The part of a copy that reaches into its neighbour's row meets zeros.
     """
     (tall, wide), (outputs, inputs), (rows, columns) = _space(w), dims(w)[:2], _space(out)
     (height, width), (down, right), lead = _padded(image, window), window.dilations, [None, window.group]
@@ -146,9 +146,9 @@ def _of_rows(op, image, out, w, window):
 
 
 def _of_patches(op, image, out, w, window):
-    """One product of matrices a group: the result's gradient by what every place of the kernel met of the image.
+    """One matrix product per group: the result's gradient times the part of the image that each place of the kernel met.
 
-    Large images are multiplied one by one and the products added up; of small ones the whole batch is one product.
+    Large images are multiplied one by one and the products added up; small ones in one product for the batch.
     """
     n, outputs, inputs, space = rank(image) - 2, dims(w)[0], dims(w)[1], _space(out)
     padded, image = _padded(image, window), _with_pads(op, image, window)
@@ -172,8 +172,8 @@ def _joined(op, parts, axis):
 
 
 def _of_windows(op, image, out, w, window):
-    """A convolution in which the batch is what is summed over and the result's gradient the kernel; strides and
-    dilations change places."""
+    """A convolution that sums over the batch, with the result's gradient as the kernel; strides and dilations are
+    swapped."""
     n = rank(image) - 2
     swap = [1, 0, *range(2, n + 2)]
     rows = op.Transpose(image, perm=swap) if window.group == 1 else _grouped(op, image, window.group)

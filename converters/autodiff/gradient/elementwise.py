@@ -15,7 +15,7 @@ def Cast(op, node, dy):
 
 
 def CastLike(op, node, dy):
-    """What it is cast to is the type of its second input, whose values do not matter."""
+    """The target type is that of the second input, whose values do not matter."""
     return [*Cast(op, node, dy), None]
 
 
@@ -160,7 +160,7 @@ def Where(op, node, dy):
 
 
 def Max(op, node, dy):
-    """PyTorch's: where several inputs are the largest, each has an equal share."""
+    """As in PyTorch: if several inputs are the largest, each has an equal share."""
     y = node.outputs[0]
     chosen = [op.Cast(op.Equal(x, y), to=op.floating) for x in node.inputs]
     if len(chosen) == 1:

@@ -8,7 +8,7 @@ def MatMul(op, node, dy):
     if rank(a) == 1 or rank(b) == 1:
         return _of_vectors(op, node, dy)
     da = op.MatMul(dy, _turned(op, b))
-    if rank(b) == 2 < rank(a):  # a linear layer on rows of any number of axes: one product adds them all up
+    if rank(b) == 2 < rank(a):  # a linear layer on rows of any number of axes: one product adds them up
         rows, columns = dims(b)
         flat = op.Transpose(op.reshape(a, [None, rows]), perm=[1, 0])
         return [da, op.MatMul(flat, op.reshape(dy, [None, columns]))]
@@ -22,7 +22,7 @@ def _turned(op, matrix):
 
 
 def _sum_batch(op, g, node, x):
-    """Adds up what the leading axes of a product were broadcast over."""
+    """Sums over the leading axes that a product broadcast."""
     wide, own = dims(node.outputs[0])[:-2], dims(x)[:-2]
     lead = len(wide) - len(own)
     axes = [a for a in range(len(wide)) if a < lead or (own[a - lead] == 1 and wide[a] != 1)]
@@ -32,7 +32,7 @@ def _sum_batch(op, g, node, x):
 
 
 def _of_vectors(op, node, dy):
-    """numpy.matmul's: a vector in front is a row, one behind a column."""
+    """As numpy.matmul: a vector on the left is a row, one on the right a column."""
     a, b = node.inputs
     row, column = rank(a) == 1, rank(b) == 1
     wide = op.Unsqueeze(op.Unsqueeze(dy, [-1]), [-2]) if row and column else op.Unsqueeze(dy, [-2 if row else -1])
@@ -45,7 +45,7 @@ def _of_vectors(op, node, dy):
 
 
 def _vector(op, g, x, other):
-    """The sum of the leading axes of the gradient of a vector, which all products shared."""
+    """The gradient of a vector that all products shared: the sum over the leading axes."""
     if rank(x) == 1 and other > 2:
         g = op.ReduceSum(g, list(range(other - 2)), keepdims=0)
     return op.reshape_like(g, x)
@@ -64,7 +64,7 @@ def Gemm(op, node, dy):
 
 
 def Einsum(op, node, dy):
-    """The sum with an operand and the result in each other's place."""
+    """The einsum with the operand and the result swapped."""
     equation = node.attributes.get_string("equation").replace(" ", "")
     terms, arrow, result = equation.partition("->")
     operands = terms.split(",")

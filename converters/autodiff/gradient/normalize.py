@@ -8,11 +8,11 @@ from xbench.converters.autodiff.gradient.ops import dims, rank
 
 
 def centred(op, x, axes, epsilon):
-    """Returns x less its mean over the axes; without those the mean, the variance (biased) and its root's reciprocal.
+    """Returns x minus its mean over the axes; without those axes the mean, the variance (biased) and 1 / its root.
 
-    What is computed of such numbers gets the axes back (`op.Unsqueeze`) where it meets x, and not before: OpenVINO
-    would compute it, roots included, for every element of x. Written the same wherever it is needed: equal nodes become
-    one in the end.
+    Results of such numbers get the axes back (`op.Unsqueeze`) only where they meet x: else OpenVINO would compute
+    them, roots included, for every element of x. It is written the same wherever it is needed: equal nodes are merged
+    in the end.
     """
     mean = op.ReduceMean(x, axes, keepdims=0)
     rest = op.Sub(x, op.Unsqueeze(mean, axes))
@@ -34,7 +34,7 @@ def _backward(op, g, h, inverse, axes):
 
 
 def column(op, x, row):
-    """One number a channel, as an image of one pixel has them."""
+    """One number per channel, as an image of one pixel."""
     return op.Unsqueeze(row, image_axes(x))
 
 
@@ -44,7 +44,7 @@ def image_axes(x):
 
 
 def BatchNormalization(op, node, dy, *_):
-    """In training form, whatever the node says: statistics are the batch's. Images are read as seldom as can be."""
+    """In training form, whatever the node says: statistics are the batch's. Images are read as rarely as possible."""
     x, scale = node.inputs[:2]
     axes, count = image_axes(x), op.count(x, image_axes(x))
     rest, _, _, inverse = centred(op, x, axes, node.attributes.get_float("epsilon", 1e-5))
@@ -110,7 +110,7 @@ def LRN(op, node, dy):
 
 
 def _channel_sums(op, values, x, low, high):
-    """For each channel the sum over those from `low` before it to `high` behind it."""
+    """For each channel the sum over those from `low` before it to `high` after it."""
     channels = dims(x)[1]
     padded = op.Pad(values, [low, high], 0.0, [1])
     parts = [op.Slice(padded, [i], [i + channels], [1]) for i in range(low + high + 1)]

@@ -28,7 +28,7 @@ class Ops(ir.tape.Tape):
         return functools.partial(self.emit, op_type)
 
     def emit(self, op_type: str, *inputs: Operand, outputs: int = 1, **attributes: Any) -> Any:
-        """A node; returns its output, or the tuple of them where there are several."""
+        """Adds a node; returns its output, or the tuple of them if there are several."""
         values = [self.value(each) for each in inputs]
         made = self.op_multi_out(op_type, values, attributes, num_outputs=outputs)
         return made[0] if outputs == 1 else tuple(made)
@@ -52,16 +52,16 @@ class Ops(ir.tape.Tape):
     # ***** shapes *****
 
     def shape(self, x: ir.Value) -> Operand:
-        """The shape of a tensor, as a constant where it is known."""
+        """The shape of a tensor, as a constant if it is known."""
         known = dims(x)
         return known if None not in known else self._shape(x)  # type: ignore[return-value]
 
-    @functools.cache  # noqa: B019 an Ops lives as long as its graph is written
+    @functools.cache  # noqa: B019 an Ops lives while its graph is written
     def _shape(self, x: ir.Value) -> ir.Value:
         return self.Shape(x)
 
     def reshape(self, g: ir.Value, shape: Sequence[int | None], like: ir.Value | None = None) -> ir.Value:
-        """g in a shape of which at most one length may be unknown, or more where `like` has that shape."""
+        """g in a shape of which at most one length may be unknown, or more if `like` has that shape."""
         if list(shape).count(None) > 1:
             assert like is not None
             return self.Reshape(g, self._shape(like))
@@ -85,12 +85,12 @@ class Ops(ir.tape.Tape):
         return self.Cast(self.ReduceProd(spanned, [0], keepdims=0), to=self.floating)
 
     def length(self, x: ir.Value, axis: int) -> Operand:
-        """How long an axis is, as an array of one number: a constant where it is known."""
+        """The length of an axis, as an array of one number: a constant if it is known."""
         known = dims(x)[axis]
         return [known] if known is not None else self.Gather(self._shape(x), [axis])
 
     def sum_to(self, g: ir.Value, full: ir.Value, x: ir.Value) -> ir.Value:
-        """The gradient of what was broadcast: g, of the shape of `full`, summed to the shape of x."""
+        """The gradient of a broadcast: g, of the shape of `full`, summed to the shape of x."""
         wide, narrow = names(full), names(x)
         lead = len(wide) - len(narrow)
         axes = [a for a in range(len(wide)) if a < lead or (narrow[a - lead] == 1 and wide[a] != 1)]
@@ -103,10 +103,10 @@ class Ops(ir.tape.Tape):
 
 
 def dims(x: ir.Value | None) -> list[int | None]:
-    """The lengths of the axes, None where one is not known.
+    """The lengths of the axes, None for one that is not known.
 
     Raises:
-        ValueError: not even their number is.
+        ValueError: the number of axes is not known either.
     """
     return [n if isinstance(n, int) else None for n in names(x)]
 

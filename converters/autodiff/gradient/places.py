@@ -1,4 +1,4 @@
-"""What the places of a window that moves by strides meet of an image."""
+"""The part of an image that each place of a strided window meets."""
 
 import math
 
@@ -6,11 +6,11 @@ import numpy as np
 
 
 class Parts:
-    """An image parted by the strides of a window: what a place of it meets then lies in one piece of one part, and is
-    copied row by row, where a slice with steps is copied number by number."""
+    """An image split by the strides of a window: what a place meets is then one piece of one part, copied row by row;
+    a slice with steps is copied number by number."""
 
     def __init__(self, op, image, first, sizes, strides):
-        """Of a padded image, whose spatial axes, of lengths `sizes`, are the last and begin with the axis `first`."""
+        """Splits a padded image whose last axes, from axis `first`, are spatial and of lengths `sizes`."""
         self.op, self.axes, self.strides = op, list(range(first, first + len(sizes))), list(strides)
         phases = list(np.ndindex(*strides))
         self.sizes = {
@@ -24,7 +24,7 @@ class Parts:
         }
 
     def met(self, starts, counts):
-        """What the place that is first at `starts` meets in so many steps an axis."""
+        """What the place that begins at `starts` meets in this number of steps per axis."""
         phase = tuple(start % s for start, s in zip(starts, self.strides, strict=True))
         lows = [start // s for start, s in zip(starts, self.strides, strict=True)]
         highs = [low + count for low, count in zip(lows, counts, strict=True)]

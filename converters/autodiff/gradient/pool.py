@@ -1,4 +1,4 @@
-"""Gradients of poolings: to the place of the maximum, or to every place of a window its share."""
+"""Gradients of poolings: to the place of the maximum, or a share to every place of a window."""
 
 import math
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from xbench.converters.ops import geometry
 
 
 class _Window(NamedTuple):
-    """How a pooling moves over its image, axis by axis; `rest` is what of a padded axis no window reaches."""
+    """How a pooling moves over its image, axis by axis; `rest` is the part of a padded axis that no window reaches."""
 
     kernel: list[int]
     strides: list[int]
@@ -43,8 +43,8 @@ def _window(node):
 def MaxPool(op, node, dy, *_):
     """To the first of the largest elements of a window, as in PyTorch; windows that overlap add up.
 
-    Each place of the window takes what earlier ones left of the gradient where it holds the maximum. MaxPool's own
-    second output would say where, but runtimes lack it or run it slowly: OpenVINO takes thirty times as long.
+    Each place of the window that has the maximum takes the gradient that earlier ones left. MaxPool's own second
+    output would give the place, but runtimes lack it or run it slowly: OpenVINO takes thirty times as long.
     """
     x, y, window = node.inputs[0], node.outputs[0], _window(node)
     n = rank(x) - 2
@@ -61,10 +61,10 @@ def MaxPool(op, node, dy, *_):
 
 
 def _put_back(op, parts, x, out, window):
-    """An image of parts, each of which belongs to every `strides`-th place from its own on.
+    """Assembles an image from parts, each of which belongs to every `strides`-th place from its own on.
 
-    Parts whose places are the same but for whole strides are added up, each moved by its strides; the sums stand
-    `strides` apart, and are woven into one another.
+    Parts whose places differ by multiples of the strides are added up, each moved by its strides; the sums are
+    `strides` apart, and are interleaved.
     """
     n, strides = len(out), window.strides
     shifts = {start: [i // s for i, s in zip(start, strides, strict=True)] for start in parts}
@@ -92,7 +92,7 @@ def _put_back(op, parts, x, out, window):
 
 
 def _cut(op, image, lows, ends, sizes):
-    """The part of an image between two corners; what lies beyond its end is zero."""
+    """The part of an image between two corners; zero beyond its end."""
     beyond = [max(0, end - size) for end, size in zip(ends, sizes, strict=True)]
     if any(beyond):
         image = op.Pad(image, [0, 0, *[0] * len(lows), 0, 0, *beyond], 0.0)
@@ -130,7 +130,7 @@ def GlobalLpPool(op, node, dy):
 
 
 def _over_norm(op, dy, norm, p):
-    """dy / norm^(p - 1); as it is where the norm is zero."""
+    """dy / norm^(p - 1); dy itself where the norm is zero."""
     if p == 1:
         return dy
     safe = op.Where(op.Greater(norm, 0.0), norm, 1.0)
@@ -170,7 +170,7 @@ def GlobalAveragePool(op, node, dy):
 
 
 def GlobalMaxPool(op, node, dy):
-    """PyTorch's (amax): where several elements are the largest, each has an equal share."""
+    """As PyTorch's amax: if several elements are the largest, each has an equal share."""
     (x,), axes = node.inputs, list(range(2, rank(node.inputs[0])))
     chosen = op.Cast(op.Equal(x, node.outputs[0]), to=op.floating)
     return [op.Mul(chosen, op.Div(dy, op.ReduceSum(chosen, axes)))]

@@ -1,7 +1,7 @@
-"""Gradients of recurrent operators, through time, written out step by step (so their length must be known).
+"""Gradients of recurrent operators, through time, unrolled step by step (so their length must be known).
 
-The gates of all steps are computed again at once from the states the operator gave, which costs one product of
-matrices; only what one step needs of the next stands in the loop, and the gradients of the weights are again one
+The gates of all steps are recomputed together from the states that the operator returned, which costs one matrix
+product; only what one step needs from the next is in the loop, and the gradients of the weights are again one
 product for all steps.
 """
 
@@ -15,7 +15,7 @@ class _Direction(NamedTuple):
     """One direction of a recurrent operator, its steps in the order in which they are computed.
 
     x (T, B, I), w (G, I), r (G, H), bias (G) of the input and of the state, y (T, B, H), first state (1, B, H), and the
-    gradients of y and of the last state (None where there is none).
+    gradients of y and of the last state (None if there is none).
     """
 
     x: Any
@@ -31,8 +31,8 @@ class _Direction(NamedTuple):
 
 
 class _Gradients(NamedTuple):
-    """Gradients of what the gates take of the input and of the state, (T, B, G), and of the first states, (1, B, H);
-    that of r where it is not the product of the gates and the states."""
+    """Gradients of the gates' terms from the input and from the state, (T, B, G), and of the first states, (1, B, H);
+    that of r if it is not the product of the gates and the states."""
 
     of_x: Any
     of_h: Any
@@ -95,7 +95,7 @@ def _through_time(op, node, gradients, gates, steps: Callable[..., Any]):
 
 
 def _one(op, value, axis, d, count):
-    """What a tensor holds of one direction."""
+    """The part of a tensor for one direction."""
     if count == 1:
         return op.Squeeze(value, [axis])
     return op.Gather(value, d, axis=axis)
@@ -144,17 +144,17 @@ def _join(op, parts, axis):
 
 
 def _slope(op, y):
-    """Of the logistic function, from its value."""
+    """The slope of the logistic function, from its value."""
     return op.Mul(y, op.Sub(1.0, y))
 
 
 def _bend(op, y):
-    """Of the hyperbolic tangent, from its value."""
+    """The slope of the hyperbolic tangent, from its value."""
     return op.Sub(1.0, op.Mul(y, y))
 
 
 def _arrives(op, step, later, length, t):
-    """The gradient of the state of step t: what its own output and the next step say."""
+    """The gradient of the state of step t: from its own output and from the next step."""
     parts = [v for v in (step[t] if step else None, later) if v is not None]
     return parts[0] if len(parts) == 1 else op.Add(*parts)
 
@@ -210,7 +210,7 @@ def _gru(op, given, before, of_x, of_h, length, hidden):
 
 
 def _gru_reset_before(op, given, before, of_x, of_h, length, hidden):
-    """The same in its first form, which resets the state before it is multiplied (linear_before_reset=0)."""
+    """The original form of the GRU, which resets the state before it is multiplied (linear_before_reset=0)."""
     of_gates, of_new = op.Split(given.r, [2 * hidden, hidden], axis=0, outputs=2)
     (xz, xr, xn), (hz, hr, _) = _split(op, of_x, 3, -1), _split(op, of_h, 3, -1)
     z, r = op.Sigmoid(op.Add(xz, hz)), op.Sigmoid(op.Add(xr, hr))

@@ -1,4 +1,4 @@
-"""Gradients of reductions and of what is computed with them."""
+"""Gradients of reductions and of operators built on them."""
 
 from xbench.converters.autodiff.gradient.ops import rank
 from xbench.converters.codegen.printer import constant
@@ -17,7 +17,7 @@ def _axes(node):
 
 
 def _kept(op, node, value):
-    """A result of a reduction with the reduced axes in place, of length one."""
+    """A result of a reduction with the reduced axes kept, of length one."""
     if node.attributes.get_int("keepdims", 1) or not _axes(node):
         return value
     return op.Unsqueeze(value, _axes(node))
@@ -33,7 +33,7 @@ def ReduceMean(op, node, dy):
 
 
 def ReduceMax(op, node, dy):
-    """PyTorch's (amax): where several elements are the largest, each has an equal share."""
+    """As PyTorch's amax: if several elements are the largest, each has an equal share."""
     x, axes = node.inputs[0], _axes(node)
     chosen = op.Cast(op.Equal(x, _kept(op, node, node.outputs[0])), to=op.floating)
     count = op.ReduceSum(chosen, axes) if axes else 1.0
@@ -44,7 +44,7 @@ ReduceMin = ReduceMax
 
 
 def ReduceProd(op, node, dy):
-    """The product of all the others; of an element that is the only zero, too."""
+    """The product of all the others, also for an element that is the only zero."""
     x, axes = node.inputs[0], _axes(node)
     if not axes:
         return [dy]

@@ -1,5 +1,5 @@
-"""The gradient of Resize. Every axis was a lookup or a product with a matrix: back go sums of copies, or the product
-with the matrix transposed."""
+"""The gradient of Resize. Every axis was a lookup or a matrix product: its gradient is a sum over copies, or the
+product with the transposed matrix."""
 
 import math
 

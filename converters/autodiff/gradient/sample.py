@@ -1,5 +1,5 @@
-"""The gradient of GridSample: every point gives back to its neighbours what it read, by their weights; that of the grid
-is the slope of the weights times what they met."""
+"""The gradient of GridSample: every point returns its gradient to its neighbours by their weights; that of the grid is
+the slope of the weights times what they met."""
 
 import functools
 import itertools
@@ -73,7 +73,7 @@ def _linear(op, p):
 
 
 def _nearest(op, p):
-    return [(op.Round(p), op.Add(op.Mul(p, 0.0), 1.0), None)]  # halves go to the even pixel
+    return [(op.Round(p), op.Add(op.Mul(p, 0.0), 1.0), None)]  # halves round to the even pixel
 
 
 def _cubic(op, p):
@@ -102,7 +102,7 @@ _MODES = {"linear": _linear, "bilinear": _linear, "nearest": _nearest, "cubic": 
 
 
 def _inside(op, index, weight, slope, length, padding, corners):
-    """A neighbour as a pixel that exists: beyond the image there is nothing, or the border, or a reflection."""
+    """Maps a neighbour to an existing pixel: beyond the image is nothing, the border, or a reflection."""
     at = op.Cast(index, to=ir.DataType.INT64)
     if padding == "reflection":
         period, last = (2 * (length - 1), 0) if corners else (2 * length, 1)

@@ -1,4 +1,4 @@
-"""Gradients of operators that move elements: each is moved back, and what was read twice is added up."""
+"""Gradients of operators that move elements: each is moved back, and elements read twice are added up."""
 
 import numpy as np
 import onnx_ir as ir
@@ -68,8 +68,8 @@ _END = np.iinfo(np.int64).max
 
 
 def _unpadded(op, dy, shape, widths, mode):
-    """The gradient of what was padded with itself: along each axis the sum of the runs in which it was read, forwards,
-    backwards or the same element again and again, each put back where it was read from."""
+    """The gradient of an array padded with itself: along each axis the sum of the runs in which it was read, forwards,
+    backwards or one element repeatedly, each put back where it was read from."""
     for axis, (n, (low, high)) in enumerate(zip(shape, widths, strict=True)):
         if not low and not high:
             continue
@@ -90,7 +90,7 @@ def _unpadded(op, dy, shape, widths, mode):
 
 
 def _runs(index):
-    """An index in runs of constant step -1, 0 or 1: where each begins, with which element, how long it is, its step."""
+    """Splits an index into runs of constant step -1, 0 or 1: the start of each, its first element, length, step."""
     start = 0
     while start < len(index):
         steps, step = np.diff(index[start:]), 1
@@ -105,13 +105,13 @@ def _runs(index):
 
 
 def Slice(op, node, dy):
-    """Each axis by itself: turned around where it was read backwards, spread where it was read with gaps, padded."""
+    """Each axis by itself: reversed if it was read backwards, spread if it was read with gaps, padded."""
     x, starts, ends, axes, steps = [*node.inputs, None, None][:5]
     starts, ends = _known(node, starts), _known(node, ends)
     axes = range(len(starts)) if axes is None else _known(node, axes)
     steps = [1] * len(starts) if steps is None else _known(node, steps)
     left = dims(node.outputs[0])
-    ends_of = {axis: ([0], [0]) for axis in range(rank(x))}  # what is put before and behind each axis
+    ends_of = {axis: ([0], [0]) for axis in range(rank(x))}  # what is put before and after each axis
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis, n = axis % rank(x), dims(x)[axis]
         if n is None:
@@ -134,8 +134,8 @@ def Slice(op, node, dy):
 
 
 def _unsliced(op, x, dy, axis, reach):
-    """The gradient along an axis whose length is known when the graph runs, in the order of x, and what is to be put
-    before and behind it: nothing for all of the axis, forwards or backwards."""
+    """The gradient along an axis whose length is known when the graph runs, in the order of x, and the padding before
+    and after it: none for the complete axis, forwards or backwards."""
     start, end, step = reach
     limit = np.iinfo(np.int32).max
     if step == -1 and (start == -1 or start >= limit) and end <= -limit:
@@ -161,7 +161,7 @@ def _spread(op, dy, shape, axis, step):
 
 
 def Gather(op, node, dy):
-    """Rows are added to zeros at the places they were read from; a single known one has zeros put around it."""
+    """Rows are added to zeros at the places they were read from; a single known row is padded with zeros."""
     table, indices = node.inputs
     if (row := padding(node)) is not None:
         fixed = op.value(np.array(row, indices.dtype.numpy()))
@@ -186,7 +186,7 @@ def Gather(op, node, dy):
 
 
 def _positive(op, indices, table, axis):
-    """Indices from the end, counted from the beginning: OpenVINO's ScatterND knows no others."""
+    """Makes indices from the end count from the start: OpenVINO's ScatterND takes no others."""
     known, length = constant(indices), dims(table)[axis]
     if known is not None and (length is not None or (known >= 0).all()):
         return op.value(np.where(known < 0, known + (length or 0), known).astype(np.int64))
@@ -214,7 +214,7 @@ def GatherND(op, node, dy):
 
 
 def _with_batch(op, indices, batch):
-    """Indices (B..., q..., k) of each sample as indices (B..., q..., b + k) of the whole."""
+    """Indices (B..., q..., k) of each sample as indices (B..., q..., b + k) of the batch."""
     shape = op.Shape(indices)
     one = op.Concat(op.Slice(shape, [0], [-1]), [1], axis=0)
     places = []
