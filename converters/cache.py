@@ -199,7 +199,7 @@ def holds(folder: Path) -> bool:
 
 
 def _swept_aside(path: Path, place: Path) -> None:
-    """Moves whatever has this name, a folder, a file or a link, to a temporary folder, which is then removed with it."""
+    """Moves whatever has this name, a folder, a file or a link, to a temporary folder, which is removed with it."""
     with contextlib.suppress(FileNotFoundError):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o700)  # else it could not be moved

@@ -118,7 +118,7 @@ class Printer:
         return value.name in self.trainable and self.key(value) == value.name
 
     def value(self, value: ir.Value | None, static: bool = False, typed: bool = False) -> str:
-        """The text of a tensor where it is read; a number gets its type (`typed`) if no other operand is an array."""
+        """The text of a tensor where it is read; a number shows its type unless another input implies it (`typed`)."""
         if value is None:
             return "None"
         if self.is_trained(value):
@@ -228,7 +228,7 @@ def _stated(node: ir.Node) -> list[tuple[str, ir.Attr]]:
 
 
 def _is_implied(node: ir.Node, name: str, value: ir.Attr) -> bool:
-    """Whether an attribute equals a default that ONNX gives only in words: its schemas have no defaults for these."""
+    """Whether ONNX implies this value if the attribute is absent: its schemas have no defaults for these."""
     if name in ("dilations", "strides") and value.type == ir.AttributeType.INTS:
         return set(value.as_ints()) == {1}
     if name == "pads" and value.type == ir.AttributeType.INTS:
@@ -239,7 +239,7 @@ def _is_implied(node: ir.Node, name: str, value: ir.Attr) -> bool:
 
 
 def _is_default(value: ir.Attr, proto: Any) -> bool:
-    """Whether a value is a schema's default, which may be absent. The value is not printed: it may be long."""
+    """Whether a value is a schema's default. Without a default the value, which may be long, is not formatted."""
     import onnx
 
     if proto is None or not proto.type:

@@ -215,7 +215,7 @@ def _adaptive_max_pool(x, output_size):
 
 
 def _embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    """aten::embedding; ONNX's Gather trains every row, so the untrained row is an attribute."""
+    """aten::embedding; ONNX's Gather trains every row, so the untrained row is in its metadata."""
     rows = op.Gather(weight, indices)
     if padding_idx >= 0:
         rows.producer().metadata_props[PADDING] = str(padding_idx)

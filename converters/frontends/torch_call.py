@@ -1,6 +1,6 @@
-"""A user's module as a function of arrays: inputs are bound to arguments by name, results become a flat tuple.
+"""Makes a user's module a function of arrays: inputs are bound to arguments by name, results become a flat tuple.
 
-The network stays the object it was, with its parameters' names, hooks and mode. Its class is replaced by a subclass
+The network stays the same object, with its parameters' names, hooks and mode. Its class is replaced by a subclass
 whose `forward` takes the arrays in the order of their names.
 """
 
@@ -15,21 +15,21 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-GIVEN = "_given"  # ends the name of an input whose own name is that of a parameter
+GIVEN = "_given"  # suffix of an input with the same name as a parameter
 STAR, STARS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 IN_ORDER = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 PLAIN = (bool, int, float, complex, str, bytes, torch.SymInt, torch.SymFloat, torch.SymBool, torch.dtype, torch.device)
-NO_RESULT = (type, nn.Module)  # whose attributes are not what a call has computed
+NO_RESULT = (type, nn.Module)  # whose attributes are not results of a call
 Leaves = list[tuple[str, torch.Tensor]]
 
 
 class BadCall(ValueError):
-    """Inputs that `forward` does not take, or a result that holds something other than tensors; one line."""
+    """Inputs that `forward` does not accept, or a result with something other than tensors; one line."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Binding:
-    """Which arrays, by their number, are positional arguments, and which are keyword arguments."""
+    """Which arrays, by number, are positional arguments, and which are keyword arguments."""
 
     positional: tuple[int, ...]
     keywords: dict[str, int]
@@ -59,7 +59,7 @@ def flat(network: nn.Module, names: Sequence[str]) -> nn.Module:
             paths[:] = [path for path, _ in leaves]
         return tuple(tensor for _, tensor in leaves)
 
-    # torch.export reads the signature, and names no argument of a star.
+    # torch.export reads the signature, and does not name the arguments of a star.
     arguments = [inspect.Parameter(name, IN_ORDER[1]) for name in ("self", *(f"array{n}" for n in range(len(names))))]
     forward.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
     scope = {"forward": forward, "__module__": kind.__module__, "__doc__": kind.__doc__, "output_paths": paths}
@@ -68,8 +68,8 @@ def flat(network: nn.Module, names: Sequence[str]) -> nn.Module:
 
 
 def _taken_hooks(network: nn.Module) -> list[tuple[Callable[..., Any], bool]]:
-    """The hooks that read a network's result, which are called with what it is and not with a flat tuple; and whether
-    each takes keyword arguments."""
+    """The hooks that read a network's result, which are called with the original and not a flat tuple; and whether each
+    takes keyword arguments."""
     hooks = [(hook, key in network._forward_hooks_with_kwargs) for key, hook in network._forward_hooks.items()]
     network._forward_hooks.clear()
     return hooks
@@ -109,7 +109,7 @@ def bind(title: str, signature: inspect.Signature, names: Sequence[str]) -> Bind
 
 
 def _leading(arguments: Mapping[str, inspect.Parameter], bound: Mapping[str, int]) -> dict[str, int]:
-    """The arguments that can be given by position: those before the first that is left out."""
+    """The arguments that can be positional: those before the first omitted one."""
     leading: dict[str, int] = {}
     for name, parameter in arguments.items():
         if parameter.kind not in IN_ORDER or name not in bound:
@@ -119,11 +119,11 @@ def _leading(arguments: Mapping[str, inspect.Parameter], bound: Mapping[str, int
 
 
 def flattened(result: Any) -> Leaves:
-    """The tensors of a result with their paths, such as `logits` or `hidden.0`; None and plain values are left out.
-    Objects of other kinds, such as a cache of keys and values, are taken apart by their attributes.
+    """The tensors of a result with their paths, such as `logits` or `hidden.0`; None and plain values are omitted.
+    Objects of other kinds, such as a cache of keys and values, are split into their attributes.
 
     Raises:
-        BadCall: there is something that holds no tensor, or no tensor at all.
+        BadCall: an object without a tensor, or no tensor at all.
     """
     leaves = _leaves(result, "", ())
     if not leaves:
@@ -154,7 +154,7 @@ def _joined(path: str, name: str) -> str:
 
 
 def _parts(result: Any) -> list[tuple[str, Any]] | None:
-    """What a container holds, by name; None of what is no container."""
+    """The items of a container, by name; None if it is not a container."""
     if isinstance(result, Mapping):
         return [(str(name) or "_", value) for name, value in result.items()]
     if isinstance(result, tuple) and hasattr(result, "_fields"):
@@ -170,14 +170,14 @@ def _parts(result: Any) -> list[tuple[str, Any]] | None:
 
 
 def output_paths(network: nn.Module) -> list[str]:
-    """The paths of the tensors that a flat network has returned last; of others nothing."""
+    """The paths of the tensors that a flat network returned last; empty for other networks."""
     paths: list[str] = getattr(network, "output_paths", [])
     return paths
 
 
 def name_outputs(model: ir.Model, module: nn.Module) -> None:
-    """Gives every output of an exported graph the path it has in the module's result, where that is a structure; and a
-    value of its own, which one that is returned twice or as it came in has not."""
+    """Gives every output of an exported graph its path in the module's result, if that is a structure; and its own value,
+    which an output returned twice or an unchanged input lacks."""
     graph, seen = model.graph, set[ir.Value]()
     for index, value in enumerate(graph.outputs):
         if value in seen or value.is_graph_input() or value.is_initializer():

@@ -1,7 +1,7 @@
-"""What hands no gradient on: `Tensor.detach` and what is computed under `torch.no_grad`.
+"""Exports what passes on no gradient: `Tensor.detach` and results computed under `torch.no_grad`.
 
-ONNX has no word for either. On its way here it is an Identity in a domain of ours, which no pass removes; then an
-ordinary one that says so in its `metadata_props`.
+ONNX has no operator for either. During export it is an Identity in our own domain, which no pass removes; then an
+ordinary one marked in its `metadata_props`.
 """
 
 import contextlib
@@ -81,7 +81,7 @@ def detach(x: Any) -> Any:
 
 
 def drop_idle(model: ir.Model, trainable: Collection[str]) -> None:
-    """Removes what is detached of no parameter: constants, of which the exporter makes many."""
+    """Removes detached values that depend on no parameter: constants, of which the exporter makes many."""
     reached = {value for name, value in model.graph.initializers.items() if name in trainable}
     for node in list(model.graph):
         depends = any(value in reached for value in node.inputs)
@@ -94,7 +94,7 @@ def drop_idle(model: ir.Model, trainable: Collection[str]) -> None:
 
 
 def write(model: ir.Model) -> None:
-    """Makes ordinary ones of all that are left."""
+    """Makes the remaining ones ordinary Identity nodes."""
     for node in (node for node in model.graph.all_nodes() if node.domain == OURS):
         node.domain = ""
         node.metadata_props[DETACHED] = "1"

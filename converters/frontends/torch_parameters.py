@@ -1,7 +1,7 @@
-"""The parameters of a module by their names in the exported graph, none of them lost, and which no output depends on.
+"""Keeps a module's parameters and names in the exported graph, and lists those that no output depends on.
 
 Study 1's MXNet had wired its AlexNet so that four layers were dead, and was the fastest (arXiv:1608.07249). A module
-may hold what its `forward` does not use, too: a pooler, the other half of an autoencoder.
+may also have parts that its `forward` does not use: a pooler, the other half of an autoencoder.
 """
 
 import json
@@ -13,12 +13,12 @@ from torch import nn
 
 from xbench.converters import PARAMETERS, UNUSED
 
-NAMED = 5  # that a message lists
+NAMED = 5  # number of names that a message lists
 
 
 def keep_names(model: ir.Model, module: nn.Module, program: torch.export.ExportedProgram) -> None:
-    """Makes a tied weight carry the name `named_parameters()` gives it. The graph then says which parameters are
-    trained, and the sizes of those that would be and that no output depends on.
+    """Gives a tied weight its name in `named_parameters()`. Records in the graph which parameters are trained, and the
+    sizes of trainable ones that no output depends on.
 
     Raises:
         ValueError: the exporter has lost parameters.

@@ -1,4 +1,4 @@
-"""The exporter's table of operators, read once a process: it parses the source of its functions every time."""
+"""The exporter's table of operators, read once per process: it parses the source of its functions every time."""
 
 import copy
 import functools

@@ -1,5 +1,5 @@
-"""Calls a user's module before it is exported: an error of its own, or a state that it changes, gets a line of its own;
-and what it computes otherwise in training than in evaluation, which one graph cannot be, is known in time.
+"""Calls a user's module before it is exported: its own errors, and state that it changes, get their own message; and
+differences between training and evaluation that one graph cannot express are detected in time.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ from xbench.converters.frontends.onnx_file import plain
 from xbench.converters.frontends.torch_call import BadCall, Leaves, output_paths
 from xbench.converters.ops.torch_dropout import dropping
 
-CLOSE = 1e-3  # of the largest value: evaluation has faster kernels, whose rounding differs
-# Layers whose training form the converters know: dropout of the others is switched off.
+CLOSE = 1e-3  # relative to the largest value: evaluation has faster kernels, whose rounding differs
+# Layers whose training form the converters support: dropout of others is off.
 KNOWN = (nn.modules.batchnorm._BatchNorm, nn.RNNBase)
 Arrays = Mapping[str, np.ndarray]
 
@@ -25,7 +25,7 @@ def only_evaluated(network: nn.Module, inputs: Arrays) -> str | None:
     that holds in training as well as in evaluation; None if it has one.
 
     Raises:
-        BadCall: it raises an error, changes its inputs, or gives something else when it is called again.
+        BadCall: it raises an error, changes its inputs, or returns something else when called again.
     """
     copied = _copied(network)
     given, first = _first(copied, inputs)
@@ -48,15 +48,15 @@ def only_evaluated(network: nn.Module, inputs: Arrays) -> str | None:
 
 
 def _copied(network: nn.Module) -> nn.Module:
-    """Buffers and what the module caches are its own, parameters are not."""
-    with contextlib.suppress(Exception):  # not all can be copied, and of torch.fx a copy is of another class
+    """A copy with its own buffers and cached values; parameters are shared."""
+    with contextlib.suppress(Exception):  # not all can be copied, and a copy of a torch.fx module has another class
         copied = copy.deepcopy(network, {id(p): p for p in network.parameters()})
         return copied if type(copied) is type(network) else network
     return network
 
 
 def _first(network: nn.Module, inputs: Arrays) -> tuple[list[torch.Tensor], Leaves]:
-    """Arrays that it takes, and its result: integers are zeros, or ones where it does not take those."""
+    """Arrays that it accepts, and its result: integers are zeros, or ones if it rejects zeros."""
     raised: list[Exception] = []
     for integer in (0, 1):
         given = [_drawn(array, integer) for array in inputs.values()]

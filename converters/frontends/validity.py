@@ -1,8 +1,8 @@
-"""What must hold in an ONNX file from anywhere before ONNX's own C++ code, or anything that allocates, may see it.
+"""Checks an untrusted ONNX file before ONNX's own C++ code, or anything that allocates, may see it.
 
-Every check reads the parsed protobuf and nothing else, believes no size that the file claims, and takes time in
-proportion to what is there. What passes has known versions and operators, names that are safe to print and to write
-into a program, sorted nodes, tensors with exactly the data their shape needs, and nesting and function calls that end.
+Every check reads only the parsed protobuf, trusts no size that the file claims, and takes time in proportion to its
+content. A file that passes has known versions and operators, names that are safe to print and to write into a
+program, sorted nodes, tensors with exactly the data their shape needs, and finite nesting and function calls.
 """
 
 import keyword
@@ -19,7 +19,7 @@ from xbench.converters.passes.order import Scopes, is_in, sort, subgraphs
 MAX_DEPTH = 16  # subgraphs within subgraphs; Python's own parser ends at 100 indentations
 MAX_CALLS = 64  # functions that call functions
 MAX_NODES = 200_000  # large language models have some ten thousand
-MAX_WRITTEN = 50_000  # nodes of all functions, those they call written out: onnx_ir does that for each function
+MAX_WRITTEN = 50_000  # nodes of all functions with their calls inlined: onnx_ir does that for each function
 MAX_SCOPES = 400_000_000  # subgraphs times nodes: ONNX's shape inference copies what is known for every subgraph
 IR_VERSIONS = range(3, onnx.IR_VERSION + 1)
 NOT_ONNX = "operators that ONNX does not define"
@@ -27,12 +27,12 @@ Function = tuple[str, str]  # domain and name
 
 
 def check(model: onnx.ModelProto, foreign: bool = False) -> None:
-    """Checks a model whose external data was not loaded, and sorts its nodes where they are not sorted.
+    """Checks a model whose external data is not loaded, and sorts its nodes if they are not sorted.
 
-    With `foreign` it may have operators that nobody knows (`unknown`), to be looked at and not to be run.
+    With `foreign` it may have unknown operators (`unknown`), to be inspected and not run.
 
     Raises:
-        InvalidModel: it breaks a rule; the message names the first one and where.
+        InvalidModel: it breaks a rule; the message names the first one and its place.
     """
     if model.ir_version not in IR_VERSIONS:
         known = f"{IR_VERSIONS.start} to {IR_VERSIONS.stop - 1}"
@@ -63,7 +63,7 @@ def check(model: onnx.ModelProto, foreign: bool = False) -> None:
 
 
 def _check_operators(model: onnx.ModelProto) -> None:
-    """Defines those that ONNX Runtime's tools write, and demands that no other is unknown."""
+    """Defines those that ONNX Runtime's tools write, and raises if another is unknown."""
     contrib.define(model)
     if strange := unknown(model):
         own = {name: n for name, n in strange.items() if name.rpartition(".")[0] in _newest()}
@@ -100,7 +100,7 @@ def _domain(word: str) -> str:
 
 
 def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes and those of their subgraphs; protobuf itself ends the nesting at some thirty."""
+    """Nodes and those of their subgraphs; protobuf limits the nesting to about thirty."""
     for node in nodes:
         yield node
         for graph in subgraphs(node):
@@ -134,7 +134,7 @@ def unknown(model: onnx.ModelProto) -> dict[str, int]:
 
 
 def _check_calls(model: onnx.ModelProto, functions: Mapping[Function, onnx.FunctionProto]) -> None:
-    """Written out where they are called, functions end and stay few: a bomb doubles them with every level."""
+    """Checks that inlined functions end and stay few: a bomb doubles them with every level."""
     sizes: dict[Function, int] = {}
     calling: list[Function] = []
 
@@ -163,7 +163,7 @@ def _check_calls(model: onnx.ModelProto, functions: Mapping[Function, onnx.Funct
 
 
 class _Walk:
-    """Goes through graphs, nodes and attributes, and counts the nodes."""
+    """Walks graphs, nodes and attributes, and counts the nodes."""
 
     def __init__(self) -> None:
         self.count = self.graphs = 0
@@ -190,7 +190,7 @@ class _Walk:
         _check_outputs((value.name for value in graph.output), known, where)
 
     def nodes(self, nodes: MutableSequence[onnx.NodeProto], known: Scopes, depth: int, where: str) -> Scopes:
-        """Checks nodes and sorts them in place; returns the names that are known behind the last."""
+        """Checks nodes and sorts them in place; returns the names that are known after the last."""
         made: dict[str, int] = {}
         for index, node in enumerate(nodes):
             self.count += 1
@@ -198,7 +198,7 @@ class _Walk:
                 raise InvalidModel(f"it has more than {MAX_NODES} nodes")
             for word in (node.name, node.domain, node.overload, node.op_type, *node.input, *node.output):
                 check_name(word)
-            if not node.op_type.isidentifier() or keyword.iskeyword(node.op_type):  # it becomes text of a program
+            if not node.op_type.isidentifier() or keyword.iskeyword(node.op_type):  # it becomes program text
                 raise InvalidModel(f"{plain(node.op_type, 60)!r} is not the name of an operator")
             for name in filter(None, node.output):
                 if name in made or name in known[-1]:
@@ -244,7 +244,7 @@ def _check_outputs(names: Iterable[str], known: Scopes, where: str) -> None:
 
 
 def _check_defaults(graph: onnx.GraphProto) -> None:
-    """An input that is also an initializer declares the type and shape its data has."""
+    """Checks that an input that is also an initializer declares the type and shape of its data."""
     declared = {value.name: value.type.tensor_type for value in graph.input}
     for tensor in graph.initializer:
         kind = declared.get(tensor.name)

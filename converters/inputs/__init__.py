@@ -1,7 +1,7 @@
-"""What the inputs of a graph are: an index within its table, a mask of 0 and 1, a length, a step, or any number.
+"""Infers what the inputs of a graph are: an index of a table, a mask of 0 and 1, a length, a step, or any number.
 
-An integer says nothing of itself; what it reaches does. Every input is followed along all that reads it (`trace.py`,
-`operators.py`), with what is known of the other tensors (`known.py`), and drawn from what is wanted of it in the end.
+The type of an integer does not tell; its readers do. Every input is followed through all its readers (`trace.py`,
+`operators.py`), with what is known of the other tensors (`known.py`), and drawn from the resulting range.
 """
 
 import dataclasses
@@ -16,13 +16,13 @@ from xbench.converters.inputs.operators import rule_of
 from xbench.converters.inputs.trace import STEPS, Limits, State, Trace, targets
 from xbench.converters.passes import macs
 
-FREE = 256  # values of an integer that may be anything: a byte
-BATCHES = (2, 3, 1009)  # batches at which bounds that depend on the batch are looked at
-ALIKE = 4  # values of what is compared with another input
+FREE = 256  # number of values of an unrestricted integer: a byte
+BATCHES = (2, 3, 1009)  # batches at which bounds that depend on the batch are compared
+ALIKE = 4  # number of values of an input that is compared with another
 
 
 def infer_ranges(model: ir.Model, inputs: Sequence[models.Input]) -> tuple[models.Input, ...]:
-    """The same inputs with the ranges that the graph wants: `inputs` are those of the graph by name, in any range."""
+    """The inputs with the ranges that the graph needs: `inputs` are those of the graph by name, in any range."""
     values = {str(v.name): v for v in model.graph.inputs if v.name not in model.graph.initializers}
     limits = _limits(model.graph, values, None)
     ranged = [_settle(each, values.get(each.name), limits.get(each.name)) for each in inputs]
@@ -36,7 +36,7 @@ def infer_ranges(model: ir.Model, inputs: Sequence[models.Input]) -> tuple[model
 def _limits(
     graph: ir.Graph, values: Mapping[str, ir.Value], sizes: Mapping[str, Sequence[int]] | None
 ) -> dict[str, Limits]:
-    """What is found of every input; looked for twice, as what one of them may be can depend on what another is."""
+    """The limits of every input; inferred twice, as those of one can depend on another."""
     out = targets(graph)
     given = {name: Fact(0.0 if _is_integer(value) else -INFINITE, given=True) for name, value in values.items()}
     limits: dict[str, Limits] = {}
@@ -74,8 +74,8 @@ def _walked(known: Known, given: ir.Value, out: Mapping[ir.Value, Sequence[ir.Va
 
 
 def _is_mask(value: ir.Value, limits: Limits) -> bool:
-    """Whether it is 0 or 1. What also finds its way, element by element, to an index of more values is that index, and
-    is compared with the number that stands for nothing."""
+    """Whether it is 0 or 1. An input that also becomes, element by element, an index of more values is that index,
+    compared with the number for nothing."""
     several = value.shape is None or len(value.shape) > 1
     if limits.direct and limits.high != 1.0:
         return False
@@ -126,7 +126,7 @@ def _number(plain: models.Input, limits: Limits) -> models.Input:
 
 
 def _grown(*at: models.Input) -> models.Input:
-    """One input of those at several batches: the bound grows with the batch, or it does not."""
+    """Merges one input at several batches: its bound grows with the batch, or it does not."""
     first, second, far = at
     slope = int(second.high - first.high)
     if first.mask or not np.issubdtype(first.dtype, np.integer) or not slope:

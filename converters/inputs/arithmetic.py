@@ -1,4 +1,4 @@
-"""Arithmetic, and what it says of an input: a number that is large where the input is not what counts, a factor."""
+"""Rules for arithmetic: an input that decides where a large number is added, or that is a factor."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import onnx_ir as ir
 from xbench.converters.inputs.known import INFINITE, Fact
 from xbench.converters.inputs.trace import Onward, State, Trace
 
-BIG = 1000.0  # what is added to a score so that softmax drops it is at least so large
+BIG = 1000.0  # a number added to a score so that softmax drops it is at least this large
 
 
 def other_operand(trace: Trace, node: ir.Node, index: int) -> Fact:
@@ -25,7 +25,7 @@ def add(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
             trace.limits.unsized |= not _is_float(node.outputs[0])
             _added_to_scores(trace, state)
             return ()
-        other, state = Fact(0.0, 0.0), state.times(2.0)  # two that nobody knows share what there is
+        other, state = Fact(0.0, 0.0), state.times(2.0)  # two unknown inputs share the range
     return [(node.outputs[0], state.plus(other))]
 
 
@@ -41,7 +41,7 @@ def subtract(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 
 
 def _added_to_scores(trace: Trace, state: State) -> None:
-    """A number that is large wherever the input is not what counts can only be there for a softmax to drop."""
+    """A number that is large where the input masks something can only be there for a softmax to drop."""
     if abs(state.scale) >= BIG and (state.scale < 0 or state.low != 0):
         trace.limits.is_mask(2, 1 if state.scale > 0 else -1)
 

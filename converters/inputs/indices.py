@@ -1,4 +1,4 @@
-"""Operators that read an index, a length, or how many there are of something."""
+"""Rules for operators that read an index, a length, or a count."""
 
 from dataclasses import replace
 
@@ -8,8 +8,8 @@ from xbench.converters.frontends.tensors import plain
 from xbench.converters.inputs.known import INFINITE, Fact
 from xbench.converters.inputs.trace import Onward, State, Trace
 
-FEW = 4  # of what only counts things: rounds, repetitions, sizes of new arrays
-# Inputs that count something or choose a size: what they may be at least and at most.
+FEW = 4  # limit of plain counts: rounds, repetitions, sizes of new arrays
+# Inputs that are a count or a size: their minimum and maximum.
 COUNTS: dict[tuple[str, int], tuple[float, float]] = {
     ("ConstantOfShape", 0): (1, FEW),
     ("CumSum", 1): (0, 0),
@@ -28,7 +28,7 @@ COUNTS: dict[tuple[str, int], tuple[float, float]] = {
 
 
 def _named(trace: Trace, value: ir.Value | None, axis: int) -> str:
-    """A table, or an axis of what is computed."""
+    """Describes a table, or an axis of a result."""
     name = "?" if value is None else plain(str(value.name), 60)
     stored = value is not None and value.is_initializer()
     return f"indexes the table {name}" if stored and not axis else f"indexes axis {axis} of {name}"
@@ -43,7 +43,7 @@ def index(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 
 
 def indices(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
-    """GatherND, ScatterND: the last axis of the indices holds one for each of the first axes."""
+    """GatherND, ScatterND: the last axis of the indices has one for each of the first axes."""
     first = node.attributes.get_int("batch_dims", 0)
     count = trace.known.size(node.inputs[1], -1) or 1
     axes = range(first, first + count) if state.part is None else [first + state.part]
@@ -78,18 +78,18 @@ def count(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 
 
 def end(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
-    """Slice: where it starts, ends, its axes and steps."""
+    """Slice: its start, end, axes and steps."""
     axes = trace.known.of(node.inputs[3]).array if len(node.inputs) > 3 and node.inputs[3] is not None else None
     axis = 0 if axes is None else int(axes.reshape(-1)[0])
     size = trace.size(node.inputs[0], axis)
-    middle = (size + 1) // 2  # it starts before and ends behind it: something is left
+    middle = (size + 1) // 2  # it starts before and ends after it: something is left
     low, high = {1: (0, middle - 1), 2: (middle, size), 3: (0, 0), 4: (1, 2)}[index]
     trace.limits.want(state, low, high, f"a place along axis {axis} of a Slice")
     return ()
 
 
 def range_(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
-    """Range: its numbers lie between where it starts and before where it ends."""
+    """Range: its numbers are from its start to before its end."""
     other = trace.known.of(node.inputs[1 - index])
     why = "decides where a Range starts or ends"
     if index == 0:

@@ -1,5 +1,5 @@
-"""What is known of the tensors of a graph before anybody gives it inputs: sizes, small constants and what is computed
-of them, and between which numbers every other tensor lies."""
+"""What is known of the tensors of a graph without its inputs: sizes, small constants and results computed from them,
+and the bounds of every other tensor."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ from xbench.converters.ops.arrays import numpy as arrays
 from xbench.converters.ops.generic import operators
 from xbench.converters.ops.info import info
 
-SMALL = 4096  # elements of an array that is computed with
-LARGE = 2**20  # elements of a constant whose least and largest are looked for
+SMALL = 4096  # elements of an array used in computations
+LARGE = 2**20  # elements of a constant whose minimum and maximum are computed
 INFINITE = math.inf
 SHARES = {"Sigmoid", "Softmax"}
 JOINED = {"Concat": 0, "Max": 0, "Min": 0, "Where": 1}  # the first of the inputs that are joined
@@ -22,7 +22,7 @@ JOINED = {"Concat": 0, "Max": 0, "Min": 0, "Where": 1}  # the first of the input
 
 @dataclass(frozen=True)
 class Fact:
-    """A tensor lies in [low, high]; `array` holds it where it is known; `given` where it depends on an input."""
+    """A tensor is in [low, high]; `array` is its value if known; `given` if it depends on an input."""
 
     low: float = -INFINITE
     high: float = INFINITE
@@ -40,7 +40,7 @@ ANYTHING = Fact()
 class Known:
     """The facts of every tensor of a graph and of its branches and bodies.
 
-    `sizes` are shapes by name, in which the batch is a number, over those of the graph. `given` are facts of inputs.
+    `sizes` are shapes by name, with the batch as a number, which override the graph's. `given` are facts of inputs.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Known:
         return self.facts[value]
 
     def size(self, value: ir.Value | None, axis: int) -> int | None:
-        """The length of an axis; None where it is not known."""
+        """The length of an axis; None if it is not known."""
         shape = None if value is None else self.sizes.get(str(value.name), value.shape)
         if shape is None or not -len(shape) <= axis < len(shape):
             return None
@@ -89,7 +89,7 @@ class Known:
         array = self._computed(node, facts)
         if array is not None and array.size <= SMALL:
             return _of_array(array)
-        sized = node.op_type in ("Shape", "Size")  # whatever the values are
+        sized = node.op_type in ("Shape", "Size")  # independent of the values
         given = not sized and (any(fact.given for fact in facts) or any(True for _ in bodies(node)))
         low, high = self._bounds(node, value, facts)
         return Fact(low, high, None, given)
@@ -111,7 +111,7 @@ class Known:
         options = {n: a.as_tensor().numpy() if a.type == ir.AttributeType.TENSOR else a.value for n, a in _stated(node)}
         try:
             return np.asarray(self._table[node.op_type](*values, **options))
-        except Exception:  # arithmetic that does not fit is for whoever runs the graph to refuse
+        except Exception:  # invalid arithmetic is for the graph's runtime to reject
             return None
 
     def _bounds(self, node: ir.Node, value: ir.Value, facts: Sequence[Fact]) -> tuple[float, float]:
@@ -129,7 +129,7 @@ class Known:
         return rule(self, node, facts) if rule else (-INFINITE, INFINITE)
 
     def along(self, node: ir.Node) -> int | None:
-        """How many places are added up by a sum."""
+        """The number of places that a sum adds up."""
         if node.op_type == "CumSum":
             axis = self.of(node.inputs[1]).array
             return None if axis is None else self.size(node.inputs[0], int(axis.reshape(-1)[0]))
@@ -150,7 +150,7 @@ def _stated(node: ir.Node) -> Iterator[tuple[str, ir.Attr]]:
 
 
 def _stays_small(kind: str, values: Sequence[np.ndarray | None]) -> bool:
-    """Whether a result is small, as far as that can be told before it is there."""
+    """Whether a result is small, as far as that is known before it is computed."""
     if kind == "ConstantOfShape":
         return values[0] is not None and float(np.prod(values[0], dtype=np.float64)) <= SMALL
     if kind == "Expand":

@@ -1,4 +1,4 @@
-"""Operators whose result is made of what they read, as it is."""
+"""Rules for operators whose result consists of their inputs' elements, unchanged."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import onnx_ir as ir
 from xbench.converters.inputs.known import INFINITE, bodies
 from xbench.converters.inputs.trace import Onward, State, Trace
 
-# The inputs of an operator that its result is made of, as they are.
+# The inputs whose elements make up an operator's result.
 MOVES = {
     "Compress": (0,), "Concat": range(10_000), "Dropout": (0,), "Expand": (0,), "Flatten": (0,), "Gather": (0,),
     "GatherElements": (0,), "GatherND": (0,), "Identity": (0,), "Max": range(10_000), "Min": range(10_000),
@@ -36,7 +36,7 @@ def move(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 
 
 def _part(trace: Trace, node: ir.Node, index: int) -> int | None:
-    """Where along the last axis an input of Concat stands, if it has one place there."""
+    """The place of an input of Concat along the last axis, if it has one place there."""
     rank = trace.known.rank(node.outputs[0])
     if rank is None or node.attributes.get_int("axis", 0) not in (-1, rank - 1):
         return None

@@ -1,7 +1,7 @@
-"""What it means for an input that an operator reads it, or what was computed of it.
+"""Rules: what an operator that reads an input, or a value computed from it, says about that input.
 
-A rule is given the walk, the node, which of its inputs is meant and how that follows from the network's input. It
-notes what is wanted, and returns the tensors to go on with. An operator without a rule is arithmetic on any numbers.
+A rule gets the trace, the node, the index of its input and how that follows from the network's input. It records the
+limits, and returns the tensors to continue with. An operator without a rule is arithmetic on any numbers.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from xbench.converters.inputs import arithmetic, indices, moves, truth
 from xbench.converters.inputs.trace import Onward, State, Trace
 
 Rule = Callable[[Trace, ir.Node, int, State], Onward]
-# An input of -1 stands for all that have no rule of their own.
+# An input of -1 is for all inputs without their own rule.
 RULES: dict[tuple[str, int], Rule] = {
     ("Gather", 1): indices.index,
     ("GatherElements", 1): indices.index,

@@ -1,5 +1,5 @@
-"""From one input along all that reads it: how every tensor on the way follows from the input, and what is then wanted
-of it. What an operator means for that is in `operators.py`."""
+"""Follows one input through all its readers: how every tensor on the way depends on the input, and the limits that
+follow. The rules of the operators are in `operators.py`."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -9,17 +9,17 @@ import onnx_ir as ir
 
 from xbench.converters.inputs.known import INFINITE, Fact, Known, bodies
 
-STEPS = 20_000  # tensors on the way, after which nobody looks further
+STEPS = 20_000  # tensors on the way, after which the trace stops
 
 
 @dataclass(frozen=True)
 class State:
-    """How a tensor follows from the input, element by element: it is `scale` times the input and a number in [low,
-    high] more, and lies in [least, most] whatever the input is.
+    """How a tensor depends on the input, element by element: it is `scale` times the input plus a number in [low,
+    high], and is in [least, most] for any input.
 
-    `part` is the place along the last axis where it stands in an array of indices. `summed` says that it counts up many
-    elements of the input; `loose` that another input has a part in it that nobody knows. Of both, what the tensor must
-    be does not say what the input must be.
+    `part` is its place along the last axis of an array of indices. `summed` says that it sums many elements of the
+    input; `loose` that it depends on another, unknown input. For both, limits of the tensor are not limits of the
+    input.
     """
 
     scale: float = 1.0
@@ -46,7 +46,7 @@ class State:
         return replace(self, scale=self.scale * factor, low=low, high=high, least=least, most=most)
 
     def truth(self, zero: bool, one: bool) -> "State":
-        """What a comparison makes of an input that is 0 or 1."""
+        """The result of a comparison, for an input that is 0 or 1."""
         return State(float(one) - float(zero), float(zero), float(zero), 0.0, 1.0, summed=self.summed, loose=self.loose)
 
 
@@ -56,12 +56,12 @@ def _times(number: float, factor: float) -> float:
 
 @dataclass
 class Limits:
-    """What the graph says of an input.
+    """What the graph requires of an input.
 
-    It must lie in [low, high], for the reason of the nearer end (`why`); `direct` where elements of it say so, one by
-    one. `mask` is how sure it is that it is 0 or 1: 0 not at all, 1 compared or multiplied as if, 2 it makes no sense
-    otherwise; `keeps` is 1 where a 1 lets something count, -1 where a 0 does. `special` and `edges` are what it is
-    compared with, equal or in order. `unsized` says that an axis mattered whose length is not known.
+    It must be in [low, high], for the reason of the nearer end (`why`); `direct` if single elements imply it. `mask`
+    is how sure it is that it is 0 or 1: 0 not at all, 1 compared or multiplied as if, 2 it makes no sense otherwise;
+    `keeps` is 1 if a 1 lets something count, -1 if a 0 does. `special` and `edges` are what it is compared with, equal
+    or in order. `unsized` says that an axis of unknown length mattered.
     """
 
     low: float = -INFINITE
@@ -76,16 +76,16 @@ class Limits:
     unsized: bool = False
 
     def want(self, state: State, low: float, high: float, why: str) -> None:
-        """A tensor of that state must lie in [low, high]."""
+        """A tensor of this state must be in [low, high]."""
         low = -INFINITE if state.least >= low else low
         high = INFINITE if state.most <= high else high
-        if state.summed and high < INFINITE:  # what is counted up to an index is there or is not
+        if state.summed and high < INFINITE:  # elements that sum to an index are 0 or 1
             self.is_mask(1)
         if not state.scale or state.summed or state.loose or (low, high) == (-INFINITE, INFINITE):
             return
         ends = (low - state.low) / state.scale, (high - state.high) / state.scale
         least, most = ends if state.scale > 0 else ends[::-1]
-        if not least <= most:  # no value would do: what else it depends on is not known well enough
+        if not least <= most:  # no value fits: its other dependencies are not known well enough
             return
         least, most = float(np.ceil(least)), float(np.floor(most))
         if most < self.high or (self.high == INFINITE and least > self.low):
@@ -96,26 +96,26 @@ class Limits:
         self.mask, self.keeps = max(self.mask, sure), self.keeps or keeps
 
 
-Onward = Iterable[tuple[ir.Value, State]]  # the tensors to go on with
+Onward = Iterable[tuple[ir.Value, State]]  # the tensors to continue with
 
 
 class Trace:
-    """One walk. `found` is what it has found so far."""
+    """One walk. `limits` are those inferred so far."""
 
     def __init__(self, known: Known, given: ir.Value) -> None:
         self.known, self.given, self.limits = known, given, Limits()
         self.floating = given.dtype is not None and given.dtype.is_floating_point()
 
     def size(self, value: ir.Value | None, axis: int) -> int:
-        """The length of an axis that matters; 1 where it is not known, so that an index into it is 0."""
+        """The length of an axis that matters; 1 if it is not known, so that an index into it is 0."""
         length = self.known.size(value, axis)
         self.limits.unsized |= length is None
         return 1 if length is None else length
 
 
 def targets(graph: ir.Graph) -> dict[ir.Value, list[ir.Value]]:
-    """What becomes of the outputs of branches and bodies: the values outside that they are handed on to, and for a loop
-    those that the next round is given."""
+    """The receivers of the outputs of branches and bodies: the values outside that they are passed to, and for a loop
+    those of the next round."""
     receivers: dict[ir.Value, list[ir.Value]] = {}
     for node in graph.all_nodes():
         for body in bodies(node):
@@ -125,7 +125,7 @@ def targets(graph: ir.Graph) -> dict[ir.Value, list[ir.Value]]:
 
 
 def _handed_out(node: ir.Node, body: ir.Graph, index: int) -> Iterator[ir.Value]:
-    if node.op_type == "Loop":  # a body gives whether to go on, what it carries, and what is collected
+    if node.op_type == "Loop":  # a body returns whether to continue, what it carries, and what is collected
         if index:
             yield node.outputs[index - 1]
             if index + 1 < len(body.inputs):

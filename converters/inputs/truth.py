@@ -1,4 +1,4 @@
-"""Comparisons, and what is chosen by them: an input that they tell a 0 from a 1 of is a mask."""
+"""Rules for comparisons and choices by them: an input whose 0 and 1 they distinguish is a mask."""
 
 import operator
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def compare(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     if not other.bounded or trace.floating:
         trace.limits.unsized |= not trace.floating
         return ()
-    more = not way(0, 0) and node.op_type != "Equal"  # a place is told from one that equals it
+    more = not way(0, 0) and node.op_type != "Equal"  # a place is distinguished from an equal one
     below = more and way(1, 0)  # the input is the larger one
     low, high = other.low + (more and below), other.high + (more and below)
     why = f"is compared with the places {other.low:.0f} to {other.high:.0f}"
@@ -52,7 +52,7 @@ def compare(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 def _split(
     trace: Trace, node: ir.Node, state: State, way: Callable[[float, float], bool], place: float, equal: bool
 ) -> Onward:
-    """A comparison with one number: it tells a 0 from a 1, or it has a place of its own among other values."""
+    """A comparison with one number: it distinguishes 0 from 1, or the number is special among other values."""
     if not state.exact:
         return ()
     zero, one = (bool(way(state.scale * x + state.low, place)) for x in (0.0, 1.0))
@@ -69,7 +69,7 @@ def _split(
 
 
 def choose(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
-    """Where: the side that is very small is what does not count."""
+    """Where: the very small side is masked out."""
     constants = [trace.known.of(value) for value in node.inputs[1:3]]
     dropped = [fact.high <= -BIG and not fact.given for fact in constants]
     keeps = 0

@@ -1,1 +1,1 @@
-"""Operators as functions of arrays: a table a framework, and what all share."""
+"""Operators as functions of arrays: a table per framework, and what all share."""

@@ -146,7 +146,7 @@ def _of_rows(op, image, out, w, window):
 
 
 def _of_patches(op, image, out, w, window):
-    """One matrix product per group: the result's gradient times the part of the image that each place of the kernel met.
+    """One matrix product per group: the result's gradient by what each place of the kernel met of the image.
 
     Large images are multiplied one by one and the products added up; small ones in one product for the batch.
     """

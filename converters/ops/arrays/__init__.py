@@ -1,15 +1,15 @@
-"""NumPy's vocabulary in every framework: what the operators of `converters/ops/generic/` are written in.
+"""NumPy's vocabulary in every framework, in which the operators of `converters/ops/generic/` are written.
 
 The modules of this folder define the same names, `NAMES`, with NumPy's meaning and these additions:
 
-- arguments may be the framework's arrays, NumPy arrays and Python numbers, mixed; what is not the framework's takes the
-  type and the device of what is;
+- arguments may be the framework's arrays, NumPy arrays and Python numbers, mixed; others take the type
+  and the device of the framework's;
 - `axis` may be a tuple wherever NumPy allows one, `shape(x)` is a tuple of integers known when the framework traces,
-  types go by NumPy's names (`type_of(x)`, `astype(x, "float32")`);
-- `concrete(x)` is the NumPy value of an array, or NotImplementedError while it is only being traced;
-- `quotient` is a division that no compiler makes a product with the reciprocal;
+  types have NumPy's names (`type_of(x)`, `astype(x, "float32")`);
+- `concrete(x)` is the NumPy value of an array, or NotImplementedError while it is traced;
+- `quotient` is a division that no compiler turns into a product with the reciprocal;
 - `COMPILES`: whether elementwise functions of one array are compiled into one loop;
-- `projects_in_scan()`: whether `scan` is faster with the products of its rows inside than with one product ahead of it;
+- `projects_in_scan()`: whether `scan` is faster with the products of its rows inside than with one product before it;
 - what NumPy lacks: `erf`, `sigmoid`, `trunc_divide` (of integers, towards zero), `scatter`, `top_k`, `det`, `fft`,
   `scan`, `while_loop`, `cond`, `stop_gradient`, `uniform`, `normal`, `asarray(x, like)` (in the type and on the device
   of `like`), `beside(x, like)` (on its device).

@@ -103,7 +103,7 @@ def beside(x, like):
 
 
 def quotient(a, b):
-    """XLA makes a division by a broadcast array a product with its reciprocal, where it sees the broadcasting."""
+    """XLA turns a division by a broadcast array into a product with its reciprocal, if it sees the broadcasting."""
     a, b = jnp.broadcast_arrays(a, b)
     return lax.div(a, lax.optimization_barrier(b))
 
@@ -142,7 +142,7 @@ sum, prod = _keeping_type(jnp.sum), _keeping_type(jnp.prod)
 
 
 def _extreme(function, side):
-    """The largest or smallest element; of none the type's own limit, infinite for floats."""
+    """The largest or smallest element; for an empty array the type's limit, infinite for floats."""
 
     def call(x, axis=None, keepdims=False):
         if x.size:
@@ -208,7 +208,7 @@ def _multiplied(x, row):
 def scatter(x, indices, updates, how="set"):
     """Writes `updates` into a copy of the vector x at `indices`; how: set, add, mul, max, min."""
     indices, updates = jnp.asarray(indices), jnp.asarray(updates, x.dtype)
-    if how == "mul":  # one by one: JAX differentiates no products of several updates
+    if how == "mul":  # one by one: JAX does not differentiate products of several updates
         return lax.scan(_multiplied, x, (indices, updates))[0]
     return getattr(x.at[indices], how)(updates)
 
@@ -219,7 +219,7 @@ def argsort(x, axis=-1, descending=False):
 
 
 def top_k(x, k, axis=-1, largest=True):
-    """The k largest or smallest along an axis, in order, and where they were; of equals the first comes first."""
+    """The k largest or smallest along an axis, in order, and their indices; of equal ones the first comes first."""
     if largest and jnp.issubdtype(x.dtype, jnp.floating):
         values, indices = lax.top_k(jnp.moveaxis(x, axis, -1), k)
         return jnp.moveaxis(values, -1, axis), jnp.moveaxis(indices, -1, axis)
@@ -238,7 +238,7 @@ def fft(real, imag, axis, length, inverse=False):
 
 
 def cond(predicate, then, otherwise):
-    """The tuple that `then()` or `otherwise()` returns; only what is known at once is decided at once."""
+    """The tuple that `then()` or `otherwise()` returns; a known condition is decided at once."""
     if not isinstance(predicate, jax.core.Tracer):
         return then() if bool(predicate) else otherwise()
     return lax.cond(predicate, then, otherwise)
@@ -255,7 +255,7 @@ def while_loop(test, body, state):
 
 
 def projects_in_scan():
-    """On a CPU an LSTM forward takes 0.96 of the time of Flax's so, 1.20 with one product ahead."""
+    """On a CPU an LSTM forward takes 0.96 of the time of Flax's then, 1.20 with one product before."""
     return True
 
 

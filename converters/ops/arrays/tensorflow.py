@@ -6,7 +6,7 @@ import operator
 import numpy as np
 import tensorflow as tf
 
-COMPILES = False  # XLA would; whether it does is not known here
+COMPILES = False  # XLA would; whether it is used is not known here
 
 # ***** arrays *****
 
@@ -213,7 +213,7 @@ def _along(x, indices, axis):
 def scatter(x, indices, updates, how="set"):
     """Writes `updates` into a copy of the vector x at `indices`; how: set, add, mul, max, min."""
     at, updates = tf.reshape(tf.cast(indices, tf.int64), [-1, 1]), asarray(updates, x)
-    if how == "mul":  # which TensorFlow lacks: the products are made one by one
+    if how == "mul":  # not in TensorFlow: the products are computed one by one
         for i in range(updates.shape[0]):
             x = tf.tensor_scatter_nd_update(x, at[i : i + 1], tf.gather_nd(x, at[i : i + 1]) * updates[i : i + 1])
         return x
@@ -236,7 +236,7 @@ def sort(x, axis=-1):
 
 
 def top_k(x, k, axis=-1, largest=True):
-    """The k largest or smallest along an axis, in order, and where they were; of equals the first comes first."""
+    """The k largest or smallest along an axis, in order, and their indices; of equal ones the first comes first."""
     indices = tf.gather(argsort(x, axis, descending=largest), np.arange(k), axis=axis)
     return take_along_axis(x, indices, axis), indices
 
@@ -272,7 +272,7 @@ def fft(real, imag, axis, length, inverse=False):
 
 
 def cond(predicate, then, otherwise):
-    """The tuple that `then()` or `otherwise()` returns; only what is known at once is decided at once."""
+    """The tuple that `then()` or `otherwise()` returns; a known condition is decided at once."""
     known = tf.get_static_value(predicate) if tf.is_tensor(predicate) else predicate
     if known is not None:
         return then() if bool(known) else otherwise()
@@ -294,7 +294,7 @@ def while_loop(test, body, state):
 
 @functools.cache
 def has_onednn():
-    """Whether the kernels of this CPU are oneDNN's: of TensorFlow's two sets it alone pools with channels first."""
+    """Whether this CPU's kernels are oneDNN's: of TensorFlow's two sets only that pools with channels first."""
     try:
         with tf.init_scope(), tf.device("/CPU:0"):
             tf.nn.max_pool(tf.zeros((1, 1, 1, 1)), 1, 1, "VALID", "NCHW")
@@ -304,8 +304,8 @@ def has_onednn():
 
 
 def projects_in_scan():
-    """With oneDNN the products run beside the loop's others: by experiment an LSTM forward takes 1.01 of the time of
-    Keras' so, 1.12 with one product ahead; without it 1.05 and 1.01."""
+    """With oneDNN the products run in parallel to the rest of the loop: measured, an LSTM forward takes 1.01 of the
+    time of Keras' then, 1.12 with one product before; without oneDNN 1.05 and 1.01."""
     return has_onednn() and not tf.config.list_physical_devices("GPU")
 
 

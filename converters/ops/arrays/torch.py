@@ -8,7 +8,7 @@ import torch
 
 from xbench.converters.ops.torch_types import cast, from_numpy, type_named
 
-# PyTorch stores these and computes hardly anything in them; modulo 2^n, int64 gives the same.
+# PyTorch stores these but computes almost nothing in them; modulo 2^n, int64 gives the same.
 UNSIGNED = {torch.uint16: 16, torch.uint32: 32, torch.uint64: 64}
 COMPILES = False
 
@@ -65,7 +65,7 @@ def concrete(x):
 
 
 def _widened(function):
-    """The function in int64 where PyTorch has no kernels for an unsigned type."""
+    """The function in int64 if PyTorch has no kernels for an unsigned type."""
 
     @functools.wraps(function)
     def call(*arrays):
@@ -104,7 +104,7 @@ logical_xor = _widened(torch.logical_xor)
 
 
 def _ordered(function):
-    """A function of the order of two arrays; as int64, uint64 keeps its order once the top bit is turned."""
+    """A function of the order of two arrays; as int64, uint64 keeps its order once the top bit is flipped."""
 
     @functools.wraps(function)
     def call(a, b):
@@ -158,7 +158,7 @@ def _reduction(function):
 
 
 def _by_axis(function):
-    """A reduction that PyTorch has for one axis at a time."""
+    """A reduction that PyTorch has only for one axis at a time."""
 
     def call(x, axis=None, keepdims=False):
         for a in sorted((a % x.ndim for a in _axes(x, axis)), reverse=True):
@@ -179,7 +179,7 @@ def _keeping_type(function):
 
 
 def _extreme(function, side):
-    """The largest or smallest element; of none the type's own limit, infinite for floats."""
+    """The largest or smallest element; for an empty array the type's limit, infinite for floats."""
 
     def call(x, axis=None, keepdims=False):
         if x.numel():
@@ -308,7 +308,7 @@ def sort(x, axis=-1):
 
 
 def top_k(x, k, axis=-1, largest=True):
-    """The k largest or smallest along an axis, in order, and where they were; of equals the first comes first."""
+    """The k largest or smallest along an axis, in order, and their indices; of equal ones the first comes first."""
     indices = argsort(x, axis, descending=largest).narrow(axis, 0, k)
     return torch.take_along_dim(x, indices, axis), indices
 
@@ -320,7 +320,7 @@ def matmul(a, b):
     a, b = _all(a, b)
     if a.is_floating_point() or (a.device.type == "cpu" and a.dtype not in UNSIGNED):
         return torch.matmul(a, b)
-    return torch.matmul(a.double(), b.double()).to(a.dtype)  # CUDA multiplies no integer matrices
+    return torch.matmul(a.double(), b.double()).to(a.dtype)  # CUDA does not multiply integer matrices
 
 
 def einsum(equation, *arrays):

@@ -1,7 +1,7 @@
 """Operators of ONNX Runtime's own tools and of `ai.onnx.ml`, as functions of ONNX's own operators.
 
-A node of such an operator becomes a call of a function of its file, made for its attributes and the inputs it has. As
-for any function of a file, `reader.canonical` writes it out. Definitions: ONNX Runtime's docs/ContribOperators.md, and
+A node of such an operator becomes a call of a function in its file, made for its attributes and its inputs. Like any
+function of a file, `reader.canonical` inlines it. Definitions: ONNX Runtime's docs/ContribOperators.md, and
 ONNX's docs/Operators-ml.md.
 """
 
@@ -85,8 +85,8 @@ OPERATORS: dict[Key, Operator] = {
 
 
 def define(model: onnx.ModelProto) -> None:
-    """Gives a checked model the functions of those operators that it has and that are known here; the nodes call them.
-    What a file defines itself stays."""
+    """Adds the functions of its operators that are known here to a checked model; the nodes call them. Functions that
+    a file defines itself stay."""
     version = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
     own = {(each.domain, each.name) for each in model.functions}
     known = _known(model.graph)
@@ -123,7 +123,7 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def _known(graph: onnx.GraphProto) -> dict[str, tuple[int, Shape | None]]:
-    """The element types of values and their shapes, as far as a graph says."""
+    """The element types of values and their shapes, as far as a graph declares them."""
     kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.input)}
     known = {name: (kind.elem_type, _shape(kind)) for name, kind in kinds.items()}
     return known | {tensor.name: (tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
@@ -136,16 +136,16 @@ def _shape(kind: onnx.TypeProto.Tensor) -> Shape | None:
 
 
 def _text(operator: Operator, node: onnx.NodeProto, version: int, known: dict[str, tuple[int, Shape | None]]) -> str:
-    """The function that a node calls: of the inputs that it has, and the outputs that are wanted.
+    """The function that a node calls, for its inputs and the outputs that are used.
 
     Raises:
-        NoBody: it has no body for what this node asks for.
+        NoBody: it has no body for this node.
     """
     if not node.input or len(node.input) > len(operator.inputs) or len(node.output) > len(operator.outputs):
         raise NoBody
     attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
     types, shapes = zip(*(known.get(name, (None, None)) for name in node.input), strict=True)
-    if version < 15 and {*types} & NOT_FLOAT32:  # constants are float32 where there is no CastLike
+    if version < 15 and {*types} & NOT_FLOAT32:  # constants are float32 if there is no CastLike
         raise NoBody
     call = Call(attributes, tuple(map(bool, node.input)), types, shapes, version)
     taken = [formal for formal, name in zip(operator.inputs, node.input, strict=False) if name]

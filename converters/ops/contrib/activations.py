@@ -1,4 +1,4 @@
-"""Activations, with what is added before them."""
+"""Activations, with their preceding addition."""
 
 import math
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from xbench.converters.ops.contrib.call import Call
 
 
 def _erf(call: Call) -> Iterable[str]:
-    """GELU of `total`, by the error function (Hendrycks and Gimpel, 2016)."""
+    """GELU of `total`, with the error function (Hendrycks and Gimpel, 2016)."""
     yield call.constant("root", math.sqrt(0.5), "total")
     yield call.constant("one", 1.0, "total")
     yield call.constant("half", 0.5, "total")
@@ -29,7 +29,7 @@ def bias_gelu(call: Call) -> Iterable[str]:
 
 
 def fast_gelu(call: Call) -> Iterable[str]:
-    """By the hyperbolic tangent, with the constants of ONNX Runtime's kernel."""
+    """GELU with the hyperbolic tangent, with the constants of ONNX Runtime's kernel."""
     yield "total = Add (input, bias)" if call.has(1) else "total = Identity (input)"
     for name, value in (("a", 0.5), ("b", 0.7978845608028654), ("c", 0.035677408136300125), ("one", 1.0)):
         yield call.constant(name, value, "total")

@@ -142,7 +142,7 @@ def _apart(names: Iterable[str], heads: int) -> Iterable[str]:
 
 
 def _attended(call: Call, mask: int, added: int) -> Iterable[str]:
-    """`output` of `queries`, `keys` and `values`; the inputs of these numbers are the mask and what is added."""
+    """`output` of `queries`, `keys` and `values`; the inputs of these numbers are the mask and the bias."""
     yield "turned = Transpose <perm = [0, 1, 3, 2]> (keys)"
     if scale := call.number("scale", 0.0):
         yield call.constant("factor", scale, "queries")
@@ -173,7 +173,7 @@ def _attended(call: Call, mask: int, added: int) -> Iterable[str]:
 
 
 def _causal(call: Call) -> Iterable[str]:
-    """Hides the keys after each query; the last query sees all."""
+    """Masks the keys after each query; the last query sees all."""
     yield "area = Shape (scores2)\nzero_at = Constant <value = int64 {0}> ()\none_at = Constant <value = int64 {1}> ()"
     for name, axis in (("rows", 2), ("columns", 3)):
         yield f"{name}_at = Constant <value = int64 {{{axis}}}> ()\n{name} = Gather (area, {name}_at)"

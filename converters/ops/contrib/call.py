@@ -1,4 +1,4 @@
-"""What the body of an operator is made for: a node's attributes and the inputs it has."""
+"""The call that an operator's body is made for: a node's attributes and inputs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ class NoBody(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """A node: its attributes, the element types and shapes of its inputs where they are known, its file's opset."""
+    """A node: its attributes, the element types and shapes of its inputs if they are known, its file's opset."""
 
     attributes: Mapping[str, Any]
-    inputs: tuple[bool, ...]  # whether it has each of those that its operator may have
+    inputs: tuple[bool, ...]  # whether each possible input of its operator is present
     types: tuple[int | None, ...]
     shapes: tuple[Shape | None, ...]
     version: int
@@ -40,10 +40,10 @@ class Call:
         return int(self.attributes.get(name, usual))
 
     def named(self, *words: str) -> str:
-        """Some of the attributes as text, as another operator takes them.
+        """Some of the attributes as text, in the form for another operator.
 
         Raises:
-            NoBody: one is no number, list of numbers, or plain word.
+            NoBody: one is not a number, list of numbers, or plain word.
         """
         attributes = {word: self.attributes[word] for word in words if word in self.attributes}
         return ", ".join(f"{name} = {_written(value)}" for name, value in attributes.items())
@@ -56,7 +56,7 @@ class Call:
 
     def constant(self, name: str, value: float, like: str) -> str:
         """A number of the type of another value."""
-        if self.version < 15:  # which has no CastLike; files of that age are float32
+        if self.version < 15:  # which has no CastLike; files of that opset are float32
             return f"{name} = Constant <value_float = {value!r}> ()"
         return f"{name}_ = Constant <value_float = {value!r}> ()\n{name} = CastLike ({name}_, {like})"
 

@@ -25,7 +25,7 @@ def binarizer(call: Call) -> Iterable[str]:
 def normalizer(call: Call) -> Iterable[str]:
     """Rows whose norm is 0 stay as they are."""
     norm = {b"L1": "ReduceL1", b"L2": "ReduceL2"}.get(call.attributes.get("norm", b"MAX"))
-    if norm is None:  # the largest value: the specification does not say whether of its size
+    if norm is None:  # the largest value: the specification does not say whether the absolute one
         raise NoBody
     yield "x = Cast <to = 1> (input)\naxis = Constant <value_ints = [1]> ()"
     yield f"size = {norm} (x, axis)" if call.version >= 18 else f"size = {norm} <axes = [1]> (x)"

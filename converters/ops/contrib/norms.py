@@ -1,4 +1,4 @@
-"""Normalisations, with what is added before them."""
+"""Normalisations, with their preceding addition."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from xbench.converters.ops.contrib.call import Call, NoBody
 
 
 def _joined(call: Call, names: Iterable[str]) -> Iterable[str]:
-    """The sum of the inputs that are there, as `total`."""
+    """The sum of the inputs that are present, as `total`."""
     first, *rest = names
     yield f"sum0 = Identity ({first})"
     for number, name in enumerate(rest):
@@ -27,7 +27,7 @@ def layer_norm(call: Call, beta: bool, epsilon: float) -> Iterable[str]:
 
 
 def _scaled(call: Call, source: str, epsilon: float) -> Iterable[str]:
-    """`source` by the root of the mean of `squares`, times `gamma`: `scaled`."""
+    """`source` divided by the root of the mean of `squares`, times `gamma`: `scaled`."""
     yield call.mean("squares", "variance")
     yield call.constant("epsilon", epsilon, "total")
     yield "safe = Add (variance, epsilon)"

@@ -5,7 +5,7 @@ from typing import Any
 
 from xbench.converters.ops.contrib.call import Call, NoBody
 
-# The activations that a product may end in, and how their parameters are called.
+# The activations that may follow a product, and the names of their parameters.
 ACTIVATIONS = {
     "Relu": (),
     "Tanh": (),

@@ -1,4 +1,4 @@
-"""Operators between numbers of a few bits, each with its scale and zero point."""
+"""Operators on quantised numbers of a few bits, each with its scale and zero point."""
 
 from collections.abc import Callable, Iterable
 
@@ -20,7 +20,7 @@ def _quantised(call: Call, source: str, zero: int, target: str = "output") -> st
 def between(
     function: str, sides: str = "a", words: Callable[[Call], str] | None = None
 ) -> Callable[[Call], Iterable[str]]:
-    """An operator of float32 between numbers that are quantised."""
+    """A float32 operator between dequantised inputs and a quantised output."""
 
     def body(call: Call) -> Iterable[str]:
         if call.integer("channels_last", 0):
@@ -98,7 +98,7 @@ def matmul_nbits(call: Call) -> Iterable[str]:
 
 
 def _unpacked(name: str, bits: int, shape: tuple[int, int, int], target: str, along: int) -> Iterable[str]:
-    """The numbers in the bytes of a value, as float32 of a shape; `along` so many of them a row fill whole bytes."""
+    """The numbers in the bytes of a value, as float32 of a shape; `along` of them are a row, which fills whole bytes."""
     parts, rows = 8 // bits, shape[0] * (shape[1] if along == shape[2] else 1)
     row_bytes = -(-along // parts)
     yield f"{name}_whole = Cast <to = 6> ({name})"

@@ -1,4 +1,4 @@
-"""Ensembles of decision trees (`ai.onnx.ml`): all trees go down a level at a time, and leaves stay where they are."""
+"""Ensembles of decision trees (`ai.onnx.ml`): all trees go down one level at a time, and a leaf stays."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ import onnx
 
 from xbench.converters.ops.contrib.call import Call, NoBody
 
-LARGEST = 50_000  # nodes of all trees, which become text on their way
-WEIGHTS = 1_000_000  # of all nodes, one a column
+LARGEST = 50_000  # nodes of all trees, which become text in between
+WEIGHTS = 1_000_000  # of all nodes, one per column
 DEEPEST = 64
 COMPARED = {
     b"BRANCH_LEQ": "LessOrEqual",
@@ -23,21 +23,21 @@ TRANSFORMS = {b"NONE": "Identity (summed)", b"LOGISTIC": "Sigmoid (summed)", b"S
 
 @dataclass(frozen=True)
 class Trees:
-    """The nodes of all trees in one row: where each goes, what it compares, and where the trees begin."""
+    """The nodes of all trees in one list: their successors, comparisons, and where the trees begin."""
 
     roots: list[int]
     yes: list[int]
     no: list[int]
     features: list[int]
     values: list[float]
-    missing: list[int]  # 1 where a number that is missing goes the way of yes
+    missing: list[int]  # 1 if a missing number takes the true branch
     compared: str
     depth: int
     places: dict[tuple[int, int], int]  # of tree and node
 
 
 def read(call: Call) -> Trees:
-    """The trees of a node.
+    """Reads the trees of a node.
 
     Raises:
         NoBody: they are too many or too deep, compare in several ways, or do not fit together.
@@ -71,7 +71,7 @@ def _depth(roots: Sequence[int], sides: Sequence[Sequence[int]]) -> int:
     level, depth = set(roots), 0
     while below := {side[at] for side in sides for at in level if side[at] != at}:
         level, depth = below, depth + 1
-        if depth > DEEPEST:  # or it goes in circles
+        if depth > DEEPEST:  # or it has a cycle
             raise NoBody
     return depth
 
@@ -102,7 +102,7 @@ def _leaves(trees: Trees) -> Iterable[str]:
 
 
 def _summed(call: Call, trees: Trees, kind: str, columns: int) -> Iterable[str]:
-    """`summed`, [samples, columns]: what the leaves give, over all trees."""
+    """`summed`, [samples, columns]: the values of the leaves, summed over all trees."""
     given, rows = call.attributes, len(trees.yes)
     if rows * columns > WEIGHTS:
         raise NoBody
@@ -134,8 +134,8 @@ def regressor(call: Call) -> Iterable[str]:
 
 
 def classifier(call: Call) -> Iterable[str]:
-    """`label` is the class of the largest sum, `scores` are [samples, classes]. Of two classes the specification does
-    not say how the label follows: ONNX Runtime asks whether the second sum is positive."""
+    """`label` is the class of the largest sum, `scores` are [samples, classes]. For two classes the specification
+    does not define the label: ONNX Runtime checks whether the second sum is positive."""
     labels = call.attributes.get("classlabels_int64s", ())
     transform = TRANSFORMS.get(call.attributes.get("post_transform", b"NONE"))
     if len(labels) < 3 or transform is None or call.version < 13:
