@@ -176,8 +176,8 @@ def output_paths(network: nn.Module) -> list[str]:
 
 
 def name_outputs(model: ir.Model, module: nn.Module) -> None:
-    """Gives every output of an exported graph its path in the module's result, if that is a structure; and its own value,
-    which an output returned twice or an unchanged input lacks."""
+    """Gives every output of an exported graph its path in the module's result, if that is a structure; and its own
+    value, which an output returned twice or an unchanged input lacks."""
     graph, seen = model.graph, set[ir.Value]()
     for index, value in enumerate(graph.outputs):
         if value in seen or value.is_graph_input() or value.is_initializer():

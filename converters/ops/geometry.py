@@ -37,7 +37,7 @@ def transpose_crops(
     output_padding: Sequence[int] | None = None,
     output_shape: Sequence[int] | None = None,
 ) -> Pads:
-    """Elements (before, after) to cut off each spatial axis of a whole ConvTranspose; where negative, zeros to add."""
+    """Elements (before, after) to cut off each spatial axis of a full ConvTranspose; if negative, zeros to add."""
     rank, same = len(size), auto_pad in ("SAME_UPPER", "SAME_LOWER")
     extra = output_padding or [0] * rank
     full = [(n - 1) * s + d * (k - 1) + 1 for n, k, s, d in zip(size, kernel, strides, dilations, strict=True)]
@@ -61,7 +61,7 @@ def pool_pads(
     pads: Pads,
     ceil_mode: int,
 ) -> Pads:
-    """Padding widened so that flooring windows gives ONNX's ceil_mode; a window never starts in the padding behind."""
+    """Padding widened so that flooring windows gives ONNX's ceil_mode; a window never starts in the end padding."""
     if not ceil_mode:
         return pads
     result = []
@@ -83,7 +83,7 @@ def window(
     auto_pad: str,
     ceil_mode: int,
 ) -> tuple[list[int], list[int], Pads, Pads]:
-    """Strides, dilations, the padding that was asked for, and all padding, of ONNX's pooling operators."""
+    """Strides, dilations, the requested padding, and all padding, of ONNX's pooling operators."""
     steps, spread = list(strides or (1,) * len(kernel)), list(dilations or (1,) * len(kernel))
     given = conv_pads(size, kernel, steps, spread, pads, auto_pad)
     return steps, spread, given, pool_pads(size, kernel, steps, spread, given, ceil_mode)
@@ -97,7 +97,7 @@ def window_counts(
     pads: Pads,
     counted: Pads,
 ) -> np.ndarray:
-    """How many elements each pooling window averages over; shape: the spatial output.
+    """The number of elements that each pooling window averages; shape: the spatial output.
 
     `pads` is all padding; `counted` is the part that counts as elements (none, or ONNX's count_include_pad).
     """
@@ -139,7 +139,7 @@ def slices(
 
 
 def new_shape(shape: Sequence[int], target: Sequence[int], allowzero: int = 0) -> tuple[int, ...]:
-    """The shape ONNX's Reshape asks for, zeros replaced by the input's own; -1 is left to the framework."""
+    """The target shape of ONNX's Reshape, zeros replaced by the input's lengths; -1 is left to the framework."""
     return tuple(int(shape[i]) if n == 0 and not allowzero else int(n) for i, n in enumerate(target))
 
 

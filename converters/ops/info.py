@@ -1,4 +1,4 @@
-"""What must be known of an operator besides what it computes: one row each; what has no row is as the defaults say.
+"""Facts about operators besides their computation: one row each; operators without a row have the defaults.
 
 Gradients are in `autodiff/gradient/`, counts of MACs in `passes/macs.py`, by the operator's name.
 """
@@ -11,18 +11,18 @@ class OpInfo:
     """Facts of one ONNX operator; `tests/converters/ops/test_info.py` compares them with ONNX's own schemas.
 
     For the text and its tables: `static` are the inputs, by position, whose values decide shapes or the form of the
-    computation: frameworks want them at compile time. It returns a tuple of `outputs` arrays whoever reads them; where
-    it `counts_outputs`, further ones cost something, and it is given how many are read by the keyword `outputs`. A
-    `sequence` is a tuple even of one. What is `shape_only` is known while a framework traces.
+    computation: frameworks need them at compile time. It returns a tuple of `outputs` arrays, read or not; if it
+    `counts_outputs`, further ones cost time, and the keyword `outputs` says how many are read. A `sequence` is a tuple
+    even of one. A `shape_only` result is known while a framework traces.
 
-    For graphs: a `folded` one is cheap enough to be computed where all that it reads is constant. No gradient passes
+    For graphs: a `folded` one is cheap enough to be computed if all its inputs are constant. No gradient passes
     through one that is not `differentiable`: steps, comparisons, integers. A `view` gives its input's own memory in
-    another shape (Dropout does nothing in evaluation). `elementwise` ones broadcast their inputs. `image` ones want an
-    image channels last wherever they are; others take it as it comes, where they are elementwise, or name one axis by
-    the attribute `axis` (this is its default), or axes by the input at position `axes`; a `reduction` removes them.
+    another shape (Dropout does nothing in evaluation). `elementwise` ones broadcast their inputs. `image` ones take an
+    image channels last if possible; others take either layout, if they are elementwise, or name one axis by the
+    attribute `axis` (this is its default), or axes by the input at position `axes`; a `reduction` removes them.
 
-    For the inputs of a graph: `shape_arithmetic` is computed where all that it reads is known and small; one that
-    `hands_on` gives values of its first input; a `boolean` one gives truth values.
+    For the inputs of a graph: `shape_arithmetic` is computed if all its inputs are known and small; one that
+    `hands_on` returns values of its first input; a `boolean` one returns truth values.
 
     For people: `control` flow, `random` numbers, `quantised` arithmetic, products of matrices that `passes/macs.py`
     leaves `uncounted`.
@@ -220,10 +220,10 @@ PLAIN = OpInfo()
 
 
 def info(operator: str) -> OpInfo:
-    """What is known of an operator of ONNX's own domain, by its name."""
+    """The facts of an operator of ONNX's own domain, by its name."""
     return OPERATORS.get(operator, PLAIN)
 
 
 def where(fact: str) -> frozenset[str]:
-    """The names of the operators of which a fact is true."""
+    """The names of the operators for which a fact is true."""
     return frozenset(name for name, each in OPERATORS.items() if getattr(each, fact))

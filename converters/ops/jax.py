@@ -1,6 +1,6 @@
 """ONNX operators in JAX: its own kernels, and for all others the operators of `ops/generic/` in JAX's arrays.
 
-Normalisations subtract the mean once and take the variance of what is left: `jnp.var` subtracts it again, also in the
+Normalisations subtract the mean once and take the variance of the result: `jnp.var` subtracts it again, also in the
 gradient, which made that of ViT-S/16 1.25 times slower on a CPU.
 """
 
@@ -39,7 +39,7 @@ def LogSoftmax(x, *, axis=-1):
 
 
 def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
-    """Of many matrices (..., rows, in) one product of all rows: else XLA sums b's gradient over two axes, slowly."""
+    """For many matrices (..., rows, in) one product of all rows: else XLA sums b's gradient over two axes, slowly."""
     if a.ndim > 2:
         y = Gemm(a.reshape(-1, a.shape[-1]), b, c, alpha=alpha, beta=beta, transB=transB)
         return y.reshape(*a.shape[:-1], -1)
@@ -68,12 +68,12 @@ def _spatial(x, channels_last):
 
 
 def _in_layout(channels_last, other, spatial):
-    """What is known of every axis of an image, in their order; `other` is that of the batch and of the channels."""
+    """A value per axis of an image, in the order of its axes; `other` is that of the batch and of the channels."""
     return (other, *spatial, other) if channels_last else (other, other, *spatial)
 
 
 def _column(v, x, channels_last):
-    """One number a channel, to be broadcast with an image x."""
+    """One number per channel, to be broadcast with an image x."""
     return v if channels_last else v.reshape(-1, *(1,) * (x.ndim - 2))
 
 

@@ -1,8 +1,8 @@
 """ONNX operators in TensorFlow: its own kernels, and for all others those of `converters/ops/generic/` in its arrays.
 
 Images are in ONNX's NCHW layout, which TensorFlow runs on GPUs and, through oneDNN, on CPUs (without oneDNN they are
-transposed around every convolution and pooling), or, where the text says `channels_last`, in TensorFlow's own. What is
-not TensorFlow's SAME padding is done by `tf.pad`: with explicit padding a convolution's backward pass takes a kernel
+transposed around every convolution and pooling), or, if the text says `channels_last`, in TensorFlow's own. Other
+padding than TensorFlow's SAME is done by `tf.pad`: with explicit padding a convolution's backward pass takes a kernel
 1.5 times slower on CPUs.
 """
 
@@ -29,7 +29,7 @@ def LeakyRelu(x, *, alpha=0.01):
 def Gelu(x, *, approximate="none"):
     if approximate == "tanh":
         return tf.nn.gelu(x, approximate=True)
-    return elementwise.Gelu(arrays, x)  # TensorFlow's own takes erfc: twice as slow on CPUs, and unknown to tf2onnx
+    return elementwise.Gelu(arrays, x)  # TensorFlow's own uses erfc: twice as slow on CPUs, and unknown to tf2onnx
 
 
 def Softplus(x):
@@ -84,7 +84,7 @@ def _channels_first(x):
 
 
 def _laid_out(kernel, x, channels_last):
-    """`kernel(x, layout)` for an image x, in the layout that TensorFlow has it for."""
+    """`kernel(x, layout)` for an image x, in the layout that TensorFlow supports."""
     n = len(x.shape) - 2
     if channels_last:
         return kernel(x, LAST[n])
@@ -98,7 +98,7 @@ FIRST, LAST = ("", "NCW", "NCHW", "NCDHW"), ("", "NWC", "NHWC", "NDHWC")
 
 
 def _in_layout(channels_last, channels, spatial, batch=1):
-    """What is known of every axis of an image, in the order of its axes."""
+    """A value per axis of an image, in the order of its axes."""
     return [batch, *spatial, channels] if channels_last else [batch, channels, *spatial]
 
 
@@ -112,7 +112,7 @@ def _channels(x, channels_last):
 
 
 def _padded(x, pads, channels_last, value=0):
-    """Pads the spatial axes or, where negative, crops them; returns the array as it is where there is nothing to do."""
+    """Pads the spatial axes or, where negative, crops them; returns the array unchanged if there is nothing to do."""
     return arrays.pad(x, _in_layout(channels_last, (0, 0), pads, (0, 0)), value) if any(map(any, pads)) else x
 
 
@@ -133,11 +133,11 @@ def Conv(
     pads=None,
     strides=None,
 ):
-    """One, two or three spatial axes; depthwise convolutions take TensorFlow's own kernel."""
+    """One, two or three spatial axes; depthwise convolutions use TensorFlow's own kernel."""
     n, spatial = len(x.shape) - 2, _spatial(x, channels_last)
     strides, dilations = list(strides or (1,) * n), list(dilations or (1,) * n)
     depthwise = n == 2 and group == _channels(x, channels_last) and group > 1
-    # TensorFlow's kernels know either strides or dilations, and the depthwise one no strides that differ.
+    # TensorFlow's kernels support either strides or dilations, and the depthwise one only equal strides.
     sliced = max(strides) > 1 < max(dilations) or (depthwise and len(set(strides)) > 1)
     steps = [1] * n if sliced else strides
     padding = geometry.conv_pads(spatial, w.shape[2:], strides, dilations, pads, auto_pad)
@@ -164,7 +164,7 @@ def _convolved(x, w, group, *, strides, dilations, padding, channels_last):
 
 
 def _by_group(convolve, x, w, group, channels_last):
-    """`convolve(x, w, group)`, one group at a time where TensorFlow has no kernel or no gradient for groups."""
+    """`convolve(x, w, group)`, one group at a time if TensorFlow has no kernel or no gradient for groups."""
     convolve = functools.partial(convolve, channels_last=channels_last)
     if group == 1 or (len(x.shape) < 5 and _channels_first(x)):
         return convolve(x, w, group)
@@ -199,7 +199,7 @@ def ConvTranspose(
     pads=None,
     strides=None,
 ):
-    """The gradient of a convolution with respect to its input; one spatial axis is two, the first of length one."""
+    """The gradient of a convolution with respect to its input; one spatial axis becomes two, one of length one."""
     n = len(x.shape) - 2
     strides, dilations = list(strides or (1,) * n), list(dilations or (1,) * n)
     crops = geometry.transpose_crops(
@@ -214,7 +214,7 @@ def ConvTranspose(
 
 
 def _spread(w, dilations):
-    """The kernel with zeros between its elements: on CPUs TensorFlow dilates no transposed convolution."""
+    """The kernel with zeros between its elements: on CPUs TensorFlow does not dilate transposed convolutions."""
     for axis, (k, d) in enumerate(zip(w.shape[2:], dilations, strict=True), 2):
         if d > 1:
             gaps = [(0, d - 1 if a == axis + 1 else 0) for a in range(len(w.shape) + 1)]
@@ -313,7 +313,7 @@ def BatchNormalization(
     if len(x.shape) == 4:
         layout = "NHWC" if channels_last else "NCHW"
         known = {"scale": scale, "offset": bias} | ({} if training_mode else {"mean": mean, "variance": var})
-        known = {name: tf.cast(each, tf.float32) for name, each in known.items()}  # of 16 bits it takes the image alone
+        known = {name: tf.cast(each, tf.float32) for name, each in known.items()}  # only the image may have 16 bits
         y, batch_mean, batch_var = tf.compat.v1.nn.fused_batch_norm(
             x, epsilon=epsilon, data_format=layout, is_training=bool(training_mode), **known
         )

@@ -44,7 +44,7 @@ def LogSoftmax(x, *, axis=-1):
 
 
 def Clip(x, low=None, high=None):
-    """ReLU6 and its like as one kernel: a minimum of a maximum made MobileNetV2's gradient 1.8 times slower."""
+    """ReLU6 and similar as one kernel: a minimum of a maximum made MobileNetV2's gradient 1.8 times slower."""
     if isinstance(low, float) and isinstance(high, float) and arrays.is_array(x) and x.is_floating_point():
         return F.hardtanh(x, low, high)
     return elementwise.Clip(arrays, x, low, high)
@@ -68,7 +68,7 @@ def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
 
 
 def ScaledDotProductAttention(q, k, v, mask=None, *, scale=1.0):
-    """Softmax(scale * q k^T + mask) v of (batch, heads, length, width), in a kernel that writes no matrix of scores."""
+    """Softmax(scale * q k^T + mask) v of (batch, heads, length, width), in a kernel without a matrix of scores."""
     return F.scaled_dot_product_attention(q, k, v, mask, scale=scale)
 
 
@@ -76,7 +76,7 @@ def ScaledDotProductAttention(q, k, v, mask=None, *, scale=1.0):
 
 
 def _padded(x, pads, value=0.0):
-    """Pads the spatial axes; returns the array as it is where there is nothing to pad."""
+    """Pads the spatial axes; returns the array unchanged if there is nothing to pad."""
     flat = [n for pair in reversed(pads) for n in pair]
     return F.pad(x, flat, value=value) if any(flat) else x
 
@@ -184,7 +184,7 @@ def _layer_norm(x, scale, bias, axis=-1, epsilon=1e-5, stash_type=1):
 
 
 def _weights(w, r, b, order, gate_order=None):
-    """PyTorch's flat list; `order` is where its gates are in ONNX's, `gate_order` where ONNX's are in these weights."""
+    """PyTorch's flat list; `order` is the position of its gates in ONNX's, `gate_order` of ONNX's in these weights."""
     order = order if gate_order is None else tuple(gate_order[i] for i in order)
 
     def gates(a):

@@ -1,6 +1,6 @@
-"""Switches all of PyTorch's dropout in this process: layers, functions, and what attention does with one.
+"""Switches all of PyTorch's dropout in this process: layers, functions, and attention's dropout.
 
-Modules may call `torch.nn.functional.dropout` with no layer of their own, which nobody could find to set its rate.
+Modules may call `torch.nn.functional.dropout` without a layer, whose rate could not be set from outside.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from torch import nn
 
 _DROPOUT = [True]  # whether dropout drops anything in this process
 _ACTIVE = {"cpu": torch.ones(())}  # the same as 1 or 0, by device, for compiled code to read
-_TRACED = [False]  # whether a function was compiled as it is: Dynamo need not look inside of what bears torch's names
+_TRACED = [False]  # whether a function was compiled unchanged: Dynamo does not look inside functions with torch's names
 EAGER = (torch.Tensor, nn.Parameter)
 
 
@@ -25,14 +25,14 @@ def _drops(x: torch.Tensor) -> bool:
 def _switched(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function, assigned=("__doc__",))  # with torch's own name Dynamo would not look inside
     def call(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
-        # In place it is no operator to the exporter, but random numbers and a product, that nothing could switch off.
+        # In place the exporter sees no operator, but random numbers and a product, which cannot be switched off.
         return function(x, p, training and _drops(x), inplace and not torch.compiler.is_exporting())
 
     return call
 
 
 def _of_channels(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
-    """Dropout of whole channels, for images of so many axes: to the exporter a product with ones that were dropped."""
+    """Dropout of whole channels, for images of this number of axes: to the exporter a product with dropped-out ones."""
 
     @functools.wraps(function, assigned=("__doc__",))
     def call(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
@@ -53,8 +53,8 @@ def _switched_attention(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _layer(self: nn.Dropout, x: torch.Tensor) -> torch.Tensor:
-    """`nn.Dropout.forward`. Compiled it is what Inductor makes of it, at its rate times a number that the code reads:
-    what is proved while it drops nothing is the code that is timed."""
+    """`nn.Dropout.forward`. Compiled, Inductor's own at its rate times a number that the code reads: the code
+    proved while it drops nothing is the code that is timed."""
     if not (torch.compiler.is_dynamo_compiling() and self.training and 0 < self.p < 1) or self.inplace:
         return nn.functional.dropout(x, self.p, self.training, self.inplace)
     rate = self.p * _ACTIVE.get(x.device.type, _ACTIVE["cpu"])
@@ -83,7 +83,7 @@ def switch(active: bool) -> None:
 
 @contextlib.contextmanager
 def dropping(active: bool) -> Iterator[None]:
-    """For a while."""
+    """Switches dropout within the context."""
     before = _DROPOUT[0]
     switch(active)
     try:

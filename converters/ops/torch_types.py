@@ -1,5 +1,5 @@
-"""PyTorch's types by NumPy's names. ONNX's float is the default type, so that the same text runs in float64, and within
-`lifted` its floats of 16 bits are, too."""
+"""PyTorch's types by NumPy's names. ONNX's float is the default type, so that the same text runs in float64; within
+`lifted` so are its floats of 16 bits."""
 
 import contextlib
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _LIFTED = [False]
 
 @contextlib.contextmanager
 def lifted() -> Iterator[None]:
-    """Floats of 16 bits are of the default type for a while, and rounded where the text casts to them."""
+    """Within the context floats of 16 bits are of the default type, and rounded if the text casts to them."""
     before, _LIFTED[0] = _LIFTED[0], True
     try:
         yield
@@ -33,14 +33,14 @@ def type_named(name):
 
 
 def cast(x, name):
-    """The tensor in the type of this name; where that is lifted, rounded to it."""
+    """The tensor in the type of this name; if that is lifted, rounded to it."""
     if _LIFTED[0] and name in HALVES:
         x = x.to(TYPES[name])
     return x.to(type_named(name))
 
 
 def from_numpy(x):
-    """A tensor of the array's own type, which NumPy may know only by ml_dtypes."""
+    """A tensor of the array's own type, which NumPy may have only from ml_dtypes."""
     if x.dtype.name == "bfloat16":
         return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
     if x.dtype.name.startswith("float8"):

@@ -1,1 +1,1 @@
-"""What is done to a graph, or read off it."""
+"""Transformations and analyses of a graph."""

@@ -1,13 +1,13 @@
-"""What a graph computes in several nodes and frameworks have as one: linear layers, attention, recurrent layers.
+"""Fuses nodes that frameworks have as one operator: linear layers, attention, recurrent layers.
 
-PyTorch's `Linear` on more than two axes comes as MatMul and Add, since ONNX's Gemm has two. In the text it is `Gemm`
-all the same, of any number of leading axes: added in place, the bias costs PyTorch a tenth of what it costs by itself.
+PyTorch's `Linear` on more than two axes is exported as MatMul and Add, since ONNX's Gemm has two. In the text it is
+`Gemm`, with any number of leading axes: added in place, the bias costs PyTorch a tenth of a separate Add.
 
-Attention comes as MatMul, Add of a mask, Softmax, MatMul. In the text it is `ScaledDotProductAttention`: PyTorch's own
+Attention is MatMul, Add of a mask, Softmax, MatMul when exported, and `ScaledDotProductAttention` in the text: PyTorch's
 kernel, which never writes the matrix of scores, took 0.8 of the time of ViT-S/16 in four operators.
 
-PyTorch's recurrent layers come with the gates of every weight put in ONNX's order. In the text they take the weights as
-they are and `gate_order` says where ONNX's gates lie in them: PyTorch's kernel then copies nothing.
+PyTorch's recurrent layers are exported with the gates of every weight in ONNX's order. In the text they take the
+original weights and `gate_order` gives the positions of ONNX's gates: PyTorch's kernel then copies nothing.
 """
 
 from collections.abc import Collection
@@ -23,7 +23,7 @@ GATES = {"GRU": 3, "LSTM": 4}
 
 
 def fuse(model: ir.Model, trainable: Collection[str]) -> ir.Model:
-    """A copy of the graph in which such a layer is one node, with all that is `trainable`."""
+    """A copy of the graph in which such a layer is one node; `trainable` are the parameters."""
     model = model.clone()
     for node in list(model.graph):
         if node.domain:
@@ -39,7 +39,7 @@ def fuse(model: ir.Model, trainable: Collection[str]) -> ir.Model:
 
 
 def _replace(old: ir.Node, op_type: str, inputs: list[ir.Value | None], **attributes: float) -> None:
-    """Puts a node in the place of one that computes the same from what others made for it."""
+    """Replaces a node by one that computes the same from earlier inputs."""
     new = ir.node(op_type, inputs, attributes, version=old.version)
     made, result = new.outputs[0], old.outputs[0]
     made.name, made.type, made.shape = result.name, result.type, result.shape
@@ -50,7 +50,7 @@ def _replace(old: ir.Node, op_type: str, inputs: list[ir.Value | None], **attrib
 
 
 def _made_by(value: ir.Value | None, *op_types: str) -> ir.Node | None:
-    """The node of one of these operators that made a value which nobody else reads."""
+    """The node of one of these operators that made a value with a single reader."""
     node = value.producer() if value is not None else None
     if value is None or node is None or node.domain or node.op_type not in op_types:
         return None
@@ -73,7 +73,7 @@ def _fuse_linear(add: ir.Node) -> None:
 
 
 def _transposed(matrix: ir.Value | None) -> ir.Value | None:
-    """What a matrix is the transpose of, if it is."""
+    """The value that a matrix is the transpose of, if it is one."""
     node = matrix.producer() if matrix is not None else None
     if node is None or node.op_type != "Transpose" or list(node.attributes.get_ints("perm", [1, 0])) != [1, 0]:
         return None
@@ -81,7 +81,7 @@ def _transposed(matrix: ir.Value | None) -> ir.Value | None:
 
 
 def _is_linear(x: ir.Value | None, weight: ir.Value | None, bias: ir.Value | None) -> bool:
-    """Whether x has rows, the weight is a matrix of floating numbers and the bias one of its rows."""
+    """Whether x has rows, the weight is a floating matrix and the bias a vector of its columns."""
     if weight is None or weight.dtype is None or not weight.dtype.is_floating_point():
         return False
     shapes = [value.shape for value in (x, weight, bias) if value is not None and value.shape is not None]
@@ -95,9 +95,9 @@ def _is_linear(x: ir.Value | None, weight: ir.Value | None, bias: ir.Value | Non
 
 
 def _fuse_attention(softmax: ir.Node, trainable: Collection[str]) -> None:
-    """Softmax(scale * q k^T + mask) v, on four axes, with a mask that is known and leaves every row something.
+    """Softmax(scale * q k^T + mask) v, on four axes, with a known mask that keeps something in every row.
 
-    A row of which nothing is left is NaN in ONNX and zero in PyTorch's kernel.
+    A fully masked row is NaN in ONNX and zero in PyTorch's kernel.
     """
     product = next((use.node for use in softmax.outputs[0].uses() if use.idx == 0), None)
     if _made_by(softmax.outputs[0], "Softmax") is None or product is None or product.op_type != "MatMul":
@@ -117,7 +117,7 @@ def _fuse_attention(softmax: ir.Node, trainable: Collection[str]) -> None:
 
 
 def _masked(scores: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
-    """What a known mask was added to, and the mask."""
+    """The value that a known mask was added to, and the mask."""
     if (add := _made_by(scores, "Add")) is not None:
         for value, mask in (add.inputs, reversed(add.inputs)):
             array = constant(mask)
@@ -127,7 +127,7 @@ def _masked(scores: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
 
 
 def _scaled(value: ir.Value | None, trainable: Collection[str]) -> tuple[ir.Value | None, float]:
-    """What was multiplied or divided by one known number, and by what to multiply instead."""
+    """The value that was multiplied or divided by one known number, and the equivalent factor."""
     if (node := _made_by(value, "Mul", "Div")) is None:
         return value, 1.0
     for one, other in (node.inputs, reversed(node.inputs))[: 2 if node.op_type == "Mul" else 1]:
@@ -138,7 +138,7 @@ def _scaled(value: ir.Value | None, trainable: Collection[str]) -> tuple[ir.Valu
 
 
 def _swapped(transpose: ir.Node) -> ir.Value | None:
-    """What a Transpose gives with its last two axes the other way around."""
+    """A Transpose's result with its last two axes swapped."""
     *outer, row, column = transpose.attributes.get_ints("perm", [3, 2, 1, 0])
     if (perm := [*outer, column, row]) == [0, 1, 2, 3]:
         return transpose.inputs[0]
@@ -154,11 +154,11 @@ def _swapped(transpose: ir.Node) -> ir.Value | None:
 
 
 def _fuse_gates(node: ir.Node) -> None:
-    """Takes weights as they are stored, where the gates of all of them are put in one order."""
+    """Uses the stored weights, if all their gates are reordered the same way."""
     stacked = [triple for value in node.inputs[1:4] if value is not None for triple in _stacked(value)]
     orders = {order for _, _, order in stacked}
     order = orders.pop() if len(orders) == 1 else ()
-    known = node.op_type == "LSTM" or order[-1:] == (2,)  # a GRU's last gate is one by itself
+    known = node.op_type == "LSTM" or order[-1:] == (2,)  # a GRU's last gate is separate
     if len(order) == GATES[node.op_type] and known:
         for value, stored, _ in stacked:
             ir.convenience.replace_all_uses_with(value, stored)
@@ -166,7 +166,7 @@ def _fuse_gates(node: ir.Node) -> None:
 
 
 def _stacked(value: ir.Value) -> list[tuple[ir.Value, ir.Value, tuple[int, ...]]]:
-    """The arrays that are stacked along the first axis to this one: each, what it was, and where its gates went."""
+    """The arrays concatenated to this one along the first axis: each, its source, and the order of its gates."""
     node = _made_by(value, "Concat", "Unsqueeze")
     if node is not None and node.op_type == "Unsqueeze":
         axes = constant(node.inputs[1])

@@ -1,5 +1,5 @@
-"""Nodes that hand on what they are given. (`onnx_ir` has such a pass; it takes the value of another graph for an output
-of a branch, which fails where that value is an output already, and where two branches hand out the same.)"""
+"""Removes Identity nodes. (`onnx_ir` has such a pass; it makes a value of another graph an output of a branch, which fails
+if that value is an output already, or if two branches output the same.)"""
 
 import onnx_ir as ir
 

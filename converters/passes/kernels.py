@@ -1,8 +1,8 @@
-"""How kernels of convolutions are kept: in TensorFlow and JAX as (*spatial, in, out), in ONNX as (out, in, *spatial).
+"""How convolution kernels are stored: in TensorFlow and JAX as (*spatial, in, out), in ONNX as (out, in, *spatial).
 
-The text reads kernels in ONNX's order, and the tables hand them to the frameworks in theirs. Were they kept in ONNX's,
-they would be turned around at every step, and their gradients too: on a CPU the gradient of ResNet-50 took 1.2 times as
-long. An adapter keeps them in the framework's order and gives the text transposed views; compilers cancel the pair.
+The text reads kernels in ONNX's order, and the tables pass them to the frameworks in theirs. Stored in ONNX's, they and
+their gradients would be transposed at every step: on a CPU the gradient of ResNet-50 took 1.2 times as long. An adapter
+stores them in the framework's order and gives the text transposed views; compilers cancel the pair.
 """
 
 import ast
@@ -17,7 +17,7 @@ Orders = dict[str, tuple[int, ...]]
 
 
 def kernel_orders(program: Program) -> Orders:
-    """Parameter -> the axes of ONNX's order in that of the frameworks, for each kernel of a convolution in the text."""
+    """Parameter -> ONNX's axes in the frameworks' order, for each convolution kernel in the text."""
     names = {
         ast.literal_eval(call.args[1].slice)
         for call in ast.walk(ast.parse(program.source))
@@ -27,14 +27,14 @@ def kernel_orders(program: Program) -> Orders:
         and isinstance(call.args[1], ast.Subscript)
     }
     orders = {name: (*range(2, program.params[name].ndim), 1, 0) for name in names & program.params.keys()}
-    # The kernel of a depthwise convolution has one channel in, and the frameworks count its channels in front of it.
+    # The kernel of a depthwise convolution has one input channel; in the frameworks its channels come before that.
     return {n: (*order[:-2], 0, 1) if program.params[n].shape[1] == 1 else order for n, order in orders.items()}
 
 
 def linear_orders(program: Program) -> Orders:
-    """(in, out) for each weight of a linear layer, which PyTorch keeps as (out, in), that nothing else reads.
+    """(in, out) for each weight of a linear layer, which PyTorch stores as (out, in), with no other reader.
 
-    On a CPU JAX's GPT-2 takes 1.00 of the time of Flax so, 1.05 else, and TensorFlow without oneDNN is slow with few
+    On a CPU JAX's GPT-2 takes 1.00 of the time of Flax so, 1.05 otherwise, and TensorFlow without oneDNN is slow for few
     rows times a matrix it must transpose; but gradients take longer (JAX's LSTM 0.94 to 1.06).
     """
     linear, other = set[str](), set[str]()
@@ -55,5 +55,5 @@ def inverse(orders: Orders) -> Orders:
 def reordered(
     arrays: Mapping[str, Any], orders: Orders, transpose: Callable[..., Any] = np.transpose
 ) -> dict[str, Any]:
-    """The arrays with the axes of those that `orders` names in that order, by a framework's `transpose`."""
+    """The arrays, those in `orders` transposed to that order by a framework's `transpose`."""
     return {name: transpose(array, orders[name]) if name in orders else array for name, array in arrays.items()}

@@ -1,11 +1,11 @@
-"""Channels last: a graph whose images lie as (N, *spatial, C), with a Transpose where they meet what cannot take them.
+"""Channels last: a graph with images as (N, *spatial, C), and a Transpose before operators that cannot take them.
 
-ONNX is channels first. `channels_last` gives every convolution and pooling its image through a Transpose and takes what
-it makes through one back; such a Transpose moves on behind every node that works on any order of axes (elementwise
-operators, and those that name their axes), and where it meets its inverse both are gone. What is left stands at the
-borders: at inputs, at outputs, and around operators that know ONNX's order only.
+ONNX is channels first. `channels_last` puts a Transpose before every convolution and pooling and one back after it;
+such a Transpose moves on after every node that works on any order of axes (elementwise operators, and those that name
+their axes), and cancels with its inverse. The remaining ones are at the borders: at inputs, at outputs, and around
+operators that support only ONNX's order.
 
-The attribute `channels_last=1` is ours and speaks to the operator tables. Weights keep ONNX's order.
+The attribute `channels_last=1` is our own, for the operator tables. Weights keep ONNX's order.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,9 +18,9 @@ from onnx_ir.passes import common
 from xbench.converters.codegen.printer import constant
 from xbench.converters.ops.info import OPERATORS, info, where
 
-OURS = "xbench.layout"  # metadata_props: a Transpose that was put in here
+OURS = "xbench.layout"  # metadata_props: a Transpose inserted here
 
-# Reductions over all spatial axes, and what they are where the axes are named.
+# Reductions over all spatial axes, and their form with named axes.
 GLOBAL = {"GlobalAveragePool": "ReduceMean", "GlobalMaxPool": "ReduceMax"}
 
 
@@ -30,7 +30,7 @@ def last(rank: int) -> list[int]:
 
 
 def first(rank: int) -> list[int]:
-    """The permutation from channels last to ONNX's order; also, where each of ONNX's axes lies in channels last."""
+    """The permutation from channels last to ONNX's order; also, the place of each of ONNX's axes in channels last."""
     return [0, rank - 1, *range(1, rank - 1)]
 
 
@@ -72,7 +72,7 @@ def _came_last(value: ir.Value | None) -> ir.Value | None:
 
 
 def _is_inserted(value: ir.Value | None) -> bool:
-    """Whether a value was transposed back to ONNX's order here; a model's own transposes stay where they are."""
+    """Whether a value was transposed back to ONNX's order here; a model's own transposes are not moved."""
     producer = value.producer() if value is not None else None
     return producer is not None and OURS in producer.metadata_props
 
@@ -93,11 +93,11 @@ def _axes(before: ir.Node, axes: Iterable[int]) -> ir.Value:
 
 
 def _as_last(value: ir.Value, rank: int, reader: ir.Node) -> ir.Value:
-    """The tensor channels last, for the node `reader`; one of fewer axes is broadcast, so it gets more in front."""
+    """The tensor channels last, for the node `reader`; one of fewer axes is broadcast, so it gets leading axes."""
     own, name = _rank(value), value.name
     if own == rank and (came := _came_last(value)) is not None:
         return came
-    for node, _ in value.uses():  # what was put in for an earlier reader stands before this one
+    for node, _ in value.uses():  # a node inserted for an earlier reader is before this one
         if OURS in node.metadata_props and _perm(node) == last(rank):
             return node.outputs[0]
     if own is not None and own < rank:
@@ -106,7 +106,7 @@ def _as_last(value: ir.Value, rank: int, reader: ir.Node) -> ir.Value:
 
 
 def _compose(node: ir.Node) -> None:
-    """Makes one of a Transpose and the one before it, and none of two that are inverse."""
+    """Merges a Transpose with the one before it, and removes two that are inverse."""
     came, perm = _came_last(node.inputs[0]), _perm(node)
     if came is None or not perm:
         return
@@ -119,7 +119,7 @@ def _compose(node: ir.Node) -> None:
 
 
 def _take_points(node: ir.Node) -> None:
-    """Flattening images of one pixel needs no transpose: both orders lie alike in memory."""
+    """Flattening images of one pixel needs no transpose: both orders are the same in memory."""
     came = _came_last(node.inputs[0])
     if came is None or any(n != 1 for n in node.inputs[0].shape[2:]):  # type: ignore[index, union-attr]
         return
@@ -139,9 +139,9 @@ def _replace(
     axes: list[int] | None = None,
     turned: bool = True,
 ) -> None:
-    """Puts in the place of a node one that takes its inputs `images` channels last, new attributes, axes as an input.
+    """Replaces a node by one that takes its inputs `images` channels last, with new attributes, and axes as an input.
 
-    What it makes is transposed back for whoever reads it in ONNX's order; not `turned`: it is in ONNX's order.
+    Its result is transposed back for readers in ONNX's order; without `turned` it is in ONNX's order.
     """
     assert node.graph is not None
     kind, inputs = GLOBAL.get(node.op_type, node.op_type), list(node.inputs)
@@ -166,7 +166,7 @@ def _replace(
 
 
 def _kernel(node: ir.Node, rank: int) -> dict[str, Any] | None:
-    """Operators that the tables tell `channels_last`, in the form that these have a kernel for."""
+    """Operators that the tables run with `channels_last`, in the form that they have a kernel for."""
     image = node.inputs[0]
     floating = image is not None and image.dtype is not None and image.dtype.is_floating_point()
     if node.op_type == "MaxPool" and (len(node.outputs) > 1 or not floating):
@@ -202,7 +202,7 @@ def _one_axis(node: ir.Node, rank: int) -> dict[str, Any] | None:
 
 
 def _turned(node: ir.Node, rank: int, lost: Collection[int]) -> bool | None:
-    """Whether a node makes images channels last, when it loses these axes; None where what is left has no such name."""
+    """Whether a node's result is channels last after removing these axes; None if the remaining axes have no such order."""
     if not lost or node.attributes.get_int("keepdims", True):
         return True
     left = [first(rank)[axis] for axis in range(rank) if axis not in lost]

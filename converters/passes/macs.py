@@ -1,7 +1,7 @@
 """Multiply-accumulates of a network, counted once, from the ONNX graph, the same for every framework.
 
-Counted are convolutions, matrix products (attention's included) and the gates of recurrent layers, without biases; what
-the five studies count. Normalisation, activation and lookup count nothing.
+Convolutions, matrix products (attention's included) and the gates of recurrent layers count, without biases, as in the
+five studies. Normalisation, activation and lookup do not count.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ SMALL = 1000  # bytes; smaller tensors may be shapes, whose values shape inferen
 
 
 def count(model: ir.Model) -> int | None:
-    """MACs of one sample: symbolic dimensions of the inputs count as 1. None where a shape that matters is unknown."""
+    """MACs of one sample: symbolic dimensions of the inputs count as 1. None if a relevant shape is unknown."""
     graph = model.graph if _is_inferred(model.graph) else _inferred(model)
     try:
         return sum(RULES[node.op_type](node) for node in graph if node.op_type in RULES)
@@ -25,8 +25,8 @@ def count(model: ir.Model) -> int | None:
 
 
 def of(node: ir.Node) -> int | None:
-    """The MACs of one node, symbolic dimensions counted as 1: 0 of what counts nothing, None where a shape is
-    unknown."""
+    """The MACs of one node, symbolic dimensions counted as 1: 0 if the operator does not count, None if a shape
+    is unknown."""
     try:
         return RULES[node.op_type](node) if node.op_type in RULES and not node.domain else 0
     except _Unknown:
@@ -34,7 +34,7 @@ def of(node: ir.Node) -> int | None:
 
 
 def by_parameter(model: ir.Model, names: list[str]) -> dict[str, int]:
-    """The MACs of one sample that each parameter takes part in, by name; none of those whose shapes are unknown."""
+    """The MACs of one sample that each parameter takes part in, by name; without those of unknown shapes."""
     graph, counts = model.graph if _is_inferred(model.graph) else _inferred(model), dict.fromkeys(names, 0)
     for node in graph:
         owners = _owners(node, counts) if node.op_type in RULES else []
@@ -45,7 +45,7 @@ def by_parameter(model: ir.Model, names: list[str]) -> dict[str, int]:
 
 
 def _owners(node: ir.Node, names: Mapping[str, int]) -> list[str]:
-    """The parameters that a node reads, itself or through nodes that compute nothing of an input."""
+    """The parameters that a node reads, directly or through nodes that depend on no input."""
     pending, owners = [value for value in node.inputs[1:] if value is not None], []
     while pending:
         value = pending.pop(0)
@@ -58,7 +58,7 @@ def _owners(node: ir.Node, names: Mapping[str, int]) -> list[str]:
 
 
 def _is_inferred(graph: ir.Graph) -> bool:
-    """Whether every shape that is looked at is made of numbers and the symbols of the inputs, such as the batch."""
+    """Whether every relevant shape consists of numbers and the symbols of the inputs, such as the batch."""
     given = {n.value for value in graph.inputs if value.shape for n in value.shape if not isinstance(n, int)} - {None}
     return all(
         value.shape is not None and all(isinstance(n, int) or n.value in given for n in value.shape)
@@ -70,8 +70,8 @@ def _is_inferred(graph: ir.Graph) -> bool:
 
 
 def sizes(model: ir.Model, batch: int) -> dict[str, list[int]]:
-    """The shapes of all tensors, by name, whose sizes follow from those of the inputs, their symbolic dimensions taken
-    for `batch`."""
+    """The shapes of all tensors, by name, whose sizes follow from those of the inputs, with symbolic dimensions set to
+    `batch`."""
     graph = _inferred(model, batch)
     nodes = (value for node in graph.all_nodes() for value in node.outputs)
     shapes = {str(value.name): value.shape for value in (*graph.inputs, *nodes) if value.shape is not None}
@@ -80,9 +80,8 @@ def sizes(model: ir.Model, batch: int) -> dict[str, list[int]]:
 
 
 def _inferred(model: ir.Model, size: int = 1) -> ir.Graph:
-    """A copy without weights, its shapes inferred for inputs whose symbolic dimensions have that size: of symbols the
-    operators that join and reshape make others, of which nobody knows the size. onnx_ir's own pass looks for every
-    weight among all inputs."""
+    """A copy without weights, its shapes inferred for inputs whose symbolic dimensions have that size: operators that
+    join and reshape make new symbols, of unknown size. onnx_ir's own pass searches all inputs for every weight."""
     copy = model.clone()
     given = set(copy.graph.inputs)
     for value in given:
@@ -101,12 +100,12 @@ def _inferred(model: ir.Model, size: int = 1) -> ir.Graph:
         graph = ir.from_proto(proto).graph
         _forget(graph)
         return graph
-    except Exception:  # C++ code raises many kinds; what is known already may be enough
+    except Exception:  # C++ code raises many kinds; the known shapes may be enough
         return copy.graph
 
 
 def _forget(graph: ir.Graph) -> None:
-    """Takes away the shapes of results that are not numbers alone."""
+    """Removes the shapes of results that are not only numbers."""
     for value in (value for node in graph.all_nodes() for value in node.outputs):
         if value.shape is not None and not all(isinstance(n, int) for n in value.shape):
             value.shape = None

@@ -1,4 +1,4 @@
-"""The order of an untrusted graph's nodes: every node behind those it reads, and an end to every chain."""
+"""Sorts an untrusted graph's nodes: every node after those it reads, without cycles."""
 
 import heapq
 from collections import defaultdict
@@ -10,7 +10,7 @@ from xbench.converters.frontends.tensors import InvalidModel
 
 Scopes = tuple[
     set[str], ...
-]  # the names of a graph and of those around it; joined, they would be copied for each graph
+]  # the names of a graph and of outer graphs; one merged set would be copied for each graph
 
 
 def is_in(name: str, scopes: Scopes) -> bool:
@@ -25,7 +25,7 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def _reads(node: onnx.NodeProto) -> set[str]:
-    """The names a node reads, those that its subgraphs take from outside included."""
+    """The names a node reads, including those that its subgraphs take from outside."""
     names = set(node.input) - {""}
     for graph in subgraphs(node):
         own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
@@ -38,10 +38,10 @@ def _reads(node: onnx.NodeProto) -> set[str]:
 
 
 def sort(nodes: MutableSequence[onnx.NodeProto], made: Mapping[str, int], known: Scopes, where: str) -> None:
-    """Brings every node behind those it reads; nodes that stand right keep their order.
+    """Puts every node after those it reads; a sorted graph keeps its order.
 
     Raises:
-        InvalidModel: a name that nothing gives, or a cycle.
+        InvalidModel: a name that nothing defines, or a cycle.
     """
     waits: list[set[int]] = []
     for node in nodes:

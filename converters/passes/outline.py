@@ -1,7 +1,7 @@
-"""What a graph holds, read off it and nothing run: its layers, their work, its parameters, the memory they need.
+"""Describes a graph without running it: its layers, their work, its parameters, the memory they need.
 
 All functions take a graph without functions of its own, whose constants are initializers and whose shapes were
-inferred. A size that is not known is None, and so is every sum with one in it.
+inferred. An unknown size is None, and so is every sum with one.
 """
 
 import math
@@ -21,8 +21,8 @@ def word(node: ir.Node) -> str:
 
 
 def layers(graph: ir.Graph, trainable: Iterable[str]) -> list[dict[str, Any]]:
-    """A row a node of the main graph, in its order: `name`, `operator`, `shape` of the first output, `parameters`
-    (those no row before it has), `macs`, `bytes` of its outputs."""
+    """A row per node of the main graph, in its order: `name`, `operator`, `shape` of the first output, `parameters`
+    (those not in an earlier row), `macs`, `bytes` of its outputs."""
     left, rows = set(trainable), list[dict[str, Any]]()
     for node in graph:
         own = {str(value.name) for value in _read(node)} & left
@@ -42,8 +42,8 @@ def layers(graph: ir.Graph, trainable: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _macs(node: ir.Node) -> int | None:
-    """Not known where an axis has no number, nor of a node in whose branches or body something counts: nobody knows how
-    often they run."""
+    """Unknown if an axis has no number, or if something in a node's branches or body counts: it is not known how often
+    they run."""
     counted = any(macs.of(inner) != 0 for graph in bodies(node) for inner in graph.all_nodes())
     work = macs.of(node)
     free = work and any(isinstance(n, str | None) for value in (*_read(node), *node.outputs) for n in dims(value) or ())
@@ -52,7 +52,7 @@ def _macs(node: ir.Node) -> int | None:
 
 def stored(graph: ir.Graph, names: Iterable[str] | None = None) -> dict[str, Any]:
     """The stored arrays, or those of the names: `tensors`, `count` of their numbers, `bytes`, and `types`, the numbers
-    of each type. An array that several nodes read is one."""
+    of each type. An array that several nodes read counts once."""
     arrays = [value.const_value for each in _graphs(graph) for value in each.initializers.values()]
     if names is not None:
         arrays = [graph.initializers[name].const_value for name in names]
@@ -65,11 +65,10 @@ def stored(graph: ir.Graph, names: Iterable[str] | None = None) -> dict[str, Any
 
 
 def live(graph: ir.Graph) -> tuple[int | None, str | None]:
-    """The most bytes of inputs and results that are alive at once, where nodes run in the order of the file, each in
-    new memory but for views of what it reads, and what nobody reads any more is given back; and the node that runs
-    then.
+    """The most bytes of inputs and results that are alive at once, if nodes run in the order of the file, each in
+    new memory except views of its inputs, and values are freed after their last reader; and the node that runs then.
 
-    What is stored is not among them, nor what branches and bodies hold inside.
+    Stored arrays are not included, nor values inside branches and bodies.
     """
     roots: dict[ir.Value, ir.Value] = {}
     for node in graph:
@@ -101,12 +100,12 @@ def live(graph: ir.Graph) -> tuple[int | None, str | None]:
 
 
 def dims(value: ir.Value) -> list[int | str | None] | None:
-    """The sizes of a tensor's axes: a number, a name, or None; None where not even their number is known."""
+    """The sizes of a tensor's axes: a number, a name, or None; None if their number is not known either."""
     return None if value.shape is None else [n if isinstance(n, int) else n.value for n in value.shape]
 
 
 def size(value: ir.Value) -> int | None:
-    """The bytes of a tensor; None of one whose shape or type is not known, and of strings and sequences."""
+    """The bytes of a tensor; None if its shape or type is not known, and for strings and sequences."""
     count = _elements(value)
     if count is None or value.dtype in (None, ir.DataType.STRING, ir.DataType.UNDEFINED):
         return None
@@ -117,13 +116,13 @@ def size(value: ir.Value) -> int | None:
 
 
 def type_name(kind: int) -> str:
-    """An element type's name in NumPy's words: ONNX's FLOAT is float32."""
+    """NumPy's name of an element type: ONNX's FLOAT is float32."""
     known = ir.DataType(kind)
     return known.name.lower() if known in (ir.DataType.STRING, ir.DataType.UNDEFINED) else known.numpy().name
 
 
 def total(sizes: Iterable[int | None]) -> int | None:
-    """The sum, where all of them are known."""
+    """The sum, if all of them are known."""
     known = list(sizes)
     return None if None in known else sum(each or 0 for each in known)
 
@@ -148,7 +147,7 @@ def bodies(node: ir.Node) -> Iterator[ir.Graph]:
 
 
 def _read(node: ir.Node) -> Iterator[ir.Value]:
-    """What a node reads, also in its branches or its body."""
+    """The values a node reads, also in its branches or its body."""
     yield from (value for value in node.inputs if value is not None)
     for graph in bodies(node):
         yield from (value for inner in graph.all_nodes() for value in inner.inputs if value is not None)

@@ -1,4 +1,4 @@
-"""What is worth a remark about an ONNX file before anything is done with it."""
+"""Remarks about an ONNX file before it is used."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -13,7 +13,7 @@ from xbench.converters.passes import macs
 from xbench.converters.passes.order import subgraphs
 
 SAME_EVERYWHERE = ("", "ai.onnx")
-NAMED = 3  # of many, so many are named
+NAMED = 3  # number of names listed, if there are many
 
 
 def remarks(model: onnx.ModelProto) -> list[str]:
@@ -114,7 +114,7 @@ def _functions(model: onnx.ModelProto) -> str | None:
 
 
 def _types(model: onnx.ModelProto) -> str | None:
-    """Inputs and outputs that are no tensors of numbers, and weights in another precision than float32."""
+    """Inputs and outputs that are not numeric tensors, and weights in another precision than float32."""
     stored = {tensor.name for tensor in model.graph.initializer}
     odd = [
         value.name

@@ -1,4 +1,4 @@
-"""The sizes of everything in an ONNX file for a batch, as far as they can be known without running it."""
+"""Infers the sizes of all values in an ONNX file for a batch, as far as possible without running it."""
 
 import importlib.util
 import json
@@ -18,7 +18,7 @@ from xbench.converters.passes import outline
 
 
 def free_batch(proto: Any) -> list[Any]:
-    """The axes that are the batch: the first of every input where it is dynamic, and others of the same name."""
+    """The axes that are the batch: the first of every input if it is dynamic, and others of the same name."""
     stored = {tensor.name for tensor in proto.graph.initializer}
     inputs = [value.type.tensor_type.shape.dim for value in proto.graph.input if value.name not in stored]
     names = {axes[0].dim_param for axes in inputs if len(axes)} - {""}
@@ -27,11 +27,11 @@ def free_batch(proto: Any) -> list[Any]:
 
 
 def sized(proto: Any, folder: Path, batch: int, infer: bool) -> Any:
-    """The model for a batch, its functions written out, its shapes inferred as far as they can be, its constants
+    """The model for a batch, its functions inlined, its shapes inferred as far as they can be, its constants
     initializers; its weights are not read.
 
     Raises:
-        InvalidModel: it passes the checks and still makes no sense.
+        InvalidModel: it passes the checks but is still invalid.
         MemoryError: it does not fit.
     """
     try:
@@ -58,13 +58,13 @@ def _sized(proto: Any, folder: Path, batch: int, infer: bool) -> Any:
         model = ir.from_proto(_inferred(ir.to_proto(_with_computed_shapes(model)), trusted=True))
     attach(model, weights, [tensor.name for tensor in proto.graph.initializer], folder)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-    if PARAMETERS in model.metadata_props:  # what we exported says which they are
+    if PARAMETERS in model.metadata_props:  # a model that we exported lists them
         model.graph.meta[PARAMETERS] = json.loads(model.metadata_props[PARAMETERS])
     return model
 
 
 def _with_computed_shapes(model: Any) -> Any:
-    """The model with the shapes that are known once what computes shapes is computed, as old exporters write them."""
+    """The model with the shapes that follow from computing its shape arithmetic, which old exporters write."""
     if not importlib.util.find_spec("onnxscript"):  # comes with PyTorch's extra
         return model
     folded = model.clone()
@@ -79,8 +79,8 @@ def _with_computed_shapes(model: Any) -> Any:
 
 
 def _inferred(bare: Any, trusted: bool = False) -> Any:
-    """The graph with the shapes that ONNX infers; without what is said of results already, unless that is `told` to be
-    right, or nothing can be inferred without: a file may have been written for another batch."""
+    """The graph with the shapes that ONNX infers; declared shapes of results are ignored, unless they are `trusted` or
+    inference fails without them: a file may have been written for another batch."""
     silent = onnx.ModelProto()
     silent.CopyFrom(bare)
     del silent.graph.value_info[:]

@@ -1,7 +1,7 @@
-"""Parts of a graph as models of their own: any set of its nodes, every tensor an output, every gradient a parameter's.
+"""Makes parts of a graph separate models: any set of its nodes, every tensor an output, every gradient a parameter's.
 
-A node's number is its place in the graph. The tensors that a part reads from outside are given to it as arrays by
-name, so that any set of nodes is a model: nodes need not touch, and an error made before them does not reach them.
+A node's number is its place in the graph. The tensors that a part reads from outside are its inputs, as arrays by
+name, so that any set of nodes is a model: nodes need not be connected, and earlier errors do not reach them.
 """
 
 import json
@@ -18,13 +18,13 @@ from xbench.converters.ops.info import info
 from xbench.converters.passes.outline import bodies
 
 Arrays = Mapping[str, np.ndarray]
-ROW = 16  # numbers at most in a row of logits that is made of what is none
-FLOATING = (None, ir.DataType.FLOAT)  # None where shape inference did not say
+ROW = 16  # most numbers in a row of logits made from other tensors
+FLOATING = (None, ir.DataType.FLOAT)  # None if shape inference found none
 
 
 def describe(model: ir.Model) -> list[dict[str, Any]]:
-    """Every node as plain data. Its inputs are the tensors it reads, also inside its subgraphs; its outputs those that
-    somebody reads."""
+    """Every node as plain data. Its inputs are the tensors it reads, also inside its subgraphs; its outputs those
+    that are read."""
     own = _own(model.graph)
     return [
         {
@@ -48,11 +48,11 @@ def _plain(attribute: ir.Attr) -> Any:
 
 
 def cut(model: ir.Model, nodes: Collection[int], given: Arrays, trains: bool = False) -> ir.Model:
-    """Some nodes as a model, whose outputs are the tensors that none of them reads.
+    """Makes some nodes a model, whose outputs are the tensors that none of them reads.
 
-    What they read from outside becomes an input, of the shape of its array; what shapes alone decide becomes a
-    constant, as it is to whoever compiles the whole. To be trained, what has a gradient becomes a parameter instead,
-    and the model has one output: all that it gives, as the logits of the loss. Weights and names stay what they are.
+    What they read from outside becomes an input, with its array's shape; what depends only on shapes becomes a
+    constant, as for a compiler of the complete graph. For training, what has a gradient becomes a parameter instead,
+    and the model has one output: all its results, as the logits of the loss. Weights and names stay the same.
     """
     fixed, learned = shape_decided(model), learned_tensors(model) if trains else set()
     model = model.clone()
@@ -93,8 +93,8 @@ def cut(model: ir.Model, nodes: Collection[int], given: Arrays, trains: bool = F
 
 
 def _logits(graph: ir.Graph, sinks: list[ir.Value]) -> ir.Value:
-    """Rows of numbers, each of which the loss takes for the logits of a sample: a tensor with such rows, or else all
-    the tensors cut into some. In short rows no large number drowns the gradients of all others."""
+    """Rows of numbers, each of which is the logits of a sample to the loss: a tensor with such rows, or else all the
+    tensors cut into rows. In short rows no large number hides the gradients of all others."""
     shapes = [sink.shape.numpy() for sink in sinks if sink.shape is not None]
     if len(sinks) == 1 and shapes[0][-1:] not in ((), (1,)):
         return sinks[0]
@@ -117,7 +117,7 @@ def _logits(graph: ir.Graph, sinks: list[ir.Value]) -> ir.Value:
 
 
 def mark(model: ir.Model) -> ir.Model:
-    """The model with every floating tensor an output."""
+    """The model with all floating tensors as outputs."""
     model = model.clone()
     values = [value for node in model.graph for value in _live(node) if value.dtype in FLOATING]
     model.graph.outputs[:] = values
@@ -127,13 +127,13 @@ def mark(model: ir.Model) -> ir.Model:
 def mark_gradients(model: ir.Model, given: Arrays) -> tuple[ir.Model, dict[str, tuple[str, int]]]:
     """The model in which every tensor that the loss is differentiated through has zeros added wherever it is read.
 
-    The zeros are trainable parameters: the gradient of each is what one node says of the gradient of one tensor.
+    The zeros are trainable parameters: the gradient of each is one node's contribution to the gradient of one tensor.
     Returns them by name -> the tensor, and the number of the node that reads it.
     """
     active, alive = learned_tensors(model), _ancestors(model)
     model = model.clone()
     graph, places = model.graph, dict[str, tuple[str, int]]()
-    # An operator that the model does not have, for what is wrong with it must not be wrong with the marks.
+    # An operator that the model does not have, so that a fault in the model's is not in the marks.
     add = next((op for op in ("Sum", "Sub") if all(n.op_type != op for n in graph)), "Add")
     for number, node in enumerate(list(graph)):
         if number not in alive or not info(node.op_type).differentiable:
@@ -168,7 +168,7 @@ def learned_tensors(model: ir.Model) -> set[str]:
 
 
 def shape_decided(model: ir.Model) -> set[str]:
-    """The tensors that are known from shapes alone, while the graph is compiled."""
+    """The tensors that are known from shapes only, while the graph is compiled."""
     known: set[ir.Value] = set()
     for node in model.graph:
         given = [value for value in _read(node) if value.name not in model.graph.initializers]
@@ -182,12 +182,12 @@ def trainable(model: ir.Model) -> list[str]:
 
 
 def tensors(model: ir.Model) -> list[ir.Value]:
-    """Everything that the nodes compute and somebody reads."""
+    """All tensors that the nodes compute and that are read."""
     return [value for node in model.graph for value in _live(node)]
 
 
 def _learn(model: ir.Model, names: Collection[str]) -> None:
-    """Adds trainable parameters, and forgets those that are no longer there."""
+    """Adds trainable parameters, and removes those that no longer exist."""
     kept = [name for name in dict.fromkeys((*trainable(model), *names)) if name in model.graph.initializers]
     model.metadata_props[PARAMETERS] = json.dumps(kept)
 
@@ -208,7 +208,7 @@ def _live(node: ir.Node) -> list[ir.Value]:
 
 
 def _own(graph: ir.Graph) -> set[ir.Value]:
-    """The tensors of the graph itself, less those of the subgraphs inside its nodes."""
+    """The tensors of the graph itself, without those of its nodes' subgraphs."""
     return {*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)}
 
 

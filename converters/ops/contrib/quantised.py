@@ -98,7 +98,7 @@ def matmul_nbits(call: Call) -> Iterable[str]:
 
 
 def _unpacked(name: str, bits: int, shape: tuple[int, int, int], target: str, along: int) -> Iterable[str]:
-    """The numbers in the bytes of a value, as float32 of a shape; `along` of them are a row, which fills whole bytes."""
+    """The numbers in the bytes of a value, as float32 of a shape; each row of `along` of them fills whole bytes."""
     parts, rows = 8 // bits, shape[0] * (shape[1] if along == shape[2] else 1)
     row_bytes = -(-along // parts)
     yield f"{name}_whole = Cast <to = 6> ({name})"

@@ -1,9 +1,9 @@
-"""Operators written once, for every framework, in NumPy's vocabulary (`converters/ops/arrays/`).
+"""Operators written once for all frameworks, in NumPy's vocabulary (`converters/ops/arrays/`).
 
 Each is a function of the vocabulary `xp`, arrays by position and ONNX's attributes by keyword. `operators` binds them
 to a framework: arithmetic on what is known while the framework traces (shapes, constants) is done in NumPy at once, and
 inputs that decide shapes (`static` in `ops/info.py`) arrive as NumPy arrays or None. A framework's own table
-(`converters/<framework>.py`) overrides what it has a better kernel for.
+(`converters/<framework>.py`) overrides those with a better kernel.
 """
 
 import functools
@@ -61,19 +61,19 @@ FAMILIES = (
 
 
 def operators(xp: ModuleType, own: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
-    """A framework's table by ONNX's names: every operator of this folder in its arrays, over them its `own` kernels."""
+    """A framework's table by ONNX's names: this folder's operators in its arrays, overridden by its `own` kernels."""
     table = {}
     for name, numpy_name in elementwise.RENAMED.items():
         table[name] = bind(functools.partial(_renamed, numpy_name), xp, name)
     for family in FAMILIES:
         table |= {name: bind(f, xp, name) for name, f in _named(vars(family)).items()}
-    # What a body reads is not among the operator's inputs, so control flow is never decided to be in NumPy.
+    # What a body reads is not among the operator's inputs, so control flow never runs in NumPy.
     table |= {name: functools.partial(f, xp) for name, f in _named(vars(control)).items()}
     return table | {name: _native(f, xp) for name, f in _named(own).items()}
 
 
 def _named(namespace: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
-    """The functions of a module that bear an operator's name."""
+    """The functions of a module that have an operator's name."""
     return {name: f for name, f in namespace.items() if name[0].isupper() and isinstance(f, FunctionType)}
 
 
@@ -82,7 +82,7 @@ def _renamed(numpy_name: str, xp: ModuleType, *arrays: Any) -> Any:
 
 
 def _native(operator: Callable[..., Any], xp: ModuleType) -> Callable[..., Any]:
-    """A framework's own kernel, which is given no arrays but the framework's."""
+    """A framework's own kernel, called only with the framework's arrays."""
 
     @functools.wraps(operator)
     def call(*inputs: Any, **attributes: Any) -> Any:
@@ -92,8 +92,8 @@ def _native(operator: Callable[..., Any], xp: ModuleType) -> Callable[..., Any]:
 
 
 def bind(operator: Callable[..., Any], xp: ModuleType, name: str) -> Callable[..., Any]:
-    """The operator in the arrays of `xp`, or in NumPy where nothing given is an array of `xp`; but what an `rng` draws
-    anew at every step is no constant."""
+    """The operator in the arrays of `xp`, or in NumPy if no input is an array of `xp`; not with an `rng`, which draws
+    again at every step."""
     static = info(name).static
 
     def call(*inputs: Any, **attributes: Any) -> Any:
@@ -109,7 +109,7 @@ def bind(operator: Callable[..., Any], xp: ModuleType, name: str) -> Callable[..
 
 
 def _traced(xp: ModuleType, value: Any) -> list[Any]:
-    """The framework's arrays that an input is, or as a sequence holds."""
+    """The framework's arrays in an input, which may be a sequence."""
     return [v for v in (value if isinstance(value, tuple) else (value,)) if xp.is_array(v)]
 
 

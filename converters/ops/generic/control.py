@@ -1,6 +1,6 @@
 """Control flow. A body is a Python function of arrays that returns a tuple, printed before the node it belongs to.
 
-What is known while the framework traces is decided there and then, in Python: the branch of an If, the number of turns
+What is known while the framework traces is decided at once, in Python: the branch of an If, the number of iterations
 of a Loop. The rest are the framework's own conditionals and loops. Bodies also read arrays that are not among the
 operator's inputs, so these operators are never computed in NumPy.
 """
@@ -13,7 +13,7 @@ from xbench.converters.ops.generic.types import typed
 
 
 def _decided(xp, value):
-    """A condition or number of turns in Python; NotImplementedError where only the run will tell."""
+    """A condition or number of iterations in Python; NotImplementedError if only known at run time."""
     return xp.concrete(typed(value)).reshape(()).item()
 
 
@@ -45,11 +45,11 @@ def If(xp, cond, *, then_branch, else_branch):
 def Loop(xp, limit=None, cond=None, *carried, body):
     """`cond, *carried, *rows = body(turn, cond, *carried)` up to `limit` times, as long as `cond` is true.
 
-    Returns the last `carried`, and the rows of all turns stacked.
+    Returns the last `carried`, and the rows of all iterations stacked.
     """
     cond = True if cond is None else cond
     if limit is not None:
-        # It fails where arrays change their shape from turn to turn, or a turn's number becomes a shape.
+        # It fails if arrays change their shape between iterations, or an iteration number becomes a shape.
         with contextlib.suppress(NotImplementedError, TypeError, ValueError):
             return _scanned(xp, limit, cond, carried, body)
     try:
@@ -59,7 +59,7 @@ def Loop(xp, limit=None, cond=None, *carried, body):
 
 
 def _scanned(xp, limit, cond, carried, body):
-    """A known number of turns and a condition that stays true: a scan over the numbers of the turns."""
+    """A known number of iterations and a condition that stays true: a scan over the iteration numbers."""
     turns = _decided(xp, limit)
     if turns < 1 or not _decided(xp, cond):
         raise NotImplementedError("a Loop without turns")
@@ -77,7 +77,7 @@ def _scanned(xp, limit, cond, carried, body):
 
 
 def _repeated(xp, limit, cond, carried, body):
-    """Turn by turn in Python, whose numbers and conditions are known."""
+    """The iterations in Python, whose number and conditions are known."""
     carried = tuple(typed(value) for value in carried)
     turn, going, rows = 0, _decided(xp, cond), []
     turns = None if limit is None else _decided(xp, limit)
@@ -92,7 +92,7 @@ def _repeated(xp, limit, cond, carried, body):
 
 
 def _while(xp, limit, cond, carried, body):
-    """The framework's own loop, which cannot stack what each turn makes."""
+    """The framework's own loop, which cannot stack the results of the iterations."""
     turns = None if limit is None else xp.reshape(xp.asarray(typed(limit)), ())
 
     def going(turn, cond, *state):
@@ -125,7 +125,7 @@ def Scan(
 ):
     """`*state, *rows = body(*state, *parts)` over the parts of the last `num_scan_inputs` inputs along their axes.
 
-    Returns the last state, and the rows of all steps stacked along theirs.
+    Returns the last state, and the rows of all steps stacked along their axes.
     """
     count = len(inputs) - num_scan_inputs
     state, given = _arrays(xp, inputs[:count]), _arrays(xp, inputs[count:])
@@ -152,6 +152,6 @@ def _moved(xp, x, start, end):
 
 
 def SequenceMap(xp, sequence, *others, body):
-    """The body on every element of a sequence, and of those among `others`. Returns a sequence for each output."""
+    """The body on every element of a sequence, and of sequences in `others`. Returns a sequence for each output."""
     turns = [body(x, *(v[i] if isinstance(v, tuple) else v for v in others)) for i, x in enumerate(sequence)]
     return tuple(tuple(typed(v) for v in column) for column in zip(*turns, strict=True))

@@ -53,7 +53,7 @@ RENAMED = {
 
 
 def is_float(xp, *arrays):
-    """Whether the first operand that has a type is of a floating one; Python numbers have none."""
+    """Whether the first operand with a type is floating; Python numbers have no type."""
     typed = next((a for a in arrays if hasattr(a, "dtype")), arrays[0])
     return "float" in xp.type_of(typed)
 
@@ -66,7 +66,7 @@ def Identity(xp, x, *, detached=0):
 
 
 def Div(xp, a, b):
-    """Integers are divided towards zero."""
+    """Integer division rounds towards zero."""
     return xp.divide(a, b) if is_float(xp, a, b) else xp.trunc_divide(a, b)
 
 
@@ -109,7 +109,7 @@ def Mean(xp, *arrays):
 
 
 def Clip(xp, x, low=None, high=None):
-    """At a bound the gradient is zero, as that of PyTorch's ReLU6 is; JAX's maximum and minimum halve it."""
+    """At a bound the gradient is zero, as in PyTorch's ReLU6; JAX's maximum and minimum halve it."""
     x = x if low is None else xp.where(xp.less_equal(x, low), low, x)
     return x if high is None else xp.where(xp.greater_equal(x, high), high, x)
 
@@ -136,7 +136,7 @@ def CastLike(xp, x, like, *, saturate=1):
 # ***** activations; written so that the branch not taken has a finite gradient *****
 
 
-# At zero these have the gradient that PyTorch gives them: zero counts as negative.
+# At zero these have PyTorch's gradient: zero counts as negative.
 
 
 def Relu(xp, x):

@@ -8,7 +8,7 @@ from xbench.converters.ops.generic import normalize
 def NegativeLogLikelihoodLoss(xp, x, target, weight=None, *, ignore_index=None, reduction="mean"):
     """Log-probabilities x (N, C, ...) at the classes target (N, ...), negated, weighted by class and reduced.
 
-    A mean is over the weights of the classes that occur; what is ignored counts nothing.
+    A mean is over the weights of the classes that occur; ignored elements do not count.
     """
     ignored = None if ignore_index is None else xp.equal(target, ignore_index)
     target = target if ignored is None else xp.where(ignored, 0, target)
@@ -27,7 +27,7 @@ def NegativeLogLikelihoodLoss(xp, x, target, weight=None, *, ignore_index=None, 
 def SoftmaxCrossEntropyLoss(xp, x, labels, weights=None, *, ignore_index=None, reduction="mean", outputs=1):
     """The negative log-likelihood of labels (N, ...) under the softmax of scores x (N, C, ...).
 
-    Returns the loss, and where it is read the logarithm of the softmax.
+    Returns the loss, and if it is read the logarithm of the softmax.
     """
     log_prob = normalize.LogSoftmax(xp, x, axis=1)
     loss = NegativeLogLikelihoodLoss(xp, log_prob, labels, weights, ignore_index=ignore_index, reduction=reduction)

@@ -1,4 +1,4 @@
-"""Images as files hold them."""
+"""Encoded images."""
 
 import io
 

@@ -45,7 +45,7 @@ def BatchNormalization(xp, x, scale, bias, mean, var, *, epsilon=1e-5, momentum=
 
 
 def LayerNormalization(xp, x, scale, bias=None, *, axis=-1, epsilon=1e-5, stash_type=1, outputs=1):
-    """Returns y, and where they are read the mean and the inverse standard deviation."""
+    """Returns y, and if they are read the mean and the inverse standard deviation."""
     axes = tuple(range(axis % len(xp.shape(x)), len(xp.shape(x))))
     mean = xp.mean(x, axes, True)
     centred = x - mean
@@ -66,7 +66,7 @@ def InstanceNormalization(xp, x, scale, bias, *, epsilon=1e-5):
 
 
 def GroupNormalization(xp, x, scale, bias, *, num_groups, epsilon=1e-5, stash_type=1):
-    """Scale and bias are one number a channel (opset 21) or a group (opset 18)."""
+    """Scale and bias are one number per channel (opset 21) or per group (opset 18)."""
     n, channels, *rest = xp.shape(x)
     grouped = xp.reshape(x, (n, num_groups, -1))
     y = _standardized(xp, grouped, (2,), epsilon)
@@ -99,15 +99,15 @@ def LRN(xp, x, *, size, alpha=0.0001, beta=0.75, bias=1.0):
 
 
 def Dropout(xp, x, ratio=0.5, training=False, *, seed=0, rng=None, outputs=1):
-    """Inverted dropout; without a source of randomness nothing is dropped. Returns y, and where it is read the mask.
+    """Inverted dropout; without a source of randomness nothing is dropped. Returns y, and if it is read the mask.
 
-    `rng` may be a pair of a source and a number, by which the rate is multiplied: a compiled program that is given 0
+    `rng` may be a pair of a source and a number, by which the rate is multiplied: a compiled program given 0
     drops nothing, and is the same program.
     """
     y, keep = x, np.ones(xp.shape(x), bool)
     if training and rng is not None and ratio != 0:
         ratio = float(ratio)
-        rate, scale = ratio, 1.0  # of what is dropped whole there is nothing to scale
+        rate, scale = ratio, 1.0  # if all is dropped, nothing needs scaling
         if isinstance(rng, tuple):
             rng, active = rng
             rate = active * ratio

@@ -1,4 +1,4 @@
-"""Pooling in every form; the frameworks' own kernels are for the ordinary ones.
+"""Pooling in every form; frameworks use their own kernels for the ordinary ones.
 
 Here a pooling window is a row of indices into the padded image, made in NumPy, and pooling is a lookup and a reduction.
 """
@@ -31,7 +31,7 @@ def _root(xp, x, p):
 
 
 def _positions(lengths, kernel, strides, dilations):
-    """Where the elements of each window lie, (rank, windows, elements), and how many windows each axis has."""
+    """Positions of each window's elements, (rank, windows, elements), and the number of windows per axis."""
     rank = len(kernel)
     out = tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(lengths, kernel, strides, dilations, strict=True))
     starts = np.indices(out).reshape(rank, -1, 1) * np.reshape(strides, (rank, 1, 1))
@@ -61,7 +61,7 @@ def MaxPool(
     strides=None,
     outputs=1,
 ):
-    """The maximum of every window and, of two outputs, where in all of x it lies; the first one of equals."""
+    """The maximum of every window and, with two outputs, its index in all of x; the first of equal ones."""
     spatial = xp.shape(x)[2:]
     strides, dilations, _, padding = geometry.window(
         spatial, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
@@ -118,7 +118,7 @@ def LpPool(xp, x, *, kernel_shape, auto_pad="NOTSET", ceil_mode=0, dilations=Non
 
 
 def MaxUnpool(xp, x, indices, output_shape=None, *, kernel_shape, pads=None, strides=None):
-    """Puts x where MaxPool's indices say, zeros elsewhere.
+    """Puts x at MaxPool's indices, zeros elsewhere.
 
     The indices are into the shape that inverts the pooling; `output_shape` extends it with zeros at the ends.
     """
@@ -138,7 +138,7 @@ def MaxUnpool(xp, x, indices, output_shape=None, *, kernel_shape, pads=None, str
 def Col2Im(xp, x, image_shape, block_shape, *, dilations=None, pads=None, strides=None):
     """Adds the columns x (N, C * elements, blocks) up into images (N, C, *image_shape): the transpose of unfolding.
 
-    Every pixel looks up the elements that land on it; there are at most as many as a block has.
+    Every pixel looks up the elements that land on it; there are at most as many as in a block.
     """
     image, block = [int(n) for n in image_shape], [int(n) for n in block_shape]
     rank, elements = len(image), math.prod(block)

@@ -1,4 +1,4 @@
-"""Quantisation, and arithmetic on quantised integers: sums in int32, which every framework forms exactly."""
+"""Quantisation, and arithmetic on quantised integers: sums in int32, which are exact in every framework."""
 
 import math
 
@@ -9,12 +9,12 @@ from xbench.converters.ops.generic.types import TYPES
 
 
 def _kind(xp, value):
-    """The type of a scale; a Python number stands for a float32."""
+    """The type of a scale; a Python number means a float32."""
     return xp.type_of(value) if hasattr(value, "dtype") else "float32"
 
 
 def _spread(xp, v, x, axis, block_size):
-    """A scale or zero point in a shape that broadcasts with x: one a tensor, one an index of `axis`, or one a block."""
+    """A scale or zero point in a shape that broadcasts with x: one per tensor, per index of `axis`, or per block."""
     shape, rank = xp.shape(v), len(xp.shape(x))
     if math.prod(shape) == 1:
         return xp.reshape(v, (1,) * rank)
@@ -24,7 +24,7 @@ def _spread(xp, v, x, axis, block_size):
 
 
 def _saturated(xp, y, name):
-    """Rounded floats as integers of a type, the nearest it has where they do not fit."""
+    """Rounded floats as integers of a type, saturated to its range."""
     if not name.startswith(("int", "uint")):
         raise NotImplementedError(f"quantisation to {name}")
     limits = np.iinfo(name)
@@ -37,7 +37,7 @@ def _quantized(xp, x, scale, zero_point, name):
 
 
 def QuantizeLinear(xp, x, scale, zero_point=None, *, axis=1, block_size=0, output_dtype=0, precision=0, saturate=1):
-    """saturate(round(x / scale) + zero_point), ties to even; in uint8 where nothing says otherwise."""
+    """saturate(round(x / scale) + zero_point), ties to even; in uint8 by default."""
     name = xp.type_of(zero_point) if zero_point is not None else TYPES.get(output_dtype or 2, "what NumPy lacks")
     x = xp.astype(x, _kind(xp, scale))
     scale = _spread(xp, xp.asarray(scale, x), x, axis, block_size)
@@ -87,7 +87,7 @@ def _requantized(xp, total, factors, scale, zero_point):
 
 
 def MatMulInteger(xp, a, b, a_zero_point=None, b_zero_point=None):
-    """Zero points are one a matrix, one a row of a, or one a column of b. The result is int32."""
+    """Zero points are one per matrix, per row of a, or per column of b. The result is int32."""
     return xp.matmul(_centred(xp, a, a_zero_point, (-1, 1)), _centred(xp, b, b_zero_point))
 
 
@@ -100,7 +100,7 @@ def QLinearMatMul(xp, a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scal
 
 
 def _convolved(xp, x, w, group, *, auto_pad="NOTSET", dilations=None, kernel_shape=None, pads=None, strides=None):
-    """The convolution of integers: one matrix product with the patches of x that lie under the kernel.
+    """The convolution of integers: one matrix product with the patches of x under the kernel.
 
     x (batch, channels, ...), w (features, channels / group, ...). Frameworks' own kernels sum in floating point.
     """
@@ -123,7 +123,7 @@ def _convolved(xp, x, w, group, *, auto_pad="NOTSET", dilations=None, kernel_sha
 
 
 def ConvInteger(xp, x, w, x_zero_point=None, w_zero_point=None, *, group=1, **attributes):
-    """Zero points are one a tensor, or one a feature of w; padding is x's zero point. The result is int32."""
+    """Zero points are one per tensor, or per feature of w; padding is x's zero point. The result is int32."""
     column = (-1,) + (1,) * (len(xp.shape(w)) - 1)
     return _convolved(xp, _centred(xp, x, x_zero_point), _centred(xp, w, w_zero_point, column), group, **attributes)
 

@@ -6,7 +6,7 @@ from xbench.converters.ops.generic.types import TYPES
 
 
 def _seed(seed):
-    """An integer for ONNX's seed, which is a float; without one, another every time."""
+    """An integer for ONNX's seed, which is a float; without one, a new seed every time."""
     return int(
         np.random.default_rng().integers(2**31) if seed is None else np.float32(seed).view(np.int32) & (2**31 - 1)
     )

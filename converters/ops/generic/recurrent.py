@@ -1,9 +1,9 @@
 """Recurrent layers in full: all directions, initial states, sequence lengths, peepholes, activations, both layouts.
 
-Frameworks override LSTM and GRU where they have a fused kernel for the plain case (`is_plain`) and come here for the
+Frameworks override LSTM and GRU if they have a fused kernel for the plain case (`is_plain`) and use these for the
 rest. Arrays: x (time, batch, input), w (directions, gates * hidden, input), r (directions, gates * hidden, hidden),
 b (directions, 2 * gates * hidden), states (directions, batch, hidden); y (time, directions, batch, hidden).
-The attribute `gate_order` is ours (`converters/passes/fusion.py`): where in the weights each of ONNX's gates is.
+The attribute `gate_order` is ours (`converters/passes/fusion.py`): the position of each of ONNX's gates in the weights.
 """
 
 import functools
@@ -41,7 +41,7 @@ ACTIVATIONS = {
 
 
 def is_plain(kind, lengths, peepholes=None, *, activations=None, clip=None, input_forget=0, layout=0, **attributes):
-    """Whether a recurrent layer is what frameworks have fused kernels for."""
+    """Whether frameworks have fused kernels for a recurrent layer."""
     size = len(DEFAULTS[kind])
     standard = activations is None or all(
         tuple(activations[i : i + size]) == DEFAULTS[kind] for i in range(0, len(activations), size)
@@ -75,8 +75,8 @@ def _clipped(xp, function, clip):
 def _directions(xp, lengths, direction, states, cell):
     """Runs a cell over time in each direction; returns y and the last states, each (directions, batch, hidden).
 
-    `cell(d)` gives the rows that every step reads, (time, batch, gates * hidden), and a function (row, states) ->
-    states. Where a sequence has ended its states stay and y is zero; in reverse each sequence starts at its own end.
+    `cell(d)` returns the rows that every step reads, (time, batch, gates * hidden), and a function (row, states) ->
+    states. After the end of a sequence its states stay and y is zero; in reverse each sequence starts at its own end.
     """
     flips = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction]
     ys, finals = [], []
@@ -104,9 +104,9 @@ def _masked(xp, step, states, x, alive):
 
 
 def _recurrent(xp, kind, x, w, r, b, lengths, initial, attributes, cell):
-    """What RNN, GRU and LSTM share: layouts, biases, initial states, activations, and x @ w.
+    """Code of RNN, GRU and LSTM: layouts, biases, initial states, activations, and x @ w.
 
-    That product is taken for all steps at once, or in each step where a framework is faster so.
+    That product is computed for all steps at once, or in each step if a framework is faster that way.
     """
     layout, direction = attributes.get("layout", 0), attributes.get("direction", "forward")
     if layout:
@@ -137,25 +137,25 @@ def _recurrent(xp, kind, x, w, r, b, lengths, initial, attributes, cell):
 
 
 def _row(xp, x, index):
-    """The part of a direction; of the only one no copy is made."""
+    """The part of a direction; a single one is not copied."""
     return xp.reshape(x, xp.shape(x)[1:]) if xp.shape(x)[0] == 1 else xp.take(x, np.asarray(index), 0)
 
 
 def _gates(xp, y, order):
-    """Gates in ONNX's order; `order` is where each of them lies."""
+    """Gates in ONNX's order; `order` is the position of each."""
     parts = xp.split(y, [xp.shape(y)[-1] // len(order)] * len(order), -1)
     return [parts[place] for place in order]
 
 
 def _last_gate(xp, y, count):
-    """All gates but the last in one, which take the same activation at once, and the last."""
+    """All gates but the last as one, which get the same activation at once, and the last."""
     size = xp.shape(y)[-1] // count
     return xp.split(y, [(count - 1) * size, size], -1)
 
 
 def _activated(xp, y, order, f, g):
-    """Gates in ONNX's order, the last by g, the others by f: at once those that lie beside one another or, where that
-    is compiled, the whole row, one gate for nothing (JAX's LSTM forward: 0.98 of the time of Flax's, not 1.05)."""
+    """Gates in ONNX's order, the last by g, the others by f: adjacent ones at once or, if that is compiled, the
+    entire row, one gate unused (JAX's LSTM forward: 0.98 of the time of Flax's, not 1.05)."""
     if xp.COMPILES:
         return [*_gates(xp, f(y), order)[:-1], g(_gates(xp, y, order)[-1])]
     last, size = order[-1], xp.shape(y)[-1] // len(order)

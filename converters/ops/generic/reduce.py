@@ -4,7 +4,7 @@ import numpy as np
 
 
 def _reduction(function):
-    """ONNX's form of a reduction: no axes means all of them, or none where `noop_with_empty_axes` says so."""
+    """ONNX's form of a reduction: no axes means all of them, or none with `noop_with_empty_axes`."""
 
     def operator(xp, x, axes=None, *, keepdims=1, noop_with_empty_axes=0):
         every = axes is None or len(axes) == 0
@@ -75,7 +75,7 @@ def ArgMin(xp, x, *, axis=0, keepdims=1, select_last_index=0):
 
 def CumSum(xp, x, axis, *, exclusive=0, reverse=0):
     axis, rank = int(np.asarray(axis).reshape(())), len(xp.shape(x))
-    if not -rank <= axis < rank:  # a tensor, which no reader of the file looks at
+    if not -rank <= axis < rank:  # a tensor, which no reader of the file checks
         raise ValueError(f"CumSum: there is no axis {axis} among {rank}")
     axis %= rank
     x = xp.flip(x, axis) if reverse else x

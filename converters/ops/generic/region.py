@@ -65,7 +65,7 @@ def RoiAlign(
 
 
 def _samples(xp, start, size, bins, count, length):
-    """Where the samples of every bin lie along an axis: neighbours and weights (R, bins * most), and which are in use.
+    """The samples of every bin along an axis: neighbours and weights (R, bins * most), and which are in use.
 
     start, size: of the first bin of each region, (R, 1); count: the samples in a bin of each region, (R, 1).
     """

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-# Coordinates are float64, but where they choose one element: there they are float32, in which ONNX Runtime rounds.
+# Coordinates are float64, except to choose one element: then float32, in which ONNX Runtime rounds.
 COORDINATES = {"nearest": np.float32, "linear": np.float64, "cubic": np.float64}
 
 
@@ -36,7 +36,7 @@ def resampled(
     nearest_mode="round_prefer_floor",
 ):
     """The axes that change: each with the index of every new element (mode nearest) or None, with the matrix (new
-    length, old length) or None, and with whether the new elements lie outside of what they are read from."""
+    length, old length) or None, and with whether the new elements are outside of their source."""
     axes = [axis % len(shape) for axis in (range(len(shape)) if axes is None else axes)]
     lengths = np.array([shape[axis] for axis in axes])
     sizes, scales = _targets(lengths, scales, sizes, keep_aspect_ratio_policy)
@@ -73,8 +73,8 @@ def _targets(lengths, scales, sizes, policy):
 
 
 def _coordinates(y, length, scale, mode, start, end):
-    """Where on the old axis each element y of the new axis lies, by ONNX's coordinate_transformation_mode."""
-    width = float(scale * length)  # not a whole number where `scales` were given; ONNX means this one
+    """The coordinate on the old axis of each element y of the new axis, by ONNX's coordinate_transformation_mode."""
+    width = float(scale * length)  # not an integer if `scales` are given; ONNX means this one
     if mode == "align_corners":
         return y * (length - 1) / (width - 1) if width != 1 else 0 * y
     if mode == "asymmetric":
@@ -99,7 +99,7 @@ def _nearest(at, mode):
 
 
 def _picked(xp, x, index, axis):
-    """The elements of x at `index` along an axis; a whole number of copies of each is no lookup but a broadcast."""
+    """The elements of x at `index` along an axis; an equal number of copies of each is a broadcast, not a lookup."""
     shape = xp.shape(x)
     if copies := copied(index, shape[axis]):
         wide = xp.broadcast_to(xp.expand_dims(x, (axis + 1,)), (*shape[: axis + 1], copies, *shape[axis + 1 :]))
@@ -108,7 +108,7 @@ def _picked(xp, x, index, axis):
 
 
 def copied(index, length):
-    """How many copies of each element an index makes, where that is all it does; else 0."""
+    """The number of copies of each element, if an index makes only such copies; else 0."""
     copies = len(index) // length
     return copies if np.array_equal(index, np.repeat(np.arange(length), copies)) else 0
 
@@ -147,6 +147,6 @@ def _weighted(xp, x, matrix, axis):
 
 
 def _rounded(xp, y, kind):
-    """Whole numbers of a type, out of numbers that may lie beyond it."""
+    """Integers of a type, from numbers that may exceed its range."""
     limits = np.iinfo(kind)
     return xp.astype(xp.minimum(xp.maximum(xp.rint(y), limits.min), limits.max), kind)

@@ -1,4 +1,4 @@
-"""Reading images between their pixels: at a grid of points, and at those a convolution's offsets lead to."""
+"""Reading images between their pixels: at a grid of points, and at a convolution's offsets."""
 
 import itertools
 import math
@@ -9,7 +9,7 @@ from xbench.converters.ops import geometry
 
 
 def pixels(xp, x, images, indices):
-    """Elements of images x (N, C, *spatial) as (M, P, C); images (M, 1) and one (M, P) for each axis say which."""
+    """Elements of images x (N, C, *spatial) as (M, P, C); indices are images (M, 1) and one (M, P) per axis."""
     channels, *spatial = xp.shape(x)[1:]
     rows = xp.reshape(xp.transpose(x, (0, *range(2, 2 + len(spatial)), 1)), (-1, channels))
     flat = images
@@ -25,7 +25,7 @@ def column(xp, a, which):
 
 
 def linear_taps(xp, p):
-    """Neighbours of positions p, whole numbers of p's type, and their weights."""
+    """Neighbours of positions p, integers in p's type, and their weights."""
     low = xp.floor(p)
     return [(low, 1 - (p - low)), (low + 1, p - low)]
 
@@ -44,7 +44,7 @@ def _cubic_taps(xp, p):
 
 
 def _nearest_taps(xp, p):
-    nearest = xp.rint(p)  # halves go to the even pixel
+    nearest = xp.rint(p)  # halves round to the even pixel
     return [(nearest, xp.asarray(np.ones(xp.shape(p)), p))]
 
 
@@ -58,7 +58,7 @@ TAPS = {
 
 
 def _inside(xp, index, weight, length, padding, align_corners):
-    """A neighbour that may lie outside as a pixel that exists: nothing there, or one of the border, or a reflection."""
+    """Maps a neighbour that may be outside to an existing pixel: zero, one of the border, or a reflection."""
     if padding == "reflection":
         period, last = (2 * (length - 1), 0) if align_corners else (2 * length, 1)
         index = xp.mod(index, max(period, 1))
@@ -127,7 +127,7 @@ def DeformConv(
     pads=None,
     strides=None,
 ):
-    """A convolution that reads x at `offset` from where it would, linearly between pixels, times `mask`.
+    """A convolution that reads x shifted by `offset`, linearly between pixels, times `mask`.
 
     x (N, C, *spatial), w (M, C / group, *kernel), offset (N, offset_group * K * rank, *out), mask without rank.
     """

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def wrapped(xp, indices, length):
-    """Indices that count from the end made to count from the start."""
+    """Makes indices from the end count from the start."""
     if not xp.is_array(indices):
         return np.asarray(indices) % length
     return xp.where(xp.less(indices, 0), indices + length, indices)
@@ -34,7 +34,7 @@ def GatherND(xp, x, indices, *, batch_dims=0):
 
 
 def _flat(xp, shape, indices, axis):
-    """Positions in the flattened array of what GatherElements and ScatterElements name by `indices` along an axis."""
+    """Positions in the flattened array of the `indices` of GatherElements and ScatterElements along an axis."""
     strides = [math.prod(shape[a + 1 :]) for a in range(len(shape))]
     given = xp.shape(indices)
     total = wrapped(xp, indices, shape[axis]) * strides[axis]
@@ -46,7 +46,7 @@ def _flat(xp, shape, indices, axis):
 
 
 def _flat_rows(xp, shape, indices, batch_dims):
-    """For GatherND and ScatterND: which row of the array reshaped to (size, *rest) each index tuple means."""
+    """For GatherND and ScatterND: the row of the array reshaped to (size, *rest) for each index tuple."""
     depth = xp.shape(indices)[-1]
     heads, rest = shape[: batch_dims + depth], shape[batch_dims + depth :]
     total = None
@@ -86,7 +86,7 @@ def ScatterND(xp, x, indices, updates, *, reduction="none"):
 
 
 def OneHot(xp, indices, depth, values, *, axis=-1):
-    """Indices out of [-depth, depth) give rows of the off value."""
+    """Indices outside [-depth, depth) give rows of the off value."""
     depth = int(np.asarray(depth).reshape(()))
     rank = len(xp.shape(indices)) + 1
     axis %= rank

@@ -1,4 +1,4 @@
-"""Shapes: what an array's axes are, and how its elements are laid along them."""
+"""Operators on shapes: an array's axes, and the order of elements along them."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from xbench.converters.ops.generic.types import TYPES
 
 
 def Constant(xp, *, value=None, value_int=None, value_ints=None, value_float=None, value_floats=None):
-    """Numbers that may become a shape: known while a framework traces, and yet an array that arithmetic accepts."""
+    """Numbers that may become a shape: known while a framework traces, but an array that arithmetic accepts."""
     if value is not None:
         return np.asarray(value)
     integers = value_int if value_ints is None else value_ints
@@ -17,7 +17,7 @@ def Constant(xp, *, value=None, value_int=None, value_ints=None, value_float=Non
 
 
 def ConstantOfShape(xp, shape, *, value=(0.0,), dtype=None):
-    """`dtype` is ours: the type of the value, where it is none of the three that Python's numbers stand for."""
+    """`dtype` is ours: the type of the value, if it is none of the three of Python's numbers."""
     fill = np.asarray(value).reshape(())
     kept = dtype or {"f": "float32", "i": "int64", "b": "bool"}[fill.dtype.kind]
     return np.full(tuple(int(n) for n in shape), fill, kept)

@@ -1,4 +1,4 @@
-"""Fourier transforms, the windows put over their frames, and the mel scale."""
+"""Fourier transforms, windows of their frames, and the mel scale."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ def _integer(value):
 
 
 def _parts(xp, x):
-    """Real and imaginary part of an array whose last axis holds one or both of them."""
+    """Real and imaginary part of an array whose last axis has one or both of them."""
     size = xp.shape(x)[-1]
     return tuple(xp.take(x, np.asarray(i), -1) for i in range(size)) if size == 2 else (xp.squeeze(x, -1), None)
 

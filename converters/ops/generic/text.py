@@ -1,4 +1,4 @@
-"""Text, given as the integers its words are numbered by."""
+"""Text, as the integer codes of its words."""
 
 import itertools
 

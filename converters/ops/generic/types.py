@@ -26,5 +26,5 @@ PYTHON_TYPES = {bool: np.bool_, int: np.int64, float: np.float32}
 
 
 def typed(value: Any) -> Any:
-    """A Python number as the array it stands for."""
+    """A Python number as the array it represents."""
     return np.asarray(value, PYTHON_TYPES[type(value)]) if type(value) in PYTHON_TYPES else value
