@@ -1,8 +1,8 @@
-"""Foreign text in other text. Names of files, tensors, nodes and runtimes, messages, what a store holds: somebody else
-has written them. Each function here writes such text in one language, in which it says nothing but itself.
+"""Escapes foreign text in other text: names of files, tensors, nodes and runtimes, messages, values of a store, which
+somebody else wrote. Each function here writes such text in one language, in which it is only text.
 
-Whoever generates a program, a page, a table, a command line or a picture calls these and escapes nothing itself
-(`tests/house/test_house.py`). `tests/support/wicked.py` has the names that all generators are tried with.
+Code that generates a program, a page, a table, a command line or a picture calls these and does not escape itself
+(`tests/house/test_house.py`). `tests/support/wicked.py` has the names that all generators are tested with.
 """
 
 import hashlib
@@ -13,34 +13,34 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-READ = 10_000  # characters of a stranger's message that are looked at
-NAME = 80  # characters of a file's name that come from a model's
-FORMULA = tuple("=+-@\t\r＝＋－＠")  # what a spreadsheet computes, the wide forms of Japanese ones too
+READ = 10_000  # characters of a foreign message that are read
+NAME = 80  # characters of a file's name taken from a model's
+FORMULA = tuple("=+-@\t\r＝＋－＠")  # starts of spreadsheet formulas, including Japanese wide forms
 WORD = r"""(?:[\w@%+=:,./-]++|'[^']*+'|"'"|\$'(?:[^'\\]|\\.)*+')++"""  # of a command line, as `shell` writes it
 
 # ***** terminals *****
 
 
 def one_line(thing: object, limit: int = 300) -> str:
-    """The first line that says something, without what a terminal would obey, cut to a length; the name of its type
-    where it says nothing, or cannot say it."""
+    """The first nonempty line, without terminal control characters, cut to a length; the name of its type if it is
+    empty, or has no text."""
     try:
-        text = str.__str__(str(thing))[:READ]  # of a subclass of str a plain copy
-    except BaseException:  # the text of an exception is made by whoever wrote it
+        text = str.__str__(str(thing))[:READ]  # a plain copy of a subclass of str
+    except BaseException:  # the text of an exception comes from foreign code
         text = ""
     lines = ("".join(c for c in line if c.isprintable()).strip() for line in text.splitlines())
     return next((line for line in lines if line), type(thing).__name__)[:limit]
 
 
 def lines(thing: object) -> str:
-    """The text with its lines. Whatever else is not printable (a terminal's commands, marks that turn the direction of
-    writing, halves of surrogates) is written as `\\u001b`, which JSON reads, too."""
+    """The text with its lines. Other unprintable characters (terminal commands, marks that reverse the writing
+    direction, halves of surrogates) are written as `\\u001b`, as in JSON."""
     text = str(thing)
     return text if text.isprintable() else "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text)
 
 
 def visible(thing: object) -> str:
-    """All of the text as one line: white space is one space, and the rest as in `lines`."""
+    """All of the text as one line: white space becomes one space, the rest as in `lines`."""
     return lines(" ".join(str(thing).split()))
 
 
@@ -61,7 +61,7 @@ def python(value: Any) -> str:
         return repr(str.__str__(value))
     if value is None or isinstance(value, bool | int | float | complex):
         return repr(value)
-    if isinstance(value, tuple) and {*map(type, value)} in ({int}, {str}):  # of a tree there may be millions
+    if isinstance(value, tuple) and {*map(type, value)} in ({int}, {str}):  # a tree may have millions
         return repr(value)
     if isinstance(value, tuple):
         return f"({''.join(f'{python(each)}, ' for each in value).removesuffix(' ' if len(value) == 1 else ', ')})"
@@ -73,12 +73,12 @@ def python(value: Any) -> str:
 
 
 def docstring(thing: object) -> str:
-    """Text between three double quotes of a Python docstring."""
+    """Text inside the triple double quotes of a Python docstring."""
     return visible(thing).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def json(value: Any, indent: int | None = 1) -> str:
-    """JSON in ASCII, which a terminal shows as it is.
+    """JSON in ASCII, safe to show in a terminal.
 
     Raises:
         ValueError: a number that is not finite.
@@ -87,7 +87,7 @@ def json(value: Any, indent: int | None = 1) -> str:
 
 
 def csv(value: Any) -> Any:
-    """A cell of CSV: truth in lower case, and text that no spreadsheet takes for a formula."""
+    """A cell of CSV: booleans in lower case, and text that no spreadsheet takes for a formula."""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str):
@@ -97,10 +97,10 @@ def csv(value: Any) -> Any:
 
 
 def requirement(name: str, version: str) -> str:
-    """A line of pip's requirements, without what a version has of its own (`+cpu`).
+    """A line of pip's requirements, without a version's local part (`+cpu`).
 
     Raises:
-        ValueError: it would be more than a package and its version.
+        ValueError: it is more than a package and its version.
     """
     public = version.partition("+")[0]
     if not re.fullmatch(r"[A-Za-z0-9.!]+", public):
@@ -112,7 +112,7 @@ def requirement(name: str, version: str) -> str:
 
 
 def shell(*words: object) -> str:
-    """A command line of these words for a POSIX shell, on one line. A word with letters that are not printable is
+    """A command line of these words for a POSIX shell, on one line. A word with unprintable characters is
     written as `$'\\x1b'`, which bash, zsh and ksh read."""
     return " ".join(map(_word, words))
 
@@ -127,13 +127,13 @@ def _word(word: object) -> str:
 
 
 def shell_comment(thing: object) -> str:
-    """Text behind a # on a command line. Some shells know no comments where commands are typed, so that letters that
-    one might obey are question marks."""
+    """Text after a # on a command line. Some interactive shells have no comments, so characters that one might
+    interpret become question marks."""
     return re.sub(r"[^\w .,:+-]", "?", visible(thing))
 
 
 def command(thing: object, otherwise: str) -> str:
-    """A command that somebody recorded and people copy: if it is one of xbench's alone; else the other text."""
+    """A recorded command that people copy, if it is only one of xbench's; else the other text."""
     text = str(thing)
     return text if text.isprintable() and re.fullmatch(rf"xbench(?: {WORD})++", text) else otherwise
 
@@ -147,7 +147,7 @@ def html(thing: object) -> str:
 
 
 def script_json(value: Any) -> str:
-    """JSON that may stand in a <script>: no letter of it can end the script or begin a comment.
+    """JSON that may be in a <script>: it cannot end the script or begin a comment.
 
     Raises:
         ValueError: a number that is not finite.
@@ -160,15 +160,15 @@ MARKS = r"[\\`*\[\]|#$!]|(?<=\])\(|(?<!^)~|^~(?![\d ])|(?<![^\W_])_|_(?![^\W_])"
 
 
 def markdown(thing: object) -> str:
-    """Text in Markdown, as CommonMark and GitHub read it: every letter is shown, none is a mark, nobody is notified.
-    What is none where it stands, as an underscore within a word and our own sign of a tie, stays as it is."""
+    """Text in Markdown, as CommonMark and GitHub read it: every character is shown, none is markup, nobody is notified.
+    Characters that are not markup in their place, as an underscore within a word and our tie sign, stay unchanged."""
     plain = _html.escape(visible(thing), quote=False)
     plain = re.sub(MARKS, r"\\\g<0>", plain)
     return plain.replace("@", "&#64;").replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
 def markdown_code(thing: object) -> str:
-    """Text in Markdown between backticks, of which there are more than in the text."""
+    """Text in Markdown between backticks, more of them than in the text."""
     text = visible(thing)
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence} {text} {fence}" if "`" in text else f"{fence}{text}{fence}"
@@ -181,7 +181,7 @@ def markdown_table(header: Sequence[object], align: Sequence[str], body: Iterabl
 
 
 def annotation(heading: object, message: object) -> str:
-    """The command on stdout that makes GitHub show an error beside the job."""
+    """The command on stdout that makes GitHub show an error for the job."""
     title = _data(heading).replace(":", "%3A").replace(",", "%2C")
     return f"::error title={title}::{_data(message)}"
 
@@ -191,7 +191,7 @@ def _data(thing: object) -> str:
 
 
 def picture(thing: object) -> str:
-    """Text in a picture of matplotlib, which would read formulas between dollar signs."""
+    """Text in a matplotlib picture, which would read formulas between dollar signs."""
     return visible(thing).replace("$", "\\$")
 
 
@@ -199,8 +199,8 @@ def picture(thing: object) -> str:
 
 
 def file_name(thing: object) -> str:
-    """A name for a file or folder that stays in its folder: letters, digits and `_`, those of a long one cut and told
-    apart by a digest."""
+    """A name for a file or folder that stays in its folder: letters, digits and `_`; a long one is cut and made unique
+    by a digest."""
     word = re.sub(r"\W", "_", str(thing)) or "_"
     if len(word.encode()) <= NAME:
         return word

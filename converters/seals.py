@@ -1,11 +1,11 @@
-"""Seals: the digests of what lies in the cache, beside it. A damaged file is found before a runtime is blamed for it.
+"""Seals: digests next to the files of the cache. A damaged file is detected before a runtime is blamed for it.
 
-A seal is a file of JSON beside the files it is of, with the size, the time and the digest of each, the name of what
-they are, and a digest of itself. A small file is read at every look. A large one is believed while its size and its
-time are the sealed ones, or read too where the look is `thorough`.
+A seal is a JSON file next to its files, with the size, the time and the digest of each, the name of what they are,
+and a digest of itself. A small file is read at every check. A large one is trusted while its size and its time are the
+sealed ones, or read too if the check is `thorough`.
 
-A seal protects from accidents. Who can write the folder can write a seal too, so nothing is taken from a folder or file
-that belongs to another user (but root), or that others may write.
+A seal protects from accidents. Anyone who can write the folder can write a seal, so nothing is taken from a folder or
+file that belongs to another user (except root), or that others may write.
 """
 
 import functools
@@ -21,25 +21,25 @@ from typing import Any
 from xbench.converters import files, temporary
 
 SUFFIX = ".seal"
-SMALL = 1 << 20  # bytes of a file that is read at every look
-MOST = 1 << 24  # bytes of a seal, or of what is kept as JSON
-Facts = tuple[int, ...]  # of a file, as the file system tells them
+SMALL = 1 << 20  # bytes of a file that is read at every check
+MOST = 1 << 24  # bytes of a seal, or of a value kept as JSON
+Facts = tuple[int, ...]  # of a file, from the file system
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Damaged(UserWarning):
-    """Something in the cache was damaged, and is made again."""
+    """An entry of the cache was damaged, and is made again."""
 
 
 class Broken(Exception):
-    """A file is not what it was when it was made; one line."""
+    """A file has changed since it was made; one line."""
 
 
 def seal(place: Path, of: str, names: Iterable[str]) -> None:
-    """Writes the seal `place` of the files of these names beside it, or in folders there; `of` says what they are.
+    """Writes the seal `place` of the files of these names in its folder or below; `of` says what they are.
 
     Raises:
-        OSError: a file cannot be read, or the seal not be written.
+        OSError: a file cannot be read, or the seal cannot be written.
     """
     files = {}
     for name in sorted(names):
@@ -50,8 +50,8 @@ def seal(place: Path, of: str, names: Iterable[str]) -> None:
 
 
 def broken(place: Path, of: str, thorough: bool = False) -> str | None:
-    """What is wrong with the files of a seal, in a few words; None where they are as they were sealed, as what `of`
-    says. `thorough` looks read all of every file."""
+    """What is wrong with the files of a seal, in a few words; None if they are as sealed, and of the kind `of`.
+    `thorough` checks read all of every file."""
     if reason := _untrusted(place.parent, folder=True):
         return reason
     files = _kept(place, of)
@@ -64,7 +64,7 @@ def broken(place: Path, of: str, thorough: bool = False) -> str | None:
 
 
 def keep(place: Path, of: str, value: Any) -> None:
-    """Writes a value as JSON with its digest, in one piece; `of` says what it is.
+    """Writes a value as JSON with its digest, atomically; `of` says what it is.
 
     Raises:
         OSError: it cannot be written.
@@ -74,7 +74,7 @@ def keep(place: Path, of: str, value: Any) -> None:
 
 
 def kept(place: Path, of: str) -> Any:
-    """The value that was kept as what `of` says; None where there is none, or it is damaged, which is said."""
+    """The value that was kept as `of`; None if there is none, or if it is damaged, which is warned of."""
     value = _kept(place, of)
     if value is None and os.path.lexists(place):
         warnings.warn(Damaged(f"{place} was damaged: it is made again"), stacklevel=2)
@@ -125,16 +125,16 @@ def _untrusted(path: Path, folder: bool = False) -> str | None:
 
 
 def digest(path: Path) -> str:
-    """The digest of a file, which is read once as long as nothing touches it.
+    """The digest of a file, which is read once unless it changes.
 
     Raises:
-        OSError: it is no file, or cannot be read.
+        OSError: it is not a file, or cannot be read.
     """
     return _digest(path, facts(path))
 
 
 def facts(path: Path) -> Facts:
-    """What changes with a file, and when another takes its place; nothing of one that is missing."""
+    """Facts that differ when a file changes or is replaced; none if it is missing."""
     try:
         about = os.lstat(path)
     except OSError:

@@ -1,7 +1,7 @@
-"""What the word for a model means: a network of the zoo, a file, or a factory, and how its inputs are shaped.
+"""Parses the word for a model: a network of the zoo, a file, or a factory, and the shapes of its inputs.
 
     resnet50                                      a network of the zoo
-    model.onnx, model.onnx@sequence=128           an ONNX file; named axes and whole inputs are given sizes behind the @
+    model.onnx, model.onnx@sequence=128           an ONNX file; named axes and inputs get sizes after the @
     model.keras, saved_model/                     a TensorFlow model, read through tf2onnx
     package.module:factory@x:float32:batch,3,8,8  any PyTorch module: a callable that makes it, and its inputs
     mynet:make@x:float32:batch,time,8;time=16     its axes may have names, and sizes by these
@@ -10,7 +10,7 @@
 
     mynet:make@weights=net.safetensors;x:...      any of these modules, with the weights of a file
 
-    lenet@optimizer=adam,lr=0.001                 any of them, trained by another update rule than its own
+    lenet@optimizer=adam,lr=0.001                 any of them, trained by another update rule
 
     model.onnx@ids=0:30522                        any of them, the values of an input drawn from 0 to 30521
 

@@ -1,11 +1,10 @@
-"""Temporary folders of ours: the one place that makes them, and that removes those whose owner was killed.
+"""Makes our temporary folders, and removes those whose owner was killed.
 
-`kill -9` leaves every temporary folder where it is. So each is locked by the process that made it (flock on the folder
-itself, which the kernel releases with the process), and has a name by which a later process knows it as ours; whoever
-makes a folder removes those beside it that nobody holds any more. What has another name, another owner or is a link is
-not touched, and neither is what cannot be locked. A lock tells of processes of this kernel alone; a folder that was
-made under another, by a machine that shares the file system or before this one was started again, has that in its name
-and must be a month old.
+`kill -9` leaves every temporary folder in place. So each is locked by the process that made it (flock on the folder
+itself, which the kernel releases with the process), and has a name by which a later process knows it as ours; a
+process that makes a folder removes unlocked ones in the same parent. What has another name or owner, is a link, or
+cannot be locked is not touched. A lock covers only processes of this kernel; a folder made under another, by a machine
+that shares the file system or before a reboot, has that in its name and must be a month old.
 """
 
 import contextlib
@@ -24,7 +23,7 @@ from pathlib import Path
 
 PREFIX = "xbench-"
 HIDDEN = f".{PREFIX}"  # where others look
-LIVE = "network_"  # what is in it is imported by a name of Python's
+LIVE = "network_"  # its content is imported under a Python name
 OURS = re.compile(rf"(?:\.?{PREFIX}|{LIVE})([0-9a-f]{{8}})_[a-z0-9_]{{8}}")
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 OLD = 30 * 24 * 3600.0  # seconds
@@ -32,15 +31,15 @@ ATTEMPTS = 100
 
 
 def place(longest: int | None = None) -> Path:
-    """The system's place for temporary files; `/tmp` where its path has more bytes than `longest`, as the name of a
-    socket cannot be long."""
+    """The system's place for temporary files; `/tmp` if its path has more bytes than `longest`, as a socket's name
+    cannot be long."""
     path = Path(tempfile.gettempdir())
     return path if longest is None or len(os.fsencode(path)) <= longest else Path("/tmp")
 
 
 @contextlib.contextmanager
 def folder(parent: Path | None = None, prefix: str = PREFIX) -> Iterator[Path]:
-    """A new folder, in the system's place for them where no parent is given, for as long as it is open."""
+    """A new folder, by default in the system's place for them, removed on exit."""
     parent = parent or place()
     sweep(parent)
     made, descriptor = _made(parent, prefix)
@@ -48,20 +47,20 @@ def folder(parent: Path | None = None, prefix: str = PREFIX) -> Iterator[Path]:
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
-        os.close(descriptor)  # and with it the lock
+        os.close(descriptor)  # which releases the lock
 
 
 @contextlib.contextmanager
 def file(path: Path) -> Iterator[Path]:
-    """Where to write what is to be the file `path`: it gets its name when all of it is there. Who reads it sees a whole
-    file or none."""
+    """Where to write the future file `path`, which gets its name when complete. A reader sees a complete file or
+    none."""
     with folder(path.parent, HIDDEN) as scratch:
         yield scratch / path.name
         os.replace(scratch / path.name, path)
 
 
 def sweep(parent: Path) -> None:
-    """Removes the folders in `parent` that are ours and whose owner is dead; what cannot be removed stays."""
+    """Removes our folders in `parent` whose owner is dead; those that cannot be removed stay."""
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for name in [each.name for each in entries]:
             if match := OURS.fullmatch(name):
@@ -70,8 +69,8 @@ def sweep(parent: Path) -> None:
 
 
 def _made(parent: Path, prefix: str) -> tuple[Path, int]:
-    """A new folder and the descriptor that holds its lock. Between its making and its locking another process may take
-    it for one of the dead: then there is another."""
+    """A new folder and the descriptor that holds its lock. Before it is locked another process may remove it as dead:
+    then another is made."""
     for _ in range(ATTEMPTS):
         made = Path(tempfile.mkdtemp(prefix=f"{prefix}{kernel()}_", dir=parent))
         try:
@@ -83,7 +82,7 @@ def _made(parent: Path, prefix: str) -> tuple[Path, int]:
         except BlockingIOError:
             os.close(descriptor)
             continue
-        except OSError:  # a file system without locks: nobody can take it for one of the dead either
+        except OSError:  # a file system without locks: nobody can remove it as dead either
             return made, descriptor
         if _is(made, descriptor):
             return made, descriptor
@@ -94,7 +93,7 @@ def _made(parent: Path, prefix: str) -> tuple[Path, int]:
 def _remove_dead(place: Path, made_under: str) -> None:
     """
     Raises:
-        OSError: it is no folder, or its owner holds it, or it cannot be locked.
+        OSError: it is not a folder, its owner holds it, or it cannot be locked.
     """
     descriptor = _opened(place)
     try:
@@ -117,7 +116,7 @@ def _lock(descriptor: int) -> None:
 
 
 def _is(place: Path, descriptor: int) -> bool:
-    """Whether the folder of that name is the one that is held."""
+    """Whether the folder of that name is the open one."""
     try:
         now = os.stat(place, follow_symlinks=False)
     except OSError:
@@ -127,7 +126,7 @@ def _is(place: Path, descriptor: int) -> bool:
 
 @functools.cache
 def kernel() -> str:
-    """Eight characters that tell the running kernel from others: locks are known within one."""
+    """Eight characters that identify the running kernel: locks are known only within one."""
     try:
         word = BOOT.read_text().strip()
     except OSError:

@@ -19,10 +19,10 @@ from xbench.converters.passes.fusion import fuse
 from xbench.converters.passes.layout import channels_last
 from xbench.host.memory import uncollected
 
-KEPT = ("Cast", "CastLike", "Constant", "Identity")  # what does not compute
+KEPT = ("Cast", "CastLike", "Constant", "Identity")  # operators that do not compute
 NARROW = {ir.DataType.BFLOAT16: "bf16", ir.DataType.FLOAT16: "fp16"}
-EXTERNAL = 2**30  # bytes of weights from which on they lie beside the graph: protobuf ends at 2 GB
-INSIDE = 1000  # bytes up to which an initializer stays in the graph all the same, if the text does not read it
+EXTERNAL = 2**30  # bytes of weights from which they are external data: protobuf ends at 2 GB
+INSIDE = 1000  # bytes up to which an initializer still stays in the graph, if the text does not read it
 
 
 @uncollected()
@@ -69,7 +69,7 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
 
 
 def _write_training(folder: Path, model: ir.Model, trainable: list[str], facts: dict[str, Any]) -> str | None:
-    """Writes the training step of a model that has a loss; returns why it has none for runtimes without autodiff."""
+    """Writes the training step of a model that has a loss; returns the reason if there is none."""
     if not facts["loss"] or not trainable:
         return "nothing to train"
     try:
@@ -83,20 +83,20 @@ def _write_training(folder: Path, model: ir.Model, trainable: list[str], facts: 
 
 
 def _bring_inside(model: ir.Model) -> None:
-    """Holds the weights in the graph: what lay beside somebody's file does not lie beside ours."""
+    """Stores the weights in the graph: the external data of the user's file is not next to ours."""
     for value in model.graph.initializers.values():
         if isinstance(tensor := value.const_value, ir.ExternalTensor):
             value.const_value = ir.Tensor(tensor.numpy(), tensor.dtype, shape=tensor.shape, name=tensor.name)
 
 
 def _place_outside(model: ir.Model, folder: Path, arrays: dict[str, dict[str, np.ndarray]]) -> None:
-    """Writes the weights once, for the text and the graphs, which from then on name their places in that file."""
+    """Writes the weights once, for the text and the graphs, which then refer to their places in that file."""
     known = {name: array.nbytes for group in arrays.values() for name, array in group.items()}
     tensors = {name: v.const_value for name, v in model.graph.initializers.items() if v.const_value is not None}
     large = {str(name): a.numpy() for name, a in tensors.items() if name not in known and a.nbytes > INSIDE}
     offsets = write_weights(folder, arrays | {"graph": large})
     for name, tensor in tensors.items():
-        if name in offsets and tensor.nbytes == known.get(name, tensor.nbytes):  # ONNX packs what is below a byte
+        if name in offsets and tensor.nbytes == known.get(name, tensor.nbytes):  # ONNX packs types below a byte
             model.graph.initializers[name].const_value = ir.ExternalTensor(
                 WEIGHTS,
                 offsets[name],
@@ -109,15 +109,15 @@ def _place_outside(model: ir.Model, folder: Path, arrays: dict[str, dict[str, np
 
 
 def narrowest(model: ir.Model) -> str | None:
-    """The type of 16 bits that a model computes in, the coarser one of two; None of one that only stores weights in it
-    or rounds to it."""
+    """The 16-bit type that a model computes in, the coarser one of two; None if it only stores weights in it or rounds
+    to it."""
     nodes = ir.traversal.RecursiveGraphIterator(model.graph)
     types = {value.dtype for node in nodes if node.op_type not in KEPT for value in node.outputs}
     return next((word for type_, word in NARROW.items() if type_ in types), None)
 
 
 def _looked_up(model: ir.Model, trainable: list[str]) -> list[str]:
-    """The parameters of which nothing but rows is read, by Gather."""
+    """The parameters of which only rows are read, by Gather."""
     given = ((name, model.graph.initializers[name]) for name in trainable if name in model.graph.initializers)
     used = {name: [(node.op_type, index) for node, index in value.uses()] for name, value in given}
     return [name for name, uses in used.items() if uses and all(use == ("Gather", 0) for use in uses)]
@@ -137,8 +137,7 @@ def weight_bytes(model: ir.Model) -> int:
 
 
 def _content(folder: Path, inputs: list[dict[str, Any]]) -> str:
-    """A digest of the texts, the weights, the file that was brought and how inputs are drawn: what a parity proof is
-    tied to."""
+    """A digest of the texts, the weights, the user's file and how inputs are drawn: a parity proof is tied to it."""
     drawn = [{name: value for name, value in each.items() if name != "why"} for each in inputs]
     total = hashlib.sha256(json.dumps(drawn, sort_keys=True).encode())
     brought = sorted(each for each in (folder / GIVEN).rglob("*") if each.is_file())

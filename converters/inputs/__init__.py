@@ -1,6 +1,6 @@
 """Infers what the inputs of a graph are: an index of a table, a mask of 0 and 1, a length, a step, or any number.
 
-The type of an integer does not tell; its readers do. Every input is followed through all its readers (`trace.py`,
+An integer's type does not show this; its readers do. Every input is followed through all its readers (`trace.py`,
 `operators.py`), with what is known of the other tensors (`known.py`), and drawn from the resulting range.
 """
 

@@ -3,8 +3,8 @@
 PyTorch's `Linear` on more than two axes is exported as MatMul and Add, since ONNX's Gemm has two. In the text it is
 `Gemm`, with any number of leading axes: added in place, the bias costs PyTorch a tenth of a separate Add.
 
-Attention is MatMul, Add of a mask, Softmax, MatMul when exported, and `ScaledDotProductAttention` in the text: PyTorch's
-kernel, which never writes the matrix of scores, took 0.8 of the time of ViT-S/16 in four operators.
+Attention is MatMul, Add of a mask, Softmax, MatMul when exported, and `ScaledDotProductAttention` in the text:
+PyTorch's kernel, which never writes the matrix of scores, took 0.8 of the time of ViT-S/16 in four operators.
 
 PyTorch's recurrent layers are exported with the gates of every weight in ONNX's order. In the text they take the
 original weights and `gate_order` gives the positions of ONNX's gates: PyTorch's kernel then copies nothing.

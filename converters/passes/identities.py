@@ -1,4 +1,4 @@
-"""Removes Identity nodes. (`onnx_ir` has such a pass; it makes a value of another graph an output of a branch, which fails
+"""Removes Identity nodes. (`onnx_ir` has such a pass; it makes another graph's value an output of a branch, which fails
 if that value is an output already, or if two branches output the same.)"""
 
 import onnx_ir as ir

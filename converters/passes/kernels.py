@@ -34,7 +34,7 @@ def kernel_orders(program: Program) -> Orders:
 def linear_orders(program: Program) -> Orders:
     """(in, out) for each weight of a linear layer, which PyTorch stores as (out, in), with no other reader.
 
-    On a CPU JAX's GPT-2 takes 1.00 of the time of Flax so, 1.05 otherwise, and TensorFlow without oneDNN is slow for few
+    On a CPU JAX's GPT-2 takes 1.00 of the time of Flax so, else 1.05, and TensorFlow without oneDNN is slow for few
     rows times a matrix it must transpose; but gradients take longer (JAX's LSTM 0.94 to 1.06).
     """
     linear, other = set[str](), set[str]()

@@ -202,7 +202,7 @@ def _one_axis(node: ir.Node, rank: int) -> dict[str, Any] | None:
 
 
 def _turned(node: ir.Node, rank: int, lost: Collection[int]) -> bool | None:
-    """Whether a node's result is channels last after removing these axes; None if the remaining axes have no such order."""
+    """Whether a node's result is channels last without these axes; None if the rest has no such order."""
     if not lost or node.attributes.get_int("keepdims", True):
         return True
     left = [first(rank)[axis] for axis in range(rank) if axis not in lost]

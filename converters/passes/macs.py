@@ -45,7 +45,7 @@ def by_parameter(model: ir.Model, names: list[str]) -> dict[str, int]:
 
 
 def _owners(node: ir.Node, names: Mapping[str, int]) -> list[str]:
-    """The parameters that a node reads, directly or through nodes that depend on no input."""
+    """The parameters that a node reads, directly or through nodes that only move elements."""
     pending, owners = [value for value in node.inputs[1:] if value is not None], []
     while pending:
         value = pending.pop(0)

@@ -8,9 +8,7 @@ import onnx
 
 from xbench.converters.frontends.tensors import InvalidModel
 
-Scopes = tuple[
-    set[str], ...
-]  # the names of a graph and of outer graphs; one merged set would be copied for each graph
+Scopes = tuple[set[str], ...]  # the names of a graph and of outer graphs; one merged set would be copied for each graph
 
 
 def is_in(name: str, scopes: Scopes) -> bool:
