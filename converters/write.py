@@ -69,7 +69,7 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
 
 
 def _write_training(folder: Path, model: ir.Model, trainable: list[str], facts: dict[str, Any]) -> str | None:
-    """Writes the training step of a model that has a loss; returns the reason if there is none."""
+    """Writes the training step of a model that has a loss; returns why it has none for runtimes without autodiff."""
     if not facts["loss"] or not trainable:
         return "nothing to train"
     try:

@@ -1,4 +1,4 @@
-"""Rules for operators whose result consists of their inputs' elements, unchanged."""
+"""Rules for operators that only move their inputs' elements."""
 
 from dataclasses import replace
 

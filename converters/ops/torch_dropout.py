@@ -83,7 +83,7 @@ def switch(active: bool) -> None:
 
 @contextlib.contextmanager
 def dropping(active: bool) -> Iterator[None]:
-    """Switches dropout within the context."""
+    """In a context."""
     before = _DROPOUT[0]
     switch(active)
     try:

@@ -73,7 +73,7 @@ def _fuse_linear(add: ir.Node) -> None:
 
 
 def _transposed(matrix: ir.Value | None) -> ir.Value | None:
-    """The value that a matrix is the transpose of, if it is one."""
+    """What a matrix is the transpose of, if it is."""
     node = matrix.producer() if matrix is not None else None
     if node is None or node.op_type != "Transpose" or list(node.attributes.get_ints("perm", [1, 0])) != [1, 0]:
         return None
