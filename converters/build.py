@@ -18,7 +18,7 @@ from xbench.converters.artifact import GIVEN
 from xbench.converters.frontends.axes import fix_axes, inputs_of
 from xbench.converters.frontends.onnx_file import InvalidModel, besides, canonical, is_external, plain, read, stored
 from xbench.converters.frontends.validity import all_nodes
-from xbench.converters.inputs import infer_ranges
+from xbench.converters.inputs import settled
 from xbench.converters.ops.info import info
 from xbench.converters.source import BATCH, Source, sized
 from xbench.converters.write import weight_bytes, write
@@ -224,7 +224,7 @@ def drawing(source: Source, model: ir.Model, inputs: Sequence[models.Input]) -> 
     Raises:
         XBenchError: a range for something that is not an input.
     """
-    return [models.plain(each) for each in with_ranges(source.place, source.ranges, infer_ranges(model, inputs))]
+    return [models.plain(each) for each in with_ranges(source.place, source.ranges, settled(model, inputs))]
 
 
 def with_ranges(

@@ -21,7 +21,7 @@ BATCHES = (2, 3, 1009)  # batches at which bounds that depend on the batch are c
 ALIKE = 4  # number of values of an input that is compared with another
 
 
-def infer_ranges(model: ir.Model, inputs: Sequence[models.Input]) -> tuple[models.Input, ...]:
+def settled(model: ir.Model, inputs: Sequence[models.Input]) -> tuple[models.Input, ...]:
     """The inputs with the ranges that the graph needs: `inputs` are those of the graph by name, in any range."""
     values = {str(v.name): v for v in model.graph.inputs if v.name not in model.graph.initializers}
     limits = _limits(model.graph, values, None)
