@@ -7,6 +7,7 @@ and for the other libraries, weights are random, with seed 0; `--weights` reads 
 import difflib
 import functools
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 CONFIG = "config.json"
+KERNELS = ("attn_implementation", "_attn_implementation", "experts_implementation")  # may name code to be downloaded
 LARGEST = 2**20  # bytes of a configuration
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")  # of which reading one may run code that its author put there
 Factory = Callable[..., "nn.Module"]
@@ -55,6 +57,7 @@ def configuration(folder: str) -> dict[str, Any]:
 
 def _hugging_face(folder: str) -> Factory:
     wanted = configuration(folder)
+    os.environ["HF_HUB_OFFLINE"] = "1"  # read on import
     transformers = _library("transformers", f"hf:{folder}")
     known = transformers.models.auto.configuration_auto.CONFIG_MAPPING_NAMES
     if wanted["model_type"] not in known:
@@ -62,6 +65,8 @@ def _hugging_face(folder: str) -> Factory:
         version = f"transformers {transformers.__version__}"
         kind = wanted["model_type"]
         raise XBenchError(f"hf:{folder}: {version} has no model type {kind!r}{also}{_near(kind, known)}")
+    if foreign := [name for name in KERNELS if "/" in str(wanted.get(name, ""))]:
+        raise XBenchError(f"hf:{folder}: {CONFIG} asks for code that is not in transformers ({foreign[0]})")
     pickles = sorted(path.name for kind in PICKLES for path in Path(folder).glob(kind))
     weights = any(Path(folder).glob("model*.safetensors"))
     if pickles and not weights:
@@ -73,14 +78,15 @@ def _hugging_face(folder: str) -> Factory:
 def _from_folder(transformers: Any, folder: str, wanted: dict[str, Any], weights: bool) -> "nn.Module":
     import torch
 
-    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     config.use_cache = False
     names = wanted.get("architectures") or ()
-    kinds = [kind for name in names if isinstance(name, str) and (kind := getattr(transformers, name, None))]
+    named = [getattr(transformers, name, None) for name in names if isinstance(name, str)]
+    kinds = [each for each in named if isinstance(each, type) and issubclass(each, transformers.PreTrainedModel)]
     if not weights:
-        return kinds[0](config) if kinds else transformers.AutoModel.from_config(config)
+        return kinds[0](config) if kinds else transformers.AutoModel.from_config(config, trust_remote_code=False)
     kind = kinds[0] if kinds else transformers.AutoModel
-    options = {"local_files_only": True, "use_safetensors": True, "dtype": torch.float32}
+    options = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False, "dtype": torch.float32}
     return kind.from_pretrained(folder, config=config, **options)
 
 

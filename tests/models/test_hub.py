@@ -53,6 +53,12 @@ def test_a_configuration_is_enough(folder):
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
 
 
+def test_what_is_no_network_of_the_library_is_not_called(folder):
+    for name in ("pipeline", "logging", "BertTokenizer", "nothing", 3):
+        made = models.make(f"hf:{folder({**BERT, 'architectures': [name]})}")
+        assert type(made).__name__ == "BertModel"
+
+
 def test_weights_of_a_folder_are_read(folder):
     torch.manual_seed(7)
     saved = transformers.BertForSequenceClassification(transformers.BertConfig(**USUAL))
@@ -96,6 +102,7 @@ def test_the_inputs_of_a_kind_are_known(config, inputs, folder):
     [
         ({**BERT, "model_type": "bret"}, "has no model type 'bret': did you mean"),
         ({**BERT, "model_type": "mine", "auto_map": {"AutoModel": "mine.Net"}}, "its own code (auto_map) is not run"),
+        ({**BERT, "attn_implementation": "somebody/kernels"}, "asks for code that is not in transformers"),
         ({"vocab_size": 3}, "names no model_type"),
         ([1, 2], "names no model_type"),
         ({**BERT, "hidden_size": "many"}, "raises"),
