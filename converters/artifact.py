@@ -22,7 +22,7 @@ import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -126,9 +126,29 @@ PARTS = {"gradient": "gradient.onnx", "step": "step.onnx"}  # mode -> the part o
 # The names of its tensors: inputs, outputs, and the prefixes of gradients and of new state.
 LABELS, DROPOUT, STEP = "labels", "dropout", "step"
 LOSS, GRADIENT, NEW = "loss", "gradient.", "new."
+NAMES = "xbench.step_names"  # of its metadata: what it has instead of some of these names
 WEIGHTS, INDEX = "weights.bin", "weights.json"
 ALIGNED, PAGE = 64, 4096  # the widest vector; arrays of a page or more begin on a page, as ONNX wants of external data
 Arrays = Mapping[str, Mapping[str, np.ndarray]]
+
+
+class Names(NamedTuple):
+    """The names of what a training step adds to a graph."""
+
+    labels: str = LABELS
+    dropout: str = DROPOUT
+    step: str = STEP
+    loss: str = LOSS
+
+
+def names_in(metadata: Mapping[str, str]) -> Names:
+    """The names in a training step, by its metadata."""
+    return Names(*json.loads(metadata.get(NAMES, "[]")))
+
+
+def names_of(model: Any) -> Names:
+    """The names in a training step that was written, an `onnx.ModelProto`."""
+    return names_in({each.key: each.value for each in model.metadata_props})
 
 
 def write_weights(folder: Path, arrays: Arrays) -> dict[str, int]:

@@ -81,8 +81,10 @@ def _from_folder(transformers: Any, folder: str, wanted: dict[str, Any], weights
     config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     config.use_cache = False
     names = wanted.get("architectures") or ()
-    named = [getattr(transformers, name, None) for name in names if isinstance(name, str)]
-    kinds = [each for each in named if isinstance(each, type) and issubclass(each, transformers.PreTrainedModel)]
+    named: list[Any] = [getattr(transformers, name, None) for name in names if isinstance(name, str)]
+    kinds: list[Any] = [
+        each for each in named if isinstance(each, type) and issubclass(each, transformers.PreTrainedModel)
+    ]
     if not weights:
         return kinds[0](config) if kinds else transformers.AutoModel.from_config(config, trust_remote_code=False)
     kind = kinds[0] if kinds else transformers.AutoModel

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from xbench.converters.artifact import PARTS, WEIGHTS, Artifact
-from xbench.converters.autodiff.step_names import Names, names_of
+from xbench.converters.artifact import PARTS, WEIGHTS, Artifact, Names, names_of
 from xbench.converters.codegen import standalone
 from xbench.converters.printable import docstring, python
 from xbench.errors import XBenchError

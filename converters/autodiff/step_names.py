@@ -1,22 +1,10 @@
-"""Names of what a training step adds to a graph: they differ from the usual ones where the model has those itself."""
+"""Chooses names of what a training step adds to a graph: others than the usual ones if the model has those itself."""
 
 import json
-from collections.abc import Mapping
-from typing import NamedTuple
 
-import onnx
 import onnx_ir as ir
 
-from xbench.converters.artifact import DROPOUT, GRADIENT, LABELS, LOSS, NEW, STEP
-
-KEY = "xbench.step_names"  # of the metadata
-
-
-class Names(NamedTuple):
-    labels: str = LABELS
-    dropout: str = DROPOUT
-    step: str = STEP
-    loss: str = LOSS
+from xbench.converters.artifact import GRADIENT, NAMES, NEW, Names
 
 
 def free(graph: ir.Graph) -> Names:
@@ -45,14 +33,5 @@ def _free(name: str, taken: set[str | None]) -> str:
 def keep(model: ir.Model, names: Names) -> ir.Model:
     """The model, which says how its training step is named."""
     if names != Names():
-        model.metadata_props[KEY] = json.dumps(names)
+        model.metadata_props[NAMES] = json.dumps(names)
     return model
-
-
-def names_in(metadata: Mapping[str, str]) -> Names:
-    return Names(*json.loads(metadata.get(KEY, "[]")))
-
-
-def names_of(model: onnx.ModelProto) -> Names:
-    """The names of a training step that was written."""
-    return names_in({each.key: each.value for each in model.metadata_props})

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from xbench.converters import FROZEN, UNBIASED
-from xbench.converters.artifact import GRADIENT, NEW
+from xbench.converters.artifact import GRADIENT, NEW, Names, names_in
 from xbench.converters.autodiff import step_names
 from xbench.converters.autodiff.gradient import CONSTANT, RULES, NoGradient, differentiable, differentiate
 from xbench.converters.autodiff.gradient.loss import in_graph
@@ -76,7 +76,7 @@ def select(model: ir.Model, mode: str) -> ir.Model:
     """The graph without what a mode does not need: for gradient the update, for step the gradients as outputs."""
     model = model.clone()
     graph, kept = model.graph, {"gradient": GRADIENT, "step": NEW}[mode]
-    loss = step_names.names_in(model.metadata_props).loss
+    loss = names_in(model.metadata_props).loss
     outputs = [value for value in graph.outputs if value.name == loss or str(value.name).startswith(kept)]
     graph.outputs[:] = outputs
     common.RemoveUnusedNodesPass()(model)
@@ -86,7 +86,7 @@ def select(model: ir.Model, mode: str) -> ir.Model:
 
 def _differentiated(
     model: ir.Model, trainable: Sequence[str], labels: Mapping[str, Any], loss_rule: Mapping[str, Any]
-) -> tuple[ir.Model, Ops, dict[str, ir.Value], dict[str, ir.Value], step_names.Names]:
+) -> tuple[ir.Model, Ops, dict[str, ir.Value], dict[str, ir.Value], Names]:
     """A copy of the graph followed by its loss and gradients: the graph, its builder, the gradient of every parameter
     (zero if the loss does not depend on it), the new statistics, and the names of what was added."""
     model = expand(model.clone(), RULES.keys() | CONSTANT | LOWERED)

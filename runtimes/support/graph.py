@@ -13,8 +13,7 @@ import numpy as np
 import onnx
 from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
 
-from xbench.converters.artifact import GRADIENT, NEW, PARTS, Artifact
-from xbench.converters.autodiff.step_names import names_of
+from xbench.converters.artifact import GRADIENT, NEW, PARTS, Artifact, names_of
 from xbench.runtimes import Options, Trainer
 
 Arrays = dict[str, Any]  # by the names of the graph, on the device

@@ -10,7 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from xbench import models
-from xbench.converters.autodiff.step_names import KEY, Names, free, names_of
+from xbench.converters.artifact import NAMES, Names, names_of
+from xbench.converters.autodiff.step_names import free
 from xbench.converters.autodiff.train_step import select, train_step
 
 FACTS = {"labels": models.plain(models.classes(3)), "loss": dataclasses.asdict(models.Loss())}
@@ -70,7 +71,7 @@ def ran(proto, given):
 
 def test_the_usual_names_are_kept_where_they_are_free():
     model = train_step(network("x", "w", "h"), ["w"], FACTS)
-    assert KEY not in model.metadata_props
+    assert NAMES not in model.metadata_props
     assert names_of(ir.to_proto(model)) == Names("labels", "dropout", "step", "loss")
 
 
