@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CONFIG = "config.json"
 KERNELS = ("attn_implementation", "_attn_implementation", "experts_implementation")  # may name code to be downloaded
+EXPERTS = "batched_mm"  # the default, a grouped product, exists in no float64
 LARGEST = 2**20  # bytes of a configuration
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")  # of which reading one may run code that its author put there
 Factory = Callable[..., "nn.Module"]
@@ -80,6 +81,7 @@ def _from_folder(transformers: Any, folder: str, wanted: dict[str, Any], weights
 
     config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     config.use_cache = False
+    config._experts_implementation = EXPERTS
     names = wanted.get("architectures") or ()
     named: list[Any] = [getattr(transformers, name, None) for name in names if isinstance(name, str)]
     kinds: list[Any] = [

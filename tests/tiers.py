@@ -71,7 +71,12 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_a_forest_passes_on_runtimes_that_know_trees_and_that_do_not": every,
         "test_a_body_computes_what_the_kernel_of_onnx_runtime_does": but("18"),
     },
+    "hub": {
+        "test_the_length_of_a_text_is_given": every,
+        "test_weights_are_an_option_of_every_command": every,
+    },
     "modules": {
+        "test_a_gradient_that_no_graph_has_is_not_verified": every,
         "test_one_refusal_does_not_keep_others_from_being_checked": every,
         "test_modules_are_checked_as_they_are": every,
         "test_more_modules_are_checked_as_they_are": every,

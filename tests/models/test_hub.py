@@ -53,6 +53,13 @@ def test_a_configuration_is_enough(folder):
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
 
 
+def test_a_mixture_of_experts_is_computed_in_float64(folder):
+    """Without which there is no oracle."""
+    config = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], **USUAL, "num_key_value_heads": 1}
+    network = models.make(f"hf:{folder({**config, 'num_local_experts': 3})}").double()
+    assert network(input_ids=torch.arange(6)[None]).logits.isfinite().all()
+
+
 def test_what_is_no_network_of_the_library_is_not_called(folder):
     for name in ("pipeline", "logging", "BertTokenizer", "nothing", 3):
         made = models.make(f"hf:{folder({**BERT, 'architectures': [name]})}")
