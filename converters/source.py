@@ -162,9 +162,8 @@ def sized(
     missing = {name: chosen_size(name) for name in axes if name not in shapes}
     if missing and not auto:
         options = " ".join(f"--shape {name}={size}" for name, size in missing.items())
-        raise XBenchError(
-            f"{place}: how large {'are' if len(missing) > 1 else 'is'} {', '.join(missing)}? Write {options}"
-        )
+        verb = "are" if len(missing) > 1 else "is"
+        raise XBenchError(f"{place}: how large {verb} {', '.join(missing)}? Write {options}, or --shape auto")
     sizes |= missing
     return tuple(replace(each, shape=tuple(sizes.get(str(size), size) for size in each.shape)) for each in given)
 

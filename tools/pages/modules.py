@@ -3,7 +3,7 @@
     python tools/pages/modules.py [--only WORD] [--folder FOLDER] > docs/modules.md
 
 Weights are random, nothing is downloaded. Networks of a library that is not installed are left out, and counted. The
-records are kept in FOLDER; the same command again goes on from there.
+records are kept in FOLDER; the same command again resumes.
 """
 
 import argparse
