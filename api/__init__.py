@@ -58,6 +58,7 @@ def check(
     layout: str = "nchw",
     precision: str = "fp32",
     shapes: Sequence[str] | None = None,
+    shape_file: str | Path | None = None,
     inputs: Any = None,
     ranges: Sequence[str] | None = None,
     weights: str | None = None,
@@ -79,7 +80,9 @@ def check(
         device: `cpu` or `cuda`.
         layout: `nchw`, `nhwc` or `auto`.
         precision: `fp32`, `tf32`, `bf16`, `fp16` or `int8`, each judged by its own tolerance.
-        shapes: Sizes of the dynamic axes of files, such as `["sequence=128"]`.
+        shapes: Sizes of the dynamic axes of files and modules, such as `["sequence=128"]`; several sizes of an axis,
+            `["sequence=16,64,256"]`, are a network each.
+        shape_file: A CSV file of shapes: names of axes, and `weight` if the shapes have weights.
         inputs: For a module: arrays or tensors whose values are compared on, the first axis of each the batch; one, a
             sequence in the order of the arguments of `forward`, or a mapping by their names. For `module:factory`: the
             words of `--input`, such as `["x:float32:batch,3,224,224"]`.
@@ -121,6 +124,7 @@ def time(
     tune: str = "default",
     tune_budget: float = 120.0,
     shapes: Sequence[str] | None = None,
+    shape_file: str | Path | None = None,
     inputs: Any = None,
     ranges: Sequence[str] | None = None,
     weights: str | None = None,
@@ -154,6 +158,7 @@ def time(
         tune: Effort for speed: `off`, `default` or `max`.
         tune_budget: Seconds that the search for each cell may take if `tune` is `max`.
         shapes: As for `check`.
+        shape_file: As for `check`.
         inputs: As for `check`.
         ranges: As for `check`.
         weights: As for `check`.
@@ -189,6 +194,7 @@ def convert(
     device: str = "cpu",
     layout: str = "nchw",
     shapes: Sequence[str] | None = None,
+    shape_file: str | Path | None = None,
     inputs: Sequence[str] | None = None,
     ranges: Sequence[str] | None = None,
     weights: str | None = None,
@@ -208,6 +214,7 @@ def convert(
         device: `cpu` or `cuda`.
         layout: `nchw`, `nhwc` or `auto`.
         shapes: As for `check`.
+        shape_file: As for `check`.
         inputs: The values of `--input`, for `module:factory`.
         ranges: As for `check`.
         weights: As for `check`.

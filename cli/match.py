@@ -40,7 +40,7 @@ def match(
         raise XBenchError(str(error)) from error
     if inputs is None and ":" in port and not Path(port).exists():
         inputs = [f"{i.name}:{i.dtype}:{','.join(map(str, i.shape))}" for i in spec.inputs]
-    (word,) = choose.choose_models([port], (), shape, inputs, None)
+    word = choose.choose_model("match", port, shapes=shape, inputs=inputs)
     with turn() as logs:
         exporter = Exporter(logs)
         try:

@@ -167,7 +167,7 @@ def _answered(model: str, given: dict[str, Any], more: dict[str, Any], out: Path
 
     file = Load.file if more["scenario"] else FILE
     if budget is not None:
-        (model,) = choose.choose_models([model], ())
+        model = choose.choose_model("recommend", model)
         choose.choose_runtimes(more["runtimes"])
         choose.choose_device(given["device"] or "cpu")
         open_store(out, file)
@@ -249,7 +249,7 @@ def _deployed(answer: "Answer", folder: Path) -> tuple[list[str] | None, XBenchE
         exporter = Exporter(logs)
         try:
             choose.need_torch()
-            choose.choose_models([model], ())
+            choose.choose_model("recommend", model)
             notes = deploy(record, exporter.artifact(model), exporter, folder, logs)
             return [*notes, f"deployed in {folder}: python {folder}/run.py"], None
         except XBenchError as error:

@@ -138,9 +138,12 @@ def _on(rows: "list[Row]", words: Sequence[str] | None) -> "list[Row]":
 def _print(rows: "list[Row]", out: Path, view: "View") -> None:
     """Print the tables to the terminal, at full width if the output is a file or a pipe."""
     from xbench.cli.terminal.console import console
+    from xbench.reports.sweeps import shape_sweeps, shape_table
     from xbench.reports.table import show_table
+    from xbench.reports.tables import show
 
     if not rows:
         say(f"nothing to show in {out}", err=True)
         return
     show_table(rows, console(200), view)
+    show(map(shape_table, shape_sweeps(rows)), console(200))

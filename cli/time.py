@@ -1,7 +1,7 @@
 """`xbench time`: prove that it is the same network, then time it."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from xbench.cli.terminal.form import FORMATS, GITHUB, FormatWord, choose_format,
 from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.run import requested
 from xbench.store.results import FOLDER
+
+if TYPE_CHECKING:
+    from xbench.reports.sweeps import ShapeSweep
 
 Batches = Annotated[
     list[str] | None, typer.Option("--batch", help="Batch size; may be repeated. Default: the model's.")
@@ -70,14 +73,12 @@ def time(
     form = choose_format(format_, {"json": as_json}, FORMATS[:-1])
     outcome = requested(request.time(arguments), arguments, out)
     if outcome.records or not outcome.broken:
-        _report(rows(outcome.records), out, form)
+        _report(rows(outcome.records), out, form, arguments["shape_file"])
     raise typer.Exit(outcome.exit_code)
 
 
-def _report(rows: list[dict[str, Any]], out: Path, form: str) -> None:
-    from xbench.cli.terminal.console import console
+def _report(rows: list[dict[str, Any]], out: Path, form: str, shape_file: Path | None) -> None:
     from xbench.reports import formats, github
-    from xbench.reports.table import show_table
     from xbench.store.results import FILE
 
     texts = {"json": formats.to_json, "csv": formats.to_csv, "markdown": formats.to_markdown}
@@ -86,5 +87,37 @@ def _report(rows: list[dict[str, Any]], out: Path, form: str) -> None:
     elif form == GITHUB:
         summarise(*github.times(rows, command="xbench time"))
     else:
-        show_table(rows, console(160))
+        _show(rows, shape_file, out)
     say(f"saved in {out / FILE}", err=True)
+
+
+def _show(rows: list[dict[str, Any]], shape_file: Path | None, out: Path) -> None:
+    """Print the tables; a sweep over shapes is also a picture in the folder."""
+    from xbench.cli.terminal.console import console
+    from xbench.converters.sweep import read_shapes
+    from xbench.reports.sweeps import weighted_table
+    from xbench.reports.table import show_sweeps
+    from xbench.reports.tables import show
+
+    sweeps = show_sweeps(rows, console(160))
+    weights = read_shapes(shape_file) if shape_file else []
+    show(filter(None, (weighted_table(sweep, weights) for sweep in sweeps)), console(160))
+    for sweep in sweeps:
+        _draw(sweep, out)
+
+
+def _draw(sweep: "ShapeSweep", out: Path) -> None:
+    """The curves of a sweep as a picture in the folder of the results."""
+    from xbench.converters.printable import file_name
+    from xbench.reports.plots import draw_shapes
+
+    row = next(iter(next(iter(sweep.cells.values())).values()))
+    stem = Path(row["model"].partition("@")[0]).stem
+    picture = out / f"{file_name('-'.join((stem, *sweep.axes, row['mode'], str(row['batch']))))}.png"
+    try:
+        draw_shapes(sweep, picture)
+        say(f"curves in {picture}", err=True)
+    except ImportError:
+        say("for the curves: pip install 'xbench[plot]'", err=True)
+    except OSError as error:
+        say(f"cannot write {picture}: {error.strerror}", err=True)

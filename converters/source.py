@@ -73,16 +73,13 @@ def parse(word: str) -> Source:
         UnknownModel: neither a network of the zoo nor anything else.
         XBenchError: no such file, or an option that cannot be read.
     """
-    place, at, rest = (word, "", "") if Path(word.removeprefix("hf:")).exists() else word.rpartition("@")
-    if not at:
-        place, rest = word, ""
+    place, options = parted(word)
     kind = _kind(place)
-    options = [option for option in rest.split(";") if option]
+    auto = AUTO in options
     rules = [option for option in options if option.startswith(RULE)]
     options = [option for option in options if option not in rules]
     files = [option for option in options if kind == "module" and option.startswith(WEIGHTS)]
     options = [option for option in options if option not in files and option != AUTO]
-    auto = AUTO in rest.split(";")
     spans = [option for option in options if "=" in option and ":" in option]
     options = [option for option in options if option not in spans]
     shapes = dict(_shape(option) for option in options if "=" in option)
@@ -100,6 +97,12 @@ def parse(word: str) -> Source:
     ranges = dict(_range(option) for option in spans)
     rule = _optimizer(rules[-1]) if rules else None
     return Source(word, kind, place, shapes, inputs, rule, ranges, _weights(files[-1]) if files else "", auto)
+
+
+def parted(word: str) -> tuple[str, list[str]]:
+    """The place of a word, and its options. A path that exists may have an @ itself."""
+    place, at, rest = (word, "", "") if Path(word.removeprefix("hf:")).exists() else word.rpartition("@")
+    return (place, [option for option in rest.split(";") if option]) if at else (word, [])
 
 
 def _kind(place: str) -> str:

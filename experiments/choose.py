@@ -4,6 +4,7 @@ import difflib
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xbench.case import LAYOUTS, MODES, PLANES, PRECISIONS, SYNTHETIC, TUNES, Case
@@ -36,20 +37,27 @@ def choose_models(
     optimizer: str | None = None,
     ranges: Sequence[str] | None = None,
     weights: str | None = None,
+    shape_file: Path | None = None,
 ) -> list[str]:
     """The words for models, each with the options of `--shape`, `--input`, `--optimizer`, `--range`, `--weights`; `all`
-    means the entire zoo.
+    means the entire zoo. A word with several sizes of an axis is several (`converters/sweep.py`).
 
     Raises:
         XBenchError: an unknown word, or an option that cannot be parsed.
     """
     from xbench import models
     from xbench.converters.source import parse, with_options
+    from xbench.converters.sweep import read_shapes, swept
 
     typed = [f"./{word}" if word.startswith("-") else word for word in words or default]  # a file, not an option
     chosen = [name for word in typed for name in (models.MODELS if word == ALL else [word])]
-    given = (list(shapes or ()) if words else [], list(inputs or ()) if words else [], optimizer, ranges or (), weights)
-    chosen = [with_options(name, *given) for name in dict.fromkeys(chosen)]
+    if words and (shapes or shape_file) and all(name.partition("@")[0] in models.MODELS for name in chosen):
+        raise XBenchError(f"{chosen[0]} has shapes of its own: --shape is for files with dynamic axes, and for modules")
+    rows = [each.options for each in read_shapes(shape_file)] if shape_file else [[]]
+    given = (list(inputs or ()) if words else [], optimizer, ranges or (), weights)
+    sizes = [[*(shapes or ()), *row] if words else [] for row in rows]
+    chosen = [with_options(name, each, *given) for name in dict.fromkeys(chosen) for each in sizes]
+    chosen = list(dict.fromkeys(each for word in chosen for each in swept(word)))
     for name in chosen:
         try:
             parse(name)
@@ -66,7 +74,7 @@ def choose_model(command: str, word: str, **options: Any) -> str:
     """
     names = choose_models([word], (), **options)
     if len(names) > 1:
-        raise XBenchError(f"{command} takes one network at a time")
+        raise XBenchError(f"{command} takes one network at a time, of one shape: `time` sweeps over several")
     return names[0]
 
 

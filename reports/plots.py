@@ -1,4 +1,5 @@
-"""Pictures of a study's tables, as PNG and SVG: time by threads, time per sample by batch, stacked phases."""
+"""Pictures of a study's tables, as PNG and SVG: time by threads, time per sample by batch, stacked phases; and of a
+sweep over shapes, as PNG."""
 
 import itertools
 from collections.abc import Callable
@@ -8,6 +9,8 @@ from typing import Any
 from xbench.converters.printable import picture
 from xbench.reports.curves import COLOURS
 from xbench.reports.grid import Grid
+from xbench.reports.sweeps import ShapeSweep
+from xbench.stats.quantities import seconds
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 KINDS = ("png", "svg")
@@ -37,6 +40,36 @@ def draw(grid: Grid, stem: Path) -> list[Path]:
     for path in paths:
         figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
     return paths
+
+
+def draw_shapes(sweep: ShapeSweep, path: Path) -> None:
+    """Write the picture of a sweep over shapes: the steady time and the first call of each runtime.
+
+    Raises:
+        ImportError: matplotlib is missing.
+        OSError: the file cannot be written.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(picture(sweep.title), fontsize="medium")
+    for axes, field, words in zip(
+        figure.subplots(1, 2), ("median_s", "first_s"), ("time of a call", "time of the first call")
+    ):
+        for (name, line), colour, mark in zip(sweep.cells.items(), itertools.cycle(COLOURS), itertools.cycle(MARKS)):
+            timed = [(place, line[shape][field]) for place, shape in enumerate(sweep.shapes) if shape in line]
+            points = [(place, value) for place, value in timed if value]
+            if points:
+                axes.plot(*zip(*points), color=colour, marker=mark, label=picture(name))
+        axes.set_xticks(range(len(sweep.shapes)), [picture(" x ".join(shape)) for shape in sweep.shapes], rotation=45)
+        axes.set(xlabel=picture(", ".join(sweep.axes)), ylabel=words, yscale="log")
+        for ticks in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+            ticks(lambda value, _: seconds(value))
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small")
+    figure.savefig(path, dpi=120)
 
 
 def _by_number(grid: Grid, axes: Any, each: Callable[[int, float], float]) -> None:

@@ -10,9 +10,20 @@ from rich.text import Text
 from xbench.converters.printable import visible
 from xbench.reports import Row, grouped
 from xbench.reports.formats import TIMES, View, has_machines, label, remark, title
-from xbench.reports.tables import COLOURS, OTHER
+from xbench.reports.sweeps import ShapeSweep, shape_sweeps, shape_table
+from xbench.reports.tables import COLOURS, OTHER, show
 
 GAP = 2
+
+
+def show_sweeps(found: Sequence[Row], console: Console) -> list[ShapeSweep]:
+    """Print the rows, each sweep over shapes as one table; return the sweeps."""
+    made = shape_sweeps(found)
+    swept = {id(row) for sweep in made for line in sweep.cells.values() for row in line.values()}
+    if others := [row for row in found if id(row) not in swept]:
+        show_table(others, console)
+    show(map(shape_table, made), console)
+    return made
 
 
 def show_table(found: Sequence[Row], console: Console, view: View = TIMES) -> None:

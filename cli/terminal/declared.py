@@ -19,6 +19,7 @@ SHARED = {
     "layout": options.Layout,
     "precision": options.Precision,
     "shapes": options.Shapes,
+    "shape_file": options.ShapeFile,
     "inputs": options.Inputs,
     "ranges": options.Ranges,
     "weights": options.Weights,

@@ -82,7 +82,17 @@ Shapes = Annotated[
     list[str] | None,
     typer.Option(
         "--shape",
-        help="Size of a named axis, name=128, or of an input, x=batch,3,224,224; auto: what is usual for the others.",
+        help="Size of a named axis, name=128, or of an input, x=batch,3,224,224; auto: what is usual for the others. "
+        "Several sizes, name=16,64,256, or shapes of one input are a sweep.",
+    ),
+]
+ShapeFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--shapes",
+        metavar="FILE",
+        help="A sweep over the shapes of a CSV file: a line of names, such as seq,weight, then a line per shape. "
+        "Without `weight` each line counts once.",
     ),
 ]
 Inputs = Annotated[

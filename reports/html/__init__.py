@@ -21,6 +21,7 @@ from xbench.reports.html.chart_data import Index, values
 from xbench.reports.html.commands import NONE
 from xbench.reports.html.content import Content, where
 from xbench.reports.html.other_experiments import FILES, KINDS, readable, tables
+from xbench.reports.sweeps import AXES
 from xbench.stats.quantities import seconds
 from xbench.store.record import Record, by_name
 
@@ -62,6 +63,7 @@ def page(
             chosen="; ".join(f"{of} {visible(', '.join(words))}" for of, words in (chosen or {}).items() if words),
             title=visible(title) or "Where does each network run best?",
             content=content,
+            axes=AXES,
             index=index,
             others={name: tables(name, some) for name, some in content.files.items() if some},
             data=script_json(values(content, index)),

@@ -12,6 +12,7 @@ from xbench.reports.formats import conditions, label
 from xbench.reports.html.content import Content
 from xbench.reports.html.plots import specs
 from xbench.reports.study import PHASES
+from xbench.reports.sweeps import AXES
 from xbench.store.record import NOTHING, Record, by_name
 
 # The fields of a timed cell as `report.js` names them; times in µs, memory in MiB. An untimed cell is its runtime only.
@@ -65,8 +66,7 @@ def values(content: Content, index: Index) -> dict[str, Any]:
         "groups": [_group(content, index, each.rows[0], each.first, len(each.rows)) for each in content.groups],
         "cells": [_cell(row, record, index) for row, record in content.pairs],
         "roofs": _roofs(content.rows),
-        "batch": _sweeps(content, index, "batch"),
-        "threads": _sweeps(content, index, "threads"),
+        **{axis: _sweeps(content, index, axis) for axis in AXES},
         "proofs": _proofs(content),
     }
     data |= {name: make(content.files.get(name, ())) for name, make in DRAWN.items()}

@@ -7,6 +7,7 @@ from itertools import compress
 from typing import Any
 
 from xbench.converters.printable import visible
+from xbench.converters.sweep import without_shapes
 from xbench.reports import SHARED, Row, is_ranked
 from xbench.reports.break_even import ahead_from, sentence, steps, tuning_rows
 from xbench.reports.cost import joules, percent, size
@@ -15,7 +16,7 @@ from xbench.reports.formats import HEADER, cells, conditions, has_machines, labe
 from xbench.reports.formats import title as full_title
 from xbench.reports.html import commands
 from xbench.reports.parity_matrix import Matrix, Place, matrix, proof
-from xbench.reports.sweeps import Sweep, sweeps
+from xbench.reports.sweeps import AXES, SHAPE, Sweep, sweeps
 from xbench.reports.tables import Table
 from xbench.reports.winner_sentence import Verdict, verdict
 from xbench.stats.quantities import number, seconds
@@ -159,7 +160,7 @@ class Content:
 
     @cached_property
     def _sweeps(self) -> dict[str, list[Sweep]]:
-        return {axis: sweeps(self.rows, axis) for axis in ("batch", "threads")}
+        return {axis: sweeps(self.rows, axis) for axis in AXES}
 
     def sweeps(self, axis: str) -> list[Sweep]:
         return self._sweeps[axis]
@@ -180,7 +181,9 @@ class Content:
         row, words = sweep.row, conditions(sweep.row, self.several).split(", ")
         rest = [word for word in words if sweep.axis != "threads" or not word.endswith(("thread", "threads"))]
         batch = [] if sweep.axis == "batch" else [f"batch {row['batch']}"]
-        return visible(", ".join([f"{row['model']} {row['mode']}", *batch, *rest]))
+        by = [f"by {' x '.join(sweep.shapes)}"] if sweep.shapes else []
+        model = without_shapes(row["model"])[0] if sweep.axis == SHAPE else row["model"]
+        return visible(", ".join([f"{model} {row['mode']}", *batch, *rest, *by]))
 
     def start_table(self) -> Table:
         """Which runtime is ahead after how many calls, for each group with two timed cells or more; for no group if

@@ -8,6 +8,8 @@ multiplies it, because Vega-Lite warns if it is combined with a width that fits 
 from collections.abc import Sequence
 from typing import Any
 
+from xbench.reports.sweeps import AXES, SHAPE
+
 Spec = dict[str, Any]
 TIME = "datum.value < 1e3 ? format(datum.value, '.3~r') + ' µs' : datum.value < 1e6 ? "
 TIME += "format(datum.value / 1e3, '.3~r') + ' ms' : format(datum.value / 1e6, ',.3~r') + ' s'"
@@ -22,8 +24,7 @@ def specs(runtimes: Sequence[str]) -> dict[str, Spec]:
     return {
         "ratios": _ratios(by_runtime),
         "spread": _spread(by_runtime),
-        "batch": _sweep(by_runtime, "batch"),
-        "threads": _sweep(by_runtime, "threads"),
+        **{axis: _sweep(by_runtime, axis) for axis in AXES},
         "start": _start(by_runtime),
         "memory": _memory(by_runtime),
         "roofline": _roofline(by_runtime),
@@ -136,7 +137,8 @@ def _lines(
 
 
 def _sweep(by_runtime: _Colours, axis: str) -> Spec:
-    x = _quantity("number", axis, scale={"type": "log", "base": 2}, axis={"format": "~d", "tickMinStep": 1})
+    title = "product of the sizes" if axis == SHAPE else axis
+    x = _quantity("number", title, scale={"type": "log", "base": 2}, axis={"format": "~d", "tickMinStep": 1})
     y = _time("time", "time per sample", scale=LOG)
     return _lines(by_runtime, f"Time per sample against {axis}", x, y, _hover("runtime", "number", "told"))
 

@@ -218,6 +218,7 @@
   const multiples = {
     batch: () => sweep("batch"),
     threads: () => sweep("threads"),
+    shape: () => sweep("shape"),
     start: () => shown().map(group => ({ title: group.title, spec: "start", values: cellsOf(group).filter(cell => cell.start !== null)
       .flatMap(({ runtime, start, median }) => CALLS.map(calls => {
         const us = start + (calls - 1) * median;

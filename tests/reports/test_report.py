@@ -19,6 +19,7 @@ from xbench.reports.html import commands, content, page
 from xbench.reports.html.other_experiments import FILES
 from xbench.reports.parity_matrix import matrix
 from xbench.reports.winner_sentence import verdict, verdicts
+from xbench.stats.quantities import seconds
 from xbench.store.results import VERSION, StoreError, encode
 from xbench.store.schema import problem
 
@@ -209,6 +210,44 @@ def test_a_sweep_has_the_time_of_a_sample():
     (sweep,) = sweeps.sweeps(rows(made), "batch")
     assert sweep.numbers == (1, 4)
     assert sweep.lines["torch"] == pytest.approx({n: made[at]["times"]["median_s"] / n for at, n in ((0, 1), (1, 4))})
+
+
+def test_a_sweep_over_shapes_is_a_curve_and_a_table_with_what_failed():
+    made = [stores.record(model=f"m.onnx@ids=0:9;seq={size};h=3", median=0.01 * size) for size in (64, 8)]
+    made += [
+        stores.record(model="m.onnx@ids=0:9;seq=8;h=3", runtime="jax", status="FAIL"),
+        stores.record(model="m.onnx"),
+    ]
+    found = rows(made)
+    (sweep,) = sweeps.sweeps(found, "shape")
+    assert (sweep.numbers, sweep.shapes, sorted(sweep.lines)) == ((8, 64), ("seq",), ["torch"])
+    (shapes,) = sweeps.shape_sweeps(found)
+    assert shapes.title.startswith("m.onnx@ids=0:9, h 3 forward, batch 1, ") and shapes.title.endswith(": by seq")
+    table = sweeps.shape_table(shapes)
+    assert [(line[0], line[-1]) for line in table.lines] == [("8", "torch"), ("64", "torch")]
+    assert "FAIL" in table.lines[0] and len(table.notes) == bool(made[2]["message"])
+    html = page(made)
+    assert "Time per sample against shape" in html and "m.onnx@ids=0:9;seq=8;h=3" in html
+
+
+def test_means_are_weighted_by_the_shares_of_shapes():
+    made = [
+        stores.record(model=f"m.onnx@seq={size}", runtime=runtime, median=scale * size)
+        for runtime, scale in (("jax", 0.001), ("torch", 0.002))
+        for size in (1, 2, 4)
+    ]
+    (sweep,) = sweeps.shape_sweeps(rows(made))
+    shares = [sweeps.Weighted({"seq": size}, share) for size, share in ((1, 0.5), (2, 0.485), (4, 0.015))]
+    medians = {line: {shape[0]: row["median_s"] for shape, row in cells.items()} for line, cells in sweep.cells.items()}
+    table = sweeps.weighted_table(sweep, shares)
+    assert [line[0] for line in table.lines] == ["jax", "torch"] and table.lines[0][-1] == "1.00"
+    for name, mean, _, high, _ in table.lines:
+        assert mean == seconds(sum(each.share * medians[name][str(each.sizes["seq"])] for each in shares))
+        assert high == seconds(medians[name]["4"])
+    shares[2] = sweeps.Weighted({"seq": 8}, 0.015)
+    lacking = sweeps.weighted_table(sweep, shares)
+    assert not lacking.lines and lacking.notes == ["jax has no time at 8", "torch has no time at 8"]
+    assert sweeps.weighted_table(sweep, [sweeps.Weighted({"other": 1}, 1.0)]) is None
 
 
 # ---- the page

@@ -250,7 +250,32 @@ class SlowPut(Slow):
         return super().put(arrays)
 
 
+class Recompiles(Answers):
+    """Compiles for two seconds at the first call of each shape, as just-in-time compilers do: honest, and slow."""
+
+    def __init__(self, artifact, options):
+        super().__init__(artifact, options)
+        self.compiled = set()
+
+    def forward(self, *inputs):
+        shapes = tuple(array.shape for array in inputs)
+        if shapes not in self.compiled:
+            time.sleep(2)
+            self.compiled.add(shapes)
+        return self.right(inputs)
+
+
+class WrongAtTwelve(Answers):
+    """A kernel that is wrong at one length, as those for multiples of a vector are."""
+
+    def forward(self, *inputs):
+        outputs = self.right(inputs)
+        return [each + (inputs[0].shape[1] == 12) for each in outputs]
+
+
 FAKES = {
+    "fault_recompiles": Recompiles,
+    "fault_wrong_at_twelve": WrongAtTwelve,
     "fault_raises": Raises,
     "fault_unloadable": Unloadable,
     "fault_lacks": Lacks,
