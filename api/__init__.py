@@ -62,6 +62,7 @@ def check(
     inputs: Any = None,
     ranges: Sequence[str] | None = None,
     weights: str | None = None,
+    loss: str | None = None,
     optimizer: str | None = None,
     steps: int = 2,
     timeout: float = 900,
@@ -88,6 +89,8 @@ def check(
             words of `--input`, such as `["x:float32:batch,3,224,224"]`.
         ranges: Values of inputs, from the first to below the second, such as `["ids=0:30522"]`; default: taken from
             the operators that read the input.
+        loss: Function that gives the loss of a module, `module:function`: it gets what `forward` returns, and the
+            inputs that have the names of its other arguments.
         weights: File of the weights of `module:factory`: `.safetensors`, or a `state_dict`, of which no code is run.
         optimizer: Update rule instead of the model's own, such as `"adamw,lr=0.001"`.
         steps: Training steps of mode `step`.
@@ -128,6 +131,7 @@ def time(
     inputs: Any = None,
     ranges: Sequence[str] | None = None,
     weights: str | None = None,
+    loss: str | None = None,
     optimizer: str | None = None,
     budget: float = 2.0,
     target_ci: float = 0.02,
@@ -162,6 +166,7 @@ def time(
         inputs: As for `check`.
         ranges: As for `check`.
         weights: As for `check`.
+        loss: As for `check`.
         optimizer: As for `check`.
         budget: Seconds of sampling for each cell, and at most the same for warm-up.
         target_ci: Stop early when half the width of the 95 % interval is this share of the median.
@@ -198,6 +203,7 @@ def convert(
     inputs: Sequence[str] | None = None,
     ranges: Sequence[str] | None = None,
     weights: str | None = None,
+    loss: str | None = None,
     optimizer: str | None = None,
     oracle: bool = False,
     compile: bool = False,
@@ -218,6 +224,7 @@ def convert(
         inputs: The values of `--input`, for `module:factory`.
         ranges: As for `check`.
         weights: As for `check`.
+        loss: As for `check`.
         optimizer: As for `check`.
         oracle: Also compute the float64 reference that `time` proves forward and step against.
         compile: Make the kernels that torch_compile caches.

@@ -67,13 +67,23 @@ def export_module(source: Source, folder: Path) -> None:
     inputs = source.inputs or sized(source.place, models.usual_inputs(network), source.shapes, auto=True)
     source = dataclasses.replace(source, inputs=inputs)
     try:
-        network = flat(network, [each.name for each in source.inputs])
+        network = flat(
+            network, [each.name for each in source.inputs], models.function(source.loss) if source.loss else None
+        )
     except BadCall as error:
         raise XBenchError(f"{source.place}: {plain(error)}") from error
     model, untraced = _traced(source, network)
     given, trained = drawing(source, model, source.inputs), training_of(source, model)
     trained |= {"labels": None, "loss": None} if untraced else {}
-    facts = {"name": source.word, "origin": "module", "made": made, "seed": 0, "untraced": untraced, **trained}
+    facts = {
+        "name": source.word,
+        "origin": "module",
+        "made": made,
+        "loss_function": source.loss,
+        "seed": 0,
+        "untraced": untraced,
+        **trained,
+    }
     write(folder, model, facts | {"inputs": given})
 
 

@@ -9,13 +9,14 @@
     hf:folder, timm:resnet18, torchvision:vgg11   a Hugging Face folder, or a library's network; their inputs are known
 
     mynet:make@weights=net.safetensors;x:...      any of these modules, with the weights of a file
+    mynet:make@loss=losses.py:dice;x:...          any of these modules, trained by a loss that a function gives
 
     lenet@optimizer=adam,lr=0.001                 any of them, trained by another update rule
 
     model.onnx@ids=0:30522                        any of them, the values of an input drawn from 0 to 30521
 
-The options after the @, between semicolons, are those of `--shape`, `--input`, `--range`, `--weights` and
-`--optimizer`, so that one word says all that a record needs.
+The options after the @, between semicolons, are those of `--shape`, `--input`, `--range`, `--weights`, `--loss`
+and `--optimizer`, so that one word says all that a record needs.
 """
 
 import dataclasses
@@ -37,7 +38,7 @@ LENGTH = 16  # of a sequence, and of an axis that nothing is known of
 USUAL = {"total_seq": 32, "seq": LENGTH, "token": LENGTH, "height": 224, "width": 224, "channel": 3, "batch": 1}
 USUAL_LETTERS = {"h": 224, "w": 224, "c": 3, "n": 1, "b": 1}
 Sizes = tuple[int | str, ...]
-RULE, WEIGHTS, AUTO = "optimizer=", "weights=", "auto"
+RULE, WEIGHTS, LOSS, AUTO = "optimizer=", "weights=", "loss=", "auto"
 TYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 
 
@@ -47,7 +48,8 @@ class Source:
 
     `shapes` maps names of axes to one size and names of inputs to all their sizes; `inputs` are those of a module;
     `optimizer` is None where the model's own is meant; `ranges` maps names of inputs to [low, high). `weights` is a
-    file of them for a module, "" for its own. `auto`: axes without a size get the one that is usual for their names.
+    file of them for a module, "" for its own; `loss` a function that gives its loss, "" for the usual one. `auto`: axes
+    without a size get the one that is usual for their names.
     """
 
     word: str
@@ -59,6 +61,7 @@ class Source:
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     weights: str = ""
     auto: bool = False
+    loss: str = ""
 
     @property
     def stem(self) -> str:
@@ -79,11 +82,14 @@ def parse(word: str) -> Source:
     rules = [option for option in options if option.startswith(RULE)]
     options = [option for option in options if option not in rules]
     files = [option for option in options if kind == "module" and option.startswith(WEIGHTS)]
-    options = [option for option in options if option not in files and option != AUTO]
+    losses = [option.removeprefix(LOSS) for option in options if _is_loss(option)]
+    options = [option for option in options if option not in files and not _is_loss(option) and option != AUTO]
     spans = [option for option in options if "=" in option and ":" in option]
     options = [option for option in options if option not in spans]
     shapes = dict(_shape(option) for option in options if "=" in option)
     inputs = tuple(_input(option) for option in options if "=" not in option)
+    if losses and kind != "module":
+        raise XBenchError(f"{place}: --loss is for modules; a network of the zoo and a file have their own")
     if inputs and kind != "module":
         raise XBenchError(f"{place}: --input is for module:factory; this model has inputs of its own, see --shape")
     if kind == "module" and not inputs and place.partition(":")[0] not in models.LIBRARIES:
@@ -96,7 +102,9 @@ def parse(word: str) -> Source:
     inputs = sized(place, inputs, shapes, auto) if inputs else ()
     ranges = dict(_range(option) for option in spans)
     rule = _optimizer(rules[-1]) if rules else None
-    return Source(word, kind, place, shapes, inputs, rule, ranges, _weights(files[-1]) if files else "", auto)
+    return Source(
+        word, kind, place, shapes, inputs, rule, ranges, _weights(files[-1]) if files else "", auto, *losses[-1:]
+    )
 
 
 def parted(word: str) -> tuple[str, list[str]]:
@@ -211,6 +219,11 @@ def _range(option: str) -> tuple[str, tuple[float, float]]:
     return name, (low, high)
 
 
+def _is_loss(option: str) -> bool:
+    """Whether an option is a loss, module:function: `loss=0:1` is the range of an input."""
+    return option.startswith(LOSS) and option.rpartition(":")[2].isidentifier()
+
+
 def _weights(option: str) -> str:
     file = option.removeprefix(WEIGHTS)
     if not Path(file).is_file():
@@ -261,9 +274,10 @@ def with_options(
     optimizer: str | None = None,
     ranges: Sequence[str] = (),
     weights: str | None = None,
+    loss: str | None = None,
 ) -> str:
-    """The word with the options of `--shape`, `--input`, `--optimizer`, `--range` and `--weights`; the zoo's networks
-    have their own shapes.
+    """The word with the options of `--shape`, `--input`, `--optimizer`, `--range`, `--weights` and `--loss`; the
+    zoo's networks have their own shapes.
 
     Raises:
         XBenchError: a range that cannot be read, or weights for what is no module.
@@ -272,10 +286,12 @@ def with_options(
     for each in ranges:
         _range(each)
     options += [*ranges, *([RULE + optimizer] if optimizer else [])]
-    if weights:
-        if _kind(word.partition("@")[0]) != "module":
-            raise XBenchError(f"{word}: --weights is for modules; a network of the zoo and a file have their own")
-        options.append(WEIGHTS + weights)
+    for option, prefix, value in (("--weights", WEIGHTS, weights), ("--loss", LOSS, loss)):
+        if value and _kind(word.partition("@")[0]) != "module":
+            raise XBenchError(f"{word}: {option} is for modules; a network of the zoo and a file have their own")
+        options += [prefix + value] if value else []
+    if loss and not _is_loss(LOSS + loss):
+        raise XBenchError(f"--loss {loss}: write module:function or path/to/file.py:function")
     if not options:
         return word
     return f"{word}{';' if '@' in word and not os.path.exists(word) else '@'}{';'.join(options)}"

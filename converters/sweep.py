@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from xbench.converters.files import opened
 from xbench.converters.frontends.graph_inputs import input_names
-from xbench.converters.source import RULE, WEIGHTS, parted
+from xbench.converters.source import LOSS, RULE, WEIGHTS, parted
 from xbench.errors import XBenchError
 
 MOST = 1000  # words of one
@@ -125,7 +125,7 @@ def _name(option: str) -> str:
 
 
 def _is_shape(option: str) -> bool:
-    return "=" in option and ":" not in option and not option.startswith((RULE, WEIGHTS))
+    return "=" in option and ":" not in option and not option.startswith((RULE, WEIGHTS, LOSS))
 
 
 def _each(name: str, given: Iterable[str], inputs: set[str]) -> Iterable[str]:

@@ -38,9 +38,10 @@ def choose_models(
     ranges: Sequence[str] | None = None,
     weights: str | None = None,
     shape_file: Path | None = None,
+    loss: str | None = None,
 ) -> list[str]:
-    """The words for models, each with the options of `--shape`, `--input`, `--optimizer`, `--range`, `--weights`; `all`
-    means the entire zoo. A word with several sizes of an axis is several (`converters/sweep.py`).
+    """The words for models, each with the options of `--shape`, `--input`, `--optimizer`, `--range`, `--weights`,
+    `--loss`; `all` means the entire zoo. A word with several sizes of an axis is several (`converters/sweep.py`).
 
     Raises:
         XBenchError: an unknown word, or an option that cannot be parsed.
@@ -54,7 +55,7 @@ def choose_models(
     if words and (shapes or shape_file) and all(name.partition("@")[0] in models.MODELS for name in chosen):
         raise XBenchError(f"{chosen[0]} has shapes of its own: --shape is for files with dynamic axes, and for modules")
     rows = [each.options for each in read_shapes(shape_file)] if shape_file else [[]]
-    given = (list(inputs or ()) if words else [], optimizer, ranges or (), weights)
+    given = (list(inputs or ()) if words else [], optimizer, ranges or (), weights, loss)
     sizes = [[*(shapes or ()), *row] if words else [] for row in rows]
     chosen = [with_options(name, each, *given) for name in dict.fromkeys(chosen) for each in sizes]
     chosen = list(dict.fromkeys(each for word in chosen for each in swept(word)))

@@ -123,7 +123,7 @@ def convert(asked: Asked) -> Request:
 def model_options(asked: Asked) -> dict[str, Any]:
     """What goes into the word of every model."""
     options = {name: listed(asked, name) for name in ("shapes", "inputs", "ranges") if name in asked}
-    options |= {name: asked[name] for name in ("optimizer", "weights") if name in asked}
+    options |= {name: asked[name] for name in ("optimizer", "weights", "loss") if name in asked}
     return options | ({"shape_file": Path(asked["shape_file"])} if asked.get("shape_file") else {})
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xbench.models._drawing import UNBOUNDED, draw, drawn, narrowed, resolve
-from xbench.models._factory import BadFactory, make
+from xbench.models._factory import BadFactory, function, make
 from xbench.models._hub import LIBRARIES
 from xbench.models._spec import Input, Loss, ModelSpec, Optimizer, classes, image, plain, tokens
 from xbench.models._table import MODELS
@@ -35,6 +35,7 @@ __all__ = (
     "draw",
     "drawn",
     "find",
+    "function",
     "image",
     "make",
     "narrowed",

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xbench.errors import XBenchError
 from xbench.models import _hub
@@ -65,6 +65,24 @@ def make(factory: str, weights: str = "") -> "nn.Module":
         if frozen or any(word in type(layer).__name__ for word in RANDOM_DEPTH):
             layer.eval().train = lambda mode=True, layer=layer: layer  # type: ignore[method-assign, assignment]
     return network.train()
+
+
+def function(word: str) -> Callable[..., Any]:
+    """A user's function by the module or file and its name, as of a factory.
+
+    Raises:
+        BadFactory: it cannot be imported, or is no function.
+    """
+    place, _, name = word.partition(":")
+    try:
+        given = functools.reduce(getattr, name.split("."), _imported(place))
+    except XBenchError:
+        raise
+    except Exception as error:
+        raise BadFactory(f"{word} raises {type(error).__name__}: {error}") from error
+    if not callable(given):
+        raise BadFactory(f"{word} is a {type(given).__name__}, not a function")
+    return cast(Callable[..., Any], given)
 
 
 def _cause(error: BaseException) -> BaseException:

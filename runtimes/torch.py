@@ -61,7 +61,9 @@ def module_of(artifact: Artifact) -> nn.Module:
     if artifact.info["origin"] == "zoo":
         return models.build(models.find(artifact.name), artifact.info["seed"])
     names = [each["name"] for each in artifact.info["inputs"]]
-    module, program = flat(models.make(**artifact.info["made"]), names), artifact.program()
+    loss = artifact.info["loss_function"]
+    module = flat(models.make(**artifact.info["made"]), names, models.function(loss) if loss else None)
+    program = artifact.program()
     arrays = {**program.state, **program.params}
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(parameter.requires_grad and name not in artifact.info["unused"])

@@ -58,6 +58,8 @@ BIG = only(
     "densenet121_cxr",
 )
 SLOW: dict[str, dict[str, Chosen]] = {
+    "loss_function": {"test_a_module_trains_by_a_loss_of_its_users": but("Net-focal")},
+    "shape_sweep": {"test_a_recompiling_runtime_shows_it_in_the_first_call_and_a_wrong_length_fails": every},
     "low_bits": {"test_runtimes_are_right_in_float32": but("blocks-INT4")},
     "narrow_files": {
         "test_every_runtime_is_judged_on_a_file_of_float16": but("images-False"),

@@ -110,6 +110,14 @@ Weights = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Weights of a module: .safetensors, or a state_dict, of which no code is run."),
 ]
+Loss = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FUNCTION",
+        help="Loss of a module, module:function or file.py:function: it gets what forward returns, and the inputs that "
+        "have the names of its other arguments.",
+    ),
+]
 Optimizer = Annotated[
     str | None,
     typer.Option(

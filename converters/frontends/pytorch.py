@@ -23,6 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from xbench.converters import FROZEN, PADDING, UNBIASED
 from xbench.converters.codegen.printer import constant
 from xbench.converters.frontends import torch_detached as detached
+from xbench.converters.frontends import torch_shapes
 from xbench.converters.frontends.folding import fold
 from xbench.converters.frontends.torch_attention import attention
 from xbench.converters.frontends.torch_call import name_outputs
@@ -66,6 +67,7 @@ def export(
     assert program is not None
     trainable = [name for name, p in module.named_parameters(remove_duplicate=False) if p.requires_grad]
     program.model.graph.opset_imports[detached.OURS] = 1
+    torch_shapes.correct(program.model)
     detached.drop_idle(program.model, trainable)
     name_outputs(program.model, module)
     model = clean(program.model)

@@ -21,6 +21,7 @@ IN_ORDER = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_K
 PLAIN = (bool, int, float, complex, str, bytes, torch.SymInt, torch.SymFloat, torch.SymBool, torch.dtype, torch.device)
 NO_RESULT = (type, nn.Module)  # whose attributes are not results of a call
 Leaves = list[tuple[str, torch.Tensor]]
+Loss = Callable[..., Any]
 
 
 class BadCall(ValueError):
@@ -35,14 +36,19 @@ class Binding:
     keywords: dict[str, int]
 
 
-def flat(network: nn.Module, names: Sequence[str]) -> nn.Module:
+def flat(network: nn.Module, names: Sequence[str], loss: Loss | None = None) -> nn.Module:
     """Lets a network be called with arrays in the order of `names` and return a tuple of tensors. Returns the network.
+
+    With a `loss` its value is the first of these. It gets the result of `forward`, and the arrays of the names of its
+    other arguments, which `forward` does not get unless it has arguments of these names, too.
 
     Raises:
         BadCall: `forward` has no argument of a name, or needs another one.
     """
     kind, own = type(network), vars(network).pop("forward", None)
-    binding = bind(kind.__name__, inspect.signature(own or network.forward), names)
+    signature = inspect.signature(own or network.forward)
+    targets = _targets(loss, names) if loss else {}
+    binding = bind(kind.__name__, signature, names, [n for n in targets if n not in signature.parameters])
     paths: list[str] = []
     hooks = _taken_hooks(network)
 
@@ -55,6 +61,8 @@ def flat(network: nn.Module, names: Sequence[str]) -> nn.Module:
             changed = hook(self, *given)
             result = result if changed is None else changed
         leaves = [("", result)] if isinstance(result, torch.Tensor) else flattened(result)
+        if loss:
+            leaves.insert(0, ("loss", _number(loss(result, **{name: arrays[at] for name, at in targets.items()}))))
         if torch.compiler.is_exporting() or not torch.compiler.is_compiling():
             paths[:] = [path for path, _ in leaves]
         return tuple(tensor for _, tensor in leaves)
@@ -67,6 +75,35 @@ def flat(network: nn.Module, names: Sequence[str]) -> nn.Module:
     return network
 
 
+def _targets(loss: Loss, names: Sequence[str]) -> dict[str, int]:
+    """The arrays, by number, that a loss takes beside the result.
+
+    Raises:
+        BadCall: it takes no result, or there is no array of the name of an argument that it must have.
+    """
+    try:
+        _, *others = inspect.signature(loss).parameters.values()
+    except ValueError:
+        raise BadCall(f"the loss {_title(loss)} must take what forward returns") from None
+    for each in others:
+        if each.default is each.empty and each.kind not in (STAR, STARS) and each.name not in names:
+            raise BadCall(
+                f"the loss {_title(loss)} also needs {each.name}: give it as an input, such as {each.name}:..."
+            )
+    return {each.name: names.index(each.name) for each in others if each.name in names}
+
+
+def _number(value: Any) -> torch.Tensor:
+    if isinstance(value, torch.Tensor) and value.ndim == 0 and value.is_floating_point():
+        return value
+    what = f"of shape {list(value.shape)}" if isinstance(value, torch.Tensor) else f"that is a {type(value).__name__}"
+    raise BadCall(f"has a loss {what}: it must be one number, such as the mean")
+
+
+def _title(loss: Loss) -> str:
+    return str(getattr(loss, "__name__", type(loss).__name__))
+
+
 def _taken_hooks(network: nn.Module) -> list[tuple[Callable[..., Any], bool]]:
     """The hooks that read a network's result, which are called with the original and not a flat tuple; and whether each
     takes keyword arguments."""
@@ -75,9 +112,9 @@ def _taken_hooks(network: nn.Module) -> list[tuple[Callable[..., Any], bool]]:
     return hooks
 
 
-def bind(title: str, signature: inspect.Signature, names: Sequence[str]) -> Binding:
-    """Binds arrays to the arguments of their names. Others go to `*args` in their order, or to `**kwargs`. A `forward`
-    with one argument takes an array of any name.
+def bind(title: str, signature: inspect.Signature, names: Sequence[str], left_out: Sequence[str] = ()) -> Binding:
+    """Binds arrays to the arguments of their names, but those that are `left_out`. Others go to `*args` in their order,
+    or to `**kwargs`. A `forward` with one argument takes an array of any name.
 
     Raises:
         BadCall: no argument of that name, or one that is required is missing.
@@ -86,14 +123,15 @@ def bind(title: str, signature: inspect.Signature, names: Sequence[str]) -> Bind
     kinds = {p.kind for p in signature.parameters.values()}
     bound: dict[str, int] = {}
     others: list[int] = []
-    for index, name in enumerate(names):
+    taken = {index: name for index, name in enumerate(names) if name not in left_out}
+    for index, name in taken.items():
         argument = name if name in arguments else name.removesuffix(GIVEN)
         if argument in arguments and argument not in bound:
             bound[argument] = index
         else:
             others.append(index)
-    if len(names) == len(arguments) == len(others) == 1:
-        bound, others = {next(iter(arguments)): 0}, []
+    if len(taken) == len(arguments) == len(others) == 1:
+        bound, others = {next(iter(arguments)): others[0]}, []
     if others and not kinds & {STAR, STARS}:
         known = ", ".join(arguments) or "no argument"
         raise BadCall(f"forward of {title} has no argument {names[others[0]]!r}; it has {known}")
