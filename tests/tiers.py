@@ -58,6 +58,9 @@ BIG = only(
     "densenet121_cxr",
 )
 SLOW: dict[str, dict[str, Chosen]] = {
+    "torch_operators": {
+        "test_the_exported_network_has_the_results_and_gradients_of_the_module": but("cross_entropy", "cdist", "fmax")
+    },
     "loss_function": {"test_a_module_trains_by_a_loss_of_its_users": but("Net-focal")},
     "shape_sweep": {"test_a_recompiling_runtime_shows_it_in_the_first_call_and_a_wrong_length_fails": every},
     "low_bits": {"test_runtimes_are_right_in_float32": but("blocks-INT4")},

@@ -9,7 +9,7 @@ trained, and what passes on no gradient, is in `metadata_props`.
 
 import logging
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from xbench.converters import FROZEN, PADDING, UNBIASED
 from xbench.converters.codegen.printer import constant
 from xbench.converters.frontends import torch_detached as detached
-from xbench.converters.frontends import torch_shapes
+from xbench.converters.frontends import torch_operators, torch_shapes
 from xbench.converters.frontends.folding import fold
 from xbench.converters.frontends.torch_attention import attention
-from xbench.converters.frontends.torch_call import name_outputs
+from xbench.converters.frontends.torch_call import BadCall, name_outputs
 from xbench.converters.frontends.torch_parameters import keep_names
 from xbench.converters.frontends.torch_registry import read_once
 from xbench.converters.ops.torch_dropout import dropping
@@ -65,6 +65,7 @@ def export(
         finally:
             logging.disable(logging.NOTSET)
     assert program is not None
+    _check_batch(program.model.graph.inputs, fixed)
     trainable = [name for name, p in module.named_parameters(remove_duplicate=False) if p.requires_grad]
     program.model.graph.opset_imports[detached.OURS] = 1
     torch_shapes.correct(program.model)
@@ -75,6 +76,18 @@ def export(
     keep_names(model, module, program.exported_program)
     model.metadata_props[UNBIASED] = "1"
     return model
+
+
+def _check_batch(inputs: Iterable[ir.Value], fixed: Collection[str]) -> None:
+    """The exporter takes a batch for a constant where an operation needs to know it, and says nothing.
+
+    Raises:
+        BadCall: a batch has become one.
+    """
+    for value in inputs:
+        if value.name not in fixed and value.shape is not None and isinstance(value.shape[0], int):
+            why = "an operation in forward (such as take_along_dim) needs to know it: write it in another way"
+            raise BadCall(f"its graph is of a batch of {value.shape[0]} alone, {why}")
 
 
 def clean(model: ir.Model) -> ir.Model:
@@ -178,7 +191,7 @@ def _is_zero(value: ir.Value | None) -> bool:
 def _translations() -> dict[Any, Any]:
     """Operators this file writes itself, because the exporter's own form loses weights or hides constant shapes."""
     aten = torch.ops.aten
-    return {
+    return torch_operators.translations() | {
         aten._native_batch_norm_legit_no_training.default: _frozen_norm,
         aten.adaptive_max_pool1d.default: _adaptive_max_pool,
         aten.adaptive_max_pool2d.default: _adaptive_max_pool,

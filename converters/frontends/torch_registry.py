@@ -9,6 +9,10 @@ try:
 except ImportError:  # another version of PyTorch, which reads it every time
     ONNXRegistry: Any = None  # type: ignore[no-redef]
 
+# Left to PyTorch, which splits them into simpler operators. The exporter's own form of the cross entropy drops the
+# smoothing of labels, takes probabilities for labels, and a loss of each sample for one number (torch 2.13).
+DECOMPOSED = ("aten::cross_entropy_loss", "aten::nll_loss")
+
 
 def read_once() -> None:
     """Makes every export of this process start with a copy of one table."""
@@ -18,7 +22,7 @@ def read_once() -> None:
 
     def from_torchlib(*given: Any, **options: Any) -> Any:
         registry = copy.copy(read(*given, **options))
-        registry.functions = {target: [*each] for target, each in registry.functions.items()}
+        registry.functions = {t: [*each] for t, each in registry.functions.items() if t not in DECOMPOSED}
         return registry
 
     from_torchlib.cache_info = read.cache_info  # type: ignore[attr-defined]

@@ -21,17 +21,23 @@ def NegativeLogLikelihoodLoss(op, node, dy):
     return _likelihood(op, node, node.inputs[0], dy)
 
 
+def _numbers(op, logs, classes, places):
+    """The numbers of the classes along axis 1. They may be the samples of a batch, as in contrastive losses."""
+    if classes is not None:
+        return np.arange(classes, dtype=np.int64).reshape(places)
+    return op.Reshape(op.Range(np.array(0), op.Squeeze(op.length(logs, 1), [0]), np.array(1)), places)
+
+
 def _likelihood(op, node, logs, dy):
     """The gradients by the log-probabilities, the labels and the weights of the classes; a label that is ignored has
     none."""
     classes, others = dims(logs)[1], [axis for axis in range(len(dims(logs))) if axis != 1]
-    assert classes is not None
-    places = [1, classes, *[1] * (len(dims(logs)) - 2)]
-    numbers = np.arange(classes, dtype=np.int64).reshape(places)
+    places = [1, -1 if classes is None else classes, *[1] * (len(dims(logs)) - 2)]
+    numbers = _numbers(op, logs, classes, places)
     labels = op.Cast(op.Unsqueeze(node.inputs[1], [1]), to=ir.DataType.INT64)
     chosen = op.Cast(op.Equal(labels, numbers), to=op.floating)
-    if (ignored := node.attributes.get_int("ignore_index", None)) is not None and 0 <= ignored < classes:
-        chosen = op.Mul(chosen, (numbers != ignored).astype(np.float32))
+    if (ignored := node.attributes.get_int("ignore_index", None)) is not None and ignored >= 0:
+        chosen = op.Mul(chosen, op.Cast(op.Not(op.Equal(numbers, np.array(ignored))), to=op.floating))
     weights = node.inputs[2] if len(node.inputs) > 2 else None
     weighted = chosen if weights is None else op.Mul(chosen, op.reshape(weights, places))
     reduction = node.attributes.get_string("reduction", "mean")

@@ -1,0 +1,110 @@
+"""Operators of PyTorch that its exporter has no form for, in ONNX's operators. Gradients follow from these.
+
+Indices of equal values may be others than PyTorch's, which says nothing about them.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+from onnxscript import opset18 as op
+
+
+def translations() -> dict[Any, Callable[..., Any]]:
+    aten = torch.ops.aten
+    return {
+        aten._cdist_forward.default: _distances,
+        aten.cumprod.default: _cumulated_product,
+        aten.cummax.default: lambda x, dim: _running(op.ReduceMax, op.ArgMax, x, dim, -math.inf),
+        aten.cummin.default: lambda x, dim: _running(op.ReduceMin, op.ArgMin, x, dim, math.inf),
+        aten.fmax.default: lambda a, b: op.Max(*_numbers(a, b)),
+        aten.fmin.default: lambda a, b: op.Min(*_numbers(a, b)),
+        aten.hypot.default: lambda a, b: op.Sqrt(op.Add(op.Mul(a, a), op.Mul(b, b))),
+        aten.kthvalue.default: lambda x, k, dim=-1, keepdim=False: _ranked(x, k - 1, dim, keepdim),
+        aten.median.default: lambda x: _median(op.Reshape(x, [-1]), math.prod(map(_length, x.shape)), 0, False)[0],
+        aten.median.dim: lambda x, dim, keepdim=False: _median(x, _length(x.shape[dim]), dim, keepdim),
+        aten.searchsorted.Tensor: _places,
+        torch.ops.prims.signbit.default: _is_negative,
+    }
+
+
+def _length(size: Any) -> int:
+    """The length of an axis.
+
+    Raises:
+        NotImplementedError: it is not known.
+    """
+    if not isinstance(size, int):
+        raise NotImplementedError("an operator along the axis of the batch that must know its length")
+    return size
+
+
+def _distances(a, b, p, mode=None):
+    """aten::_cdist_forward: the p-norms of differences of rows. Those of equal rows have the gradient 0."""
+    apart = op.Abs(op.Sub(op.Unsqueeze(a, [-2]), op.Unsqueeze(b, [-3])))
+    if p == 1:
+        return op.ReduceSum(apart, [-1], keepdims=0)
+    if p == math.inf:
+        return op.ReduceMax(apart, [-1], keepdims=0)
+    if p == 0:
+        return op.ReduceSum(op.Cast(op.Greater(apart, 0.0), to=ir.DataType.FLOAT), [-1], keepdims=0)
+    total = op.ReduceSum(op.Mul(apart, apart) if p == 2 else op.Pow(apart, p), [-1], keepdims=0)
+    differ = op.Greater(total, 0.0)
+    safe = op.Where(differ, total, 1.0)
+    return op.Where(differ, op.Sqrt(safe) if p == 2 else op.Pow(safe, 1 / p), 0.0)
+
+
+def _triangle(x, dim):
+    """The axis; x with a copy of it before it; and which numbers of the copy each number of the axis has before it."""
+    axis, size = dim % len(x.shape), _length(x.shape[dim])
+    sides = [size, size, *[1] * (len(x.shape) - axis - 1)]
+    return axis, op.Unsqueeze(x, [axis]), op.Constant(value=ir.tensor(np.tri(size, dtype=bool).reshape(sides)))
+
+
+def _cumulated_product(x, dim, dtype=None):
+    """aten::cumprod, by products over a triangle, which are right for zeros as well."""
+    axis, copies, before = _triangle(x, dim)
+    return op.ReduceProd(op.Where(before, copies, 1.0), [axis + 1], keepdims=0)
+
+
+def _running(reduce, argument, x, dim, other):
+    """aten::cummax and aten::cummin: values, and the places of the last of equal ones."""
+    axis, copies, before = _triangle(x, dim)
+    seen = op.Where(before, copies, other)
+    return reduce(seen, [axis + 1], keepdims=0), argument(seen, axis=axis + 1, keepdims=0, select_last_index=1)
+
+
+def _numbers(a, b):
+    """Two numbers, each in the place of the other if that is NaN: a discarded NaN would still be in gradients."""
+    return op.Where(op.IsNaN(a), b, a), op.Where(op.IsNaN(b), a, b)
+
+
+def _median(x, size, dim, keepdim):
+    return _ranked(x, (size - 1) // 2, dim, keepdim)
+
+
+def _ranked(x, place, dim, keepdim):
+    """The value of a place in ascending order along an axis, and its index."""
+    axis = dim % max(1, len(x.shape or (0,)))
+    sorted_ = op.TopK(x, [place + 1], axis=axis, largest=0)
+    chosen = [op.Slice(each, [place], [place + 1], [axis]) for each in sorted_]
+    return tuple(chosen if keepdim else (op.Squeeze(each, [axis]) for each in chosen))
+
+
+def _places(sequence, x, out_int32=False, right=False, side=None, sorter=None):
+    """aten::searchsorted: how many numbers of a sorted sequence come before each number of x."""
+    if sorter is not None:
+        raise NotImplementedError("searchsorted with a sorter")
+    compare = op.LessOrEqual if right or side == "right" else op.Less
+    row = sequence if len(sequence.shape) == 1 else op.Unsqueeze(sequence, [-2])
+    before = compare(row, op.Unsqueeze(x, [-1]))
+    kind = ir.DataType.INT32 if out_int32 else ir.DataType.INT64
+    return op.ReduceSum(op.Cast(before, to=kind), [-1], keepdims=0)
+
+
+def _is_negative(x):
+    """prims::signbit: of -0 as well."""
+    return op.Less(op.Where(op.Equal(x, 0.0), op.Reciprocal(x), x), 0.0)
