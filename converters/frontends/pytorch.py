@@ -23,7 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from xbench.converters import FROZEN, PADDING, UNBIASED
 from xbench.converters.codegen.printer import constant
 from xbench.converters.frontends import torch_detached as detached
-from xbench.converters.frontends import torch_operators, torch_shapes
+from xbench.converters.frontends import torch_operators, torch_projection, torch_shapes
 from xbench.converters.frontends.folding import fold
 from xbench.converters.frontends.torch_attention import attention
 from xbench.converters.frontends.torch_call import BadCall, name_outputs
@@ -285,6 +285,8 @@ def _node(kind, x, w, r, b, initial, bidirectional, hidden_size):
 def _lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     """aten::lstm.input; PyTorch keeps gates as i, f, g, o and ONNX as i, o, f, c."""
     layers = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
+    if hx[0].shape[-1] != hx[1].shape[-1]:
+        return torch_projection.lstm(input, hx, params, *layers)
     return _recurrent("LSTM", input, hx, params, *layers, order=(0, 3, 1, 2))
 
 

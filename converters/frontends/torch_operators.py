@@ -11,12 +11,19 @@ import numpy as np
 import onnx_ir as ir
 import torch
 from onnxscript import opset18 as op
+from onnxscript.function_libs.torch_lib.ops import nn as torch_lib
 
 
 def translations() -> dict[Any, Callable[..., Any]]:
     aten = torch.ops.aten
     return {
         aten._cdist_forward.default: _distances,
+        aten.avg_pool2d.default: lambda *given, **named: _mean_of_windows(
+            torch_lib.aten_avg_pool2d, 2, *given, **named
+        ),
+        aten.avg_pool3d.default: lambda *given, **named: _mean_of_windows(
+            torch_lib.aten_avg_pool3d, 3, *given, **named
+        ),
         aten.cumprod.default: _cumulated_product,
         aten.cummax.default: lambda x, dim: _running(op.ReduceMax, op.ArgMax, x, dim, -math.inf),
         aten.cummin.default: lambda x, dim: _running(op.ReduceMin, op.ArgMin, x, dim, math.inf),
@@ -26,6 +33,7 @@ def translations() -> dict[Any, Callable[..., Any]]:
         aten.kthvalue.default: lambda x, k, dim=-1, keepdim=False: _ranked(x, k - 1, dim, keepdim),
         aten.median.default: lambda x: _median(op.Reshape(x, [-1]), math.prod(map(_length, x.shape)), 0, False)[0],
         aten.median.dim: lambda x, dim, keepdim=False: _median(x, _length(x.shape[dim]), dim, keepdim),
+        aten.scatter_reduce.two: _scattered,
         aten.searchsorted.Tensor: _places,
         torch.ops.prims.signbit.default: _is_negative,
     }
@@ -55,6 +63,18 @@ def _distances(a, b, p, mode=None):
     differ = op.Greater(total, 0.0)
     safe = op.Where(differ, total, 1.0)
     return op.Where(differ, op.Sqrt(safe) if p == 2 else op.Pow(safe, 1 / p), 0.0)
+
+
+def _mean_of_windows(
+    pool, rank, x, size, stride=(), padding=(0,), ceil_mode=False, count_include_pad=True, divisor_override=None
+):
+    """aten::avg_pool; the exporter's own form has no divisor."""
+    if divisor_override is None:
+        return pool(x, size, stride, padding, ceil_mode, count_include_pad)
+    if ceil_mode:
+        raise NotImplementedError("avg_pool with divisor_override and ceil_mode")
+    window = math.prod(size) if len(size) == rank else size[0] ** rank
+    return op.Mul(pool(x, size, stride, padding, False, True), window / divisor_override)
 
 
 def _triangle(x, dim):
@@ -92,6 +112,28 @@ def _ranked(x, place, dim, keepdim):
     sorted_ = op.TopK(x, [place + 1], axis=axis, largest=0)
     chosen = [op.Slice(each, [place], [place + 1], [axis]) for each in sorted_]
     return tuple(chosen if keepdim else (op.Squeeze(each, [axis]) for each in chosen))
+
+
+NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}
+REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+def _scattered(x, dim, index, source, reduce, include_self=True):
+    """aten::scatter_reduce; the exporter's own form takes a mean for an assignment (torch 2.13). A place that nothing
+    goes to keeps its number."""
+    if x.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+        raise NotImplementedError("scatter_reduce of integers")
+    axis = dim % max(1, len(x.shape))
+    if list(source.shape) != list(index.shape):
+        source = op.Slice(source, [0] * len(index.shape), op.Shape(index), list(range(len(index.shape))))
+    nothing, ones = op.Mul(x, 0.0), op.Add(op.Mul(source, 0.0), 1.0)
+    count = op.ScatterElements(nothing, index, ones, axis=axis, reduction="add")
+    reached = op.Greater(count, 0.0)
+    start = x if include_self else op.Where(reached, NEUTRAL[reduce], x)
+    result = op.ScatterElements(start, index, source, axis=axis, reduction=REDUCTIONS[reduce])
+    if reduce != "mean":
+        return result
+    return op.Div(result, op.Add(count, 1.0) if include_self else op.Where(reached, count, 1.0))
 
 
 def _places(sequence, x, out_int32=False, right=False, side=None, sorter=None):

@@ -79,7 +79,7 @@ def _through_time(op, node, gradients, gates, steps: Callable[..., Any]):
         state = lambda v: op.Unsqueeze(v, [0]) if v is not None else None  # noqa: E731
         biases = None if bias is None else op.Split(one(bias), axis=0, outputs=2, num_outputs=2)
         zero = None
-        if h0 is None:
+        if None in (h0, c0):  # a file may give one of both
             last = one(y, 1)
             zero = op.Mul(op.Slice(last, [0], [1], [0]), 0.0)
         given = _Direction(

@@ -15,6 +15,7 @@ from xbench.runtimes import Options, load
 
 X = np.random.default_rng(1).normal(size=(3, 4, 6)).astype(np.float32)
 NUMBERS = np.arange(6.0)
+SCATTER = "x.scatter_reduce(1, (x.argsort(1) + 1) // 2, h,"
 # Of h, a linear function of x, [batch, 4, 6]; each gives one number.
 LOSSES = {
     "cross_entropy": "F.cross_entropy(h.mean(1), x.mean(1).argmax(-1), label_smoothing=0.1)",
@@ -43,6 +44,11 @@ LOSSES = {
     "fmin": "torch.fmin(h, x)",
     "hypot": "torch.hypot(h, x)",
     "copysign": "torch.copysign(h, x) * numbers",
+    "scatter_reduce": f"{SCATTER} 'sum') * x[:, :1]",
+    "scatter_reduce, mean": f"{SCATTER} 'mean') * x[:, :1]",
+    "scatter_reduce, mean of others": f"{SCATTER} 'mean', include_self=False) * x[:, :1]",
+    "scatter_reduce, sum of others": f"{SCATTER} 'sum', include_self=False) * x[:, :1]",
+    "scatter_reduce of a part": "x.scatter_reduce(-1, x[:, :2, :3].argsort(-1), h[:, :2, :3], 'mean')",
     "searchsorted": "h * torch.searchsorted(torch.tensor([-0.5, 0.0, 0.5]), x)",
     "searchsorted, right": "h * torch.searchsorted(numbers, x.round(), right=True)",
     "searchsorted in rows": "h * torch.searchsorted(x.sort(-1).values, x)",
@@ -62,22 +68,64 @@ class Net(nn.Module):
         return value.mean()
 
 
+class Projected(nn.Module):
+    """A recurrent network whose hidden state is projected, with its first state given or not."""
+
+    def __init__(self, layers: int, both: bool, given: bool) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(6, 5, layers, proj_size=3, bidirectional=both, batch_first=True)
+        count = layers * (2 if both else 1)
+        sizes = {"h": 3, "c": 5} if given else {}
+        self.first = nn.ParameterDict({name: torch.randn(count, 1, size) for name, size in sizes.items()})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        states = [self.first[name].expand(-1, x.shape[0], -1).contiguous() for name in ("h", "c") if self.first]
+        y, (h, c) = self.lstm(x, tuple(states) or None)
+        return y.square().mean() + h.mean() + c.square().mean()
+
+
+class Pooled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        image = self.linear(x).unsqueeze(1)
+        whole = nn.functional.avg_pool2d(image, 2, divisor_override=3)
+        padded = nn.functional.avg_pool2d(
+            image, (3, 2), stride=2, padding=1, divisor_override=4, count_include_pad=False
+        )
+        deep = nn.functional.avg_pool3d(image.unsqueeze(1), (1, 2, 3), stride=(1, 2, 1), divisor_override=5)
+        return whole.square().mean() + padded.square().mean() + deep.square().mean()
+
+
+MODULES = {
+    "projected": lambda: Projected(1, False, False),
+    "projected, given": lambda: Projected(1, True, True),
+    "projected, deep": lambda: Projected(2, True, False),
+    "divisor_override": Pooled,
+}
+
+
+def module(name: str) -> nn.Module:
+    return MODULES[name]()
+
+
 def made(loss: str) -> Net:
     return Net(loss)
 
 
-def exported(loss: str, folder) -> Artifact:
-    build.export_module(parse(f"{__name__}:made({loss!r})@x:float32:batch,4,6"), folder)
+def exported(factory: str, folder) -> Artifact:
+    build.export_module(parse(f"{__name__}:{factory}@x:float32:batch,4,6"), folder)
     return Artifact.read(folder)
 
 
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-def test_the_exported_network_has_the_results_and_gradients_of_the_module(tmp_path, loss):
-    artifact = exported(loss, tmp_path)
-    network = Net(loss)
+def agrees(artifact: Artifact, network: nn.Module) -> None:
+    """Loss and gradients on ONNX Runtime are those of the module in float64."""
+    params = artifact.program().params
     with torch.no_grad():
         for name, parameter in network.named_parameters():
-            parameter.copy_(torch.from_numpy(artifact.program().params[name]))
+            parameter.copy_(torch.from_numpy(params[name]))
     network.double()(torch.from_numpy(X).double()).backward()
     ready = load("onnxruntime", artifact, Options(mode="gradient"))
     labels = np.zeros(len(X), np.float32)
@@ -89,6 +137,16 @@ def test_the_exported_network_has_the_results_and_gradients_of_the_module(tmp_pa
         np.testing.assert_allclose(gradients[name], right, rtol=1e-4, atol=1e-5 * float(np.abs(right).max()) + 1e-7)
 
 
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_the_exported_network_has_the_results_and_gradients_of_the_module(tmp_path, loss):
+    agrees(exported(f"made({loss!r})", tmp_path), made(loss))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_an_exported_layer_has_the_results_and_gradients_of_the_module(tmp_path, name):
+    agrees(exported(f"module({name!r})", tmp_path), module(name))
+
+
 def test_equal_values_have_the_places_that_pytorch_says():
     x = torch.tensor([[1.0, 3.0, 3.0, 2.0]])
     assert x.cummax(-1).indices.tolist() == [[0, 1, 2, 2]]  # what `select_last_index` gives
@@ -96,9 +154,9 @@ def test_equal_values_have_the_places_that_pytorch_says():
 
 def test_a_batch_that_becomes_a_constant_is_one_line(tmp_path):
     with pytest.raises(XBenchError, match="its graph is of a batch of 2 alone, an operation in forward"):
-        exported("torch.take_along_dim(h, x.argmax(-1, keepdim=True), -1)", tmp_path)
+        exported("made('torch.take_along_dim(h, x.argmax(-1, keepdim=True), -1)')", tmp_path)
 
 
 def test_an_operator_over_the_batch_is_one_line(tmp_path):
     with pytest.raises(XBenchError, match="along the axis of the batch that must know its length"):
-        exported("h.median(0).values", tmp_path)
+        exported("made('h.median(0).values')", tmp_path)
