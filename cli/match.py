@@ -1,7 +1,7 @@
 """`xbench match`: is a user's network the same as the zoo's network of that name?"""
 
 import json
-from pathlib import Path
+import os
 from typing import Annotated, Any
 
 import typer
@@ -38,7 +38,7 @@ def match(
         spec = models.find(name)
     except models.UnknownModel as error:
         raise XBenchError(str(error)) from error
-    if inputs is None and ":" in port and not Path(port).exists():
+    if inputs is None and ":" in port and not os.path.exists(port):
         inputs = [f"{i.name}:{i.dtype}:{','.join(map(str, i.shape))}" for i in spec.inputs]
     word = choose.choose_model("match", port, shapes=shape, inputs=inputs)
     with turn() as logs:

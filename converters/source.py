@@ -38,6 +38,7 @@ LENGTH = 16  # of a sequence, and of an axis that nothing is known of
 USUAL = {"total_seq": 32, "seq": LENGTH, "token": LENGTH, "height": 224, "width": 224, "channel": 3, "batch": 1}
 USUAL_LETTERS = {"h": 224, "w": 224, "c": 3, "n": 1, "b": 1}
 Sizes = tuple[int | str, ...]
+LONGEST = 48  # characters of a name, of up to four bytes each; a file system takes 255
 RULE, WEIGHTS, LOSS, AUTO = "optimizer=", "weights=", "loss=", "auto"
 TYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 
@@ -65,8 +66,9 @@ class Source:
 
     @property
     def stem(self) -> str:
-        """A name for a folder."""
-        return "".join(c if c.isalnum() or c in "._-" else "_" for c in Path(self.place.rstrip("/")).stem)
+        """A name for a folder; the arguments of a module may be longer than such a name can be."""
+        stem = Path(self.place.rstrip("/")).stem[:LONGEST]
+        return "".join(c if c.isalnum() or c in "._-" else "_" for c in stem)
 
 
 def parse(word: str) -> Source:
@@ -109,31 +111,32 @@ def parse(word: str) -> Source:
 
 def parted(word: str) -> tuple[str, list[str]]:
     """The place of a word, and its options. A path that exists may have an @ itself."""
-    place, at, rest = (word, "", "") if Path(word.removeprefix("hf:")).exists() else word.rpartition("@")
+    place, at, rest = (word, "", "") if os.path.exists(word.removeprefix("hf:")) else word.rpartition("@")
     return (place, [option for option in rest.split(";") if option]) if at else (word, [])
 
 
 def _kind(place: str) -> str:
+    # os.path, not Path, whose methods raise if a word is longer than the name of a file can be.
     if place in models.MODELS:
         return "zoo"
     library, colon, folder = place.partition(":")
     if colon and library in models.LIBRARIES:
-        if library == "hf" and not Path(folder).is_dir():
+        if library == "hf" and not os.path.isdir(folder):
             raise XBenchError(f"{place}: no such folder; nothing is downloaded")
         return "module"
     path = Path(place)
-    if path.suffix in (".keras", ".h5") or (path / "saved_model.pb").exists():
+    if path.suffix in (".keras", ".h5") or os.path.exists(path / "saved_model.pb"):
         kind = "tensorflow"
-    elif path.suffix == ".onnx" or path.exists() or ("/" in place and ":" not in place):
+    elif path.suffix == ".onnx" or os.path.exists(path) or ("/" in place and ":" not in place):
         kind = "onnx"
     elif ":" in place:
         return "module"
     else:
         models.find(place)  # which raises, with the nearest name
         raise AssertionError
-    if not path.exists():
+    if not os.path.exists(path):
         raise XBenchError(f"no such file: {place}")
-    if path.is_dir() and kind == "onnx":
+    if os.path.isdir(path) and kind == "onnx":
         raise XBenchError(f"{place} is a folder, not an ONNX file, and no SavedModel: it has no saved_model.pb")
     return kind
 
@@ -226,7 +229,7 @@ def _is_loss(option: str) -> bool:
 
 def _weights(option: str) -> str:
     file = option.removeprefix(WEIGHTS)
-    if not Path(file).is_file():
+    if not os.path.isfile(file):
         raise XBenchError(f"--weights {file}: no such file")
     return file
 

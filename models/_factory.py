@@ -124,7 +124,7 @@ def _imported(place: str) -> ModuleType:
             sys.path.insert(0, here)
         return importlib.import_module(place)
     path = Path(place).resolve()
-    if not path.is_file():
+    if not os.path.isfile(path):  # False, too, of a name that is longer than a file's can be
         raise BadFactory(f"no such file: {place}")
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))

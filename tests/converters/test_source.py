@@ -95,6 +95,26 @@ def test_the_axes_of_a_module_have_names():
     assert [each.shape for each in parse("net:make@x:float32:batch,time,3;x=batch,4,3").inputs] == [("batch", 4, 3)]
 
 
+LONG = f"{'a' * 400}, widths=({', '.join(['16'] * 100)})"
+
+
+def test_a_word_may_be_longer_than_the_name_of_a_file():
+    made = parse(f"net:make(kind='{LONG}')@x:float32:batch,3")
+    assert made.kind == "module" and len(made.stem) < 100
+    assert parse(f"timm:{LONG}").kind == "module"
+    for place in (f"{LONG}.onnx", f"{LONG}.keras", f"hf:{LONG}", f"folder/{LONG}"):
+        with pytest.raises(XBenchError, match="no such"):
+            parse(place)
+
+
+def test_a_network_with_long_arguments_is_checked(shell, network):
+    (shell.folder / "long.py").write_text("from mynet import Net\n\ndef make(kind, *, widths=()):\n    return Net()\n")
+    word = f"long.py:make('{'a' * 200}', widths=({', '.join(['16'] * 100)}))"
+    assert shell.run("convert", word, "--input", "x:float32:batch,3,8,6").returncode == 0
+    rows = checked(shell, word, "--input", "x:float32:batch,3,8,6", "--runtime", "torch", "--mode", "forward")
+    assert [row["status"] for row in rows] == ["PASS"]
+
+
 def test_options_go_behind_the_word(tmp_path):
     assert with_options("lenet", ["a=1"], []) == "lenet"
     assert with_options("m.onnx", ["a=1", "b=2"], []) == "m.onnx@a=1;b=2"

@@ -9,6 +9,7 @@ records are kept in FOLDER; the same command again resumes.
 import argparse
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -187,8 +188,15 @@ def check(word: str, out: Path, timeout: int) -> list[dict[str, Any]]:
     if done.stdout.strip():
         rows: list[dict[str, Any]] = json.loads(done.stdout)
         return rows
-    message = (done.stderr.strip().splitlines() or ["nothing was printed"])[-1]
+    message = whole(done.stderr) or "nothing was printed"
     return [{"runtime": r, "mode": m, "status": "REFUSED", "message": message} for m in MODES for r in RUNTIMES]
+
+
+def whole(printed: str) -> str:
+    """The last message of a command, which may be folded into several lines."""
+    lines = printed.strip().splitlines()
+    starts = [number for number, line in enumerate(lines) if re.match(r"[A-Za-z_.]+: ", line)]
+    return " ".join(line.strip() for line in lines[starts[-1] if starts else -1 :])
 
 
 def main() -> int:
