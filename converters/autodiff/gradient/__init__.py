@@ -21,12 +21,14 @@ from xbench.converters.autodiff.gradient import (
     reduce,
     resize,
     sample,
+    scatter,
     shape,
 )
 from xbench.converters.autodiff.gradient.ops import Ops
 from xbench.converters.ops.info import OPERATORS, info
 
-FAMILIES = (elementwise, shape, reduce, matrix, convolution, pool, normalize, recurrent, resize, sample, entropy)
+FAMILIES = (elementwise, shape, scatter, reduce, matrix, convolution, pool, normalize)
+FAMILIES += (recurrent, resize, sample, entropy)
 CONSTANT = {name for name, each in OPERATORS.items() if not each.differentiable}  # no gradient passes through these
 RULES: dict[str, Callable[..., Sequence[ir.Value | None]]] = {
     name: rule

@@ -225,24 +225,6 @@ def _with_batch(op, indices, batch):
     return op.Concat(*places, indices, axis=-1)
 
 
-def ScatterElements(op, node, dy):
-    _, indices, updates = node.inputs
-    axis, reduction = node.attributes.get_int("axis", 0), node.attributes.get_string("reduction", "none")
-    if reduction not in ("none", "add"):
-        raise NotImplementedError(f"the gradient of ScatterElements with reduction {reduction}")
-    kept = dy if reduction == "add" else op.ScatterElements(dy, indices, op.zeros_like(updates), axis=axis)
-    return [kept, None, op.GatherElements(dy, indices, axis=axis)]
-
-
-def ScatterND(op, node, dy):
-    _, indices, updates = node.inputs
-    reduction = node.attributes.get_string("reduction", "none")
-    if reduction not in ("none", "add"):
-        raise NotImplementedError(f"the gradient of ScatterND with reduction {reduction}")
-    kept = dy if reduction == "add" else op.ScatterND(dy, indices, op.zeros_like(updates))
-    return [kept, None, op.GatherND(dy, indices)]
-
-
 def Trilu(op, node, dy):
     return [op.Trilu(dy, *node.inputs[1:], upper=node.attributes.get_int("upper", 1)), None]
 

@@ -32,8 +32,8 @@ WITHOUT = set(_WORDS.split())
 FORMS = {
     "ConvTranspose": {4, 11},  # an output beyond what its image reaches
     "RNN": {1, 2},  # lengths, clip
-    "ScatterElements": {3, 4, 5},  # reductions mul, max, min
-    "ScatterND": {2, 3, 4},
+    "ScatterElements": {3},  # reduction mul
+    "ScatterND": {2},
 }
 # The gradient of BatchNormalization is that of its training form: test_training.py. The others ask for no gradient.
 ELSEWHERE = {"BatchNormalization", "Optional", "OptionalHasElement", "SequenceMap"}

@@ -167,8 +167,9 @@ def scattered(**rest: Any) -> list[Row]:
 
 def scattered_twice() -> list[Row]:
     index = np.array([[0, 1, 0], [0, 1, 2]])
-    made = (("add", True), ("mul", True), ("max", False), ("min", False))
-    return [row(real(3, 3), index, real(2, 3, seed=1), reduction=how, smooth=smooth) for how, smooth in made]
+    made = [row(real(3, 3), index, real(2, 3, seed=1), reduction=how) for how in ("add", "mul", "max", "min")]
+    ties = np.array([[0, 1, 1], [2, 1, 0], [0, 1, 2]], np.float32), np.array([[0, 1, 1], [0, 2, 0]], np.float32)
+    return made + [row(ties[0], index, ties[1], reduction=how, smooth=False) for how in ("max", "min")]
 
 
 def scattered_rows() -> list[Row]:
@@ -176,7 +177,8 @@ def scattered_rows() -> list[Row]:
     twice = np.array([[0, 1], [0, 1]])
     return [
         row(X, index, updates),
-        *(row(X, twice, updates, reduction=how, smooth=how in ("add", "mul")) for how in ("add", "mul", "max", "min")),
+        *(row(X, twice, updates, reduction=how) for how in ("add", "mul", "max", "min")),
+        *(row(np.round(X), twice, np.round(updates), reduction=how, smooth=False) for how in ("max", "min")),
         row(real(5), np.array([[3], [0]]), floats(9, 8)),
     ]
 
