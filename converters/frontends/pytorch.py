@@ -29,6 +29,7 @@ from xbench.converters.frontends.torch_attention import attention
 from xbench.converters.frontends.torch_call import BadCall, name_outputs
 from xbench.converters.frontends.torch_parameters import keep_names
 from xbench.converters.frontends.torch_registry import read_once
+from xbench.converters.frontends.torch_sizes import several
 from xbench.converters.ops.torch_dropout import dropping
 from xbench.converters.passes import identities
 
@@ -47,7 +48,7 @@ def export(
     batch = torch.export.Dim("batch")
     arguments = tuple(torch.from_numpy(array) for array in inputs.values())
     # A faster attention kernel gives its result other strides, so that the tracer takes a copy for a view.
-    with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH), dropping(True), detached.detaching(module):
+    with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH), dropping(True), detached.detaching(module), several():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
         try:

@@ -284,6 +284,24 @@ class Decided(Layer):
         return self.layer(x) if x.sum() > 0 else self.layer(-x)
 
 
+class Selected(Layer):
+    """A selection, whose size is known only at run time, and asked for, as graph networks ask for their edges."""
+
+    def forward(self, x):
+        y = self.layer(x)
+        chosen = y[x[:, :4] > 0]
+        return y if chosen.numel() == 0 else y - chosen.mean()
+
+
+class Empty(Layer):
+    """A selection that is always empty, which nobody who traces it can know."""
+
+    def forward(self, x):
+        y = self.layer(x)
+        chosen = y[y > y.max() + 1]
+        return y if chosen.numel() == 0 else y - 1
+
+
 # ***** what a call changes *****
 
 

@@ -70,6 +70,7 @@ PASSES = [
     ("OwnGradient", X, STEP),
     ("OtherGradient", X, FORWARD),
     ("MaskedRows", "x:float32:batch,6,8", STEP),
+    ("Selected", X, STEP),
 ]
 QUICK = ("Dictionary", "Cached", "Optional", "Star", "NoBatch", "Scalar", "Unused", "evaluated")
 FEW = tuple(case for case in PASSES if case[0] in QUICK)
@@ -169,6 +170,12 @@ def test_a_gradient_that_no_graph_has_is_not_verified(checked):
     """A function that rounds and hands the gradient through: that of its operators is zero."""
     rows, _ = checked((("OtherGradient", X),), ("gradient",))
     for status, message in statuses(rows[word("OtherGradient", X), "gradient"]):
+        assert status == "UNVERIFIED" and "its graph computes something else in PyTorch, too" in message
+
+
+def test_a_selection_that_is_empty_is_not_taken_for_a_full_one(checked):
+    rows, _ = checked((("Empty", X),), FORWARD)
+    for status, message in statuses(rows[word("Empty", X), "forward"]):
         assert status == "UNVERIFIED" and "its graph computes something else in PyTorch, too" in message
 
 
@@ -325,7 +332,7 @@ def test_arguments_that_cannot_be_given_are_one_line(configured, word, line):
 
 def test_the_factories_of_this_file_are_all_used():
     used = {name for name, *_ in (*PASSES, *REFUSED)}
-    bases = {"Layer", "Cache", "Result", "Pair", "Skipped", "Cube", "Rounded"}
+    bases = {"Empty", "Layer", "Cache", "Result", "Pair", "Skipped", "Cube", "Rounded"}
     defined = {n for n, v in vars(module_nets).items() if getattr(v, "__module__", "") == module_nets.__name__}
     assert defined - bases == used
     assert Path(module_nets.__file__).name == "module_nets.py"
