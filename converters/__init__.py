@@ -25,6 +25,7 @@ import numpy as np
 
 # The frameworks whose operator tables are in this folder, by the names of their files.
 TABLES = ("torch", "tensorflow", "jax")
+AT_RUN_TIME = "only known at run time"  # in what operators raise where a compiler must know a shape, or a condition
 PARAMETERS = "xbench.parameters"  # metadata_props: JSON list of the trainable initializers
 UNUSED = "xbench.unused"  # metadata_props: JSON object, the sizes of a module's parameters that no output depends on
 UNBIASED = "xbench.unbiased_variance"  # metadata_props: set where BatchNormalization means PyTorch's

@@ -1,4 +1,4 @@
-"""JAX: the printed program under `jax.jit`, compiled ahead of the first call."""
+"""JAX: the printed program under `jax.jit`, compiled ahead of the first call; else operator by operator."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from xbench.converters.codegen import standalone
 from xbench.converters.ops import jax as ops
 from xbench.converters.passes.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.runtimes import Options, Trainer, Unavailable
+from xbench.runtimes.support.eager import compiled
 
 
 def _pick(numbers, count):
@@ -32,6 +33,11 @@ def _device(kind: str) -> Any:
         return jax.local_devices(backend=kind)[0]  # of several processes, this one's
     except RuntimeError as error:
         raise Unavailable("this jax sees no CUDA device: pip install 'jax[cuda13]'") from error
+
+
+def _compiled(function, donated, *arguments):
+    made = jax.jit(function, donate_argnums=donated)
+    return compiled(lambda: made.lower(*arguments).compile(), function)
 
 
 class Jax(Trainer):
@@ -73,17 +79,13 @@ class Jax(Trainer):
             return False
         self.shapes, given = shapes, self.put(inputs)
         if self.options.mode == "forward":
-            self.answer = jax.jit(self._forward).lower(self.params, self.state, *given).compile()
+            self.answer = _compiled(self._forward, (), self.params, self.state, *given)
             return True
-        self.answer = jax.jit(self._forward)
-        if self.options.mode == "gradient":
-            loss = jax.jit(self._drawn)
-            drawn = (self.params, self.state, self.count, self.rng, given, self.put([labels])[0])
-            self.call = loss.lower(*drawn).compile()
-        else:
-            step = jax.jit(self._step, donate_argnums=(0, 1, 2, 3))
-            arguments = (self.params, self.state, self.memory, self.count, self.rng, given, self.put([labels])[0])
-            self.call = step.lower(*arguments).compile()
+        memory = () if self.options.mode == "gradient" else (self.memory,)
+        arguments = (self.params, self.state, *memory, self.count, self.rng, given, self.put([labels])[0])
+        body, donated = (self._step, (0, 1, 2, 3)) if memory else (self._drawn, ())
+        self.call = _compiled(body, donated, *arguments)
+        self.answer = self._forward if self.call == body else jax.jit(self._forward)
         return True
 
     def _as_onnx(self, params):

@@ -1,4 +1,5 @@
-"""TensorFlow: the printed program as a `tf.function` with fixed shapes; `tensorflow:xla` compiles it with XLA."""
+"""TensorFlow: the printed program as a `tf.function` with fixed shapes, else operator by operator; `tensorflow:xla`
+compiles it with XLA."""
 
 import re
 from collections import Counter
@@ -16,6 +17,7 @@ from xbench.converters.codegen import standalone
 from xbench.converters.ops import tensorflow as ops
 from xbench.converters.passes.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.runtimes import Options, Trainer, Unavailable
+from xbench.runtimes.support.eager import compiled
 
 
 def _pick(numbers, count):
@@ -103,15 +105,25 @@ class TensorFlow(Trainer):
         body = {"forward": self._forward, "gradient": self._gradients, "step": self._step}[self.options.mode]
         arrays = [*inputs] if self.options.mode == "forward" else [*inputs, labels]
         signature = [tf.TensorSpec(array.shape, array.dtype) for array in arrays]
-        compiled = "xla" in self.options.extra
+        xla = "xla" in self.options.extra
         with tf.device(self.device):
-            self.call = tf.function(body, autograph=False, jit_compile=compiled or None).get_concrete_function(
-                *signature
-            )
-        # Traced at its first call.
-        traced = tf.function(self._forward, signature[: len(inputs)], autograph=False, jit_compile=compiled or None)
-        self.answer = self.call if self.options.mode == "forward" else traced
+            traced = tf.function(body, autograph=False, jit_compile=xla or None)
+            eager = None if xla else self._eager(body)  # what XLA is asked for, it does or refuses
+            self.call = compiled(lambda: traced.get_concrete_function(*signature), eager)
+        if self.options.mode == "forward":
+            self.answer = self.call
+        elif self.call is eager:
+            self.answer = self._eager(self._forward)
+        else:  # traced at its first call
+            self.answer = tf.function(self._forward, signature[: len(inputs)], autograph=False, jit_compile=xla or None)
         return True
+
+    def _eager(self, function):
+        def call(*arrays):
+            with tf.device(self.device):
+                return function(*arrays)
+
+        return call
 
     def _values(self) -> tuple[dict[str, Any], dict[str, Any]]:
         read = {name: tf.convert_to_tensor(v) for name, v in {**self.params, **self.state}.items()}

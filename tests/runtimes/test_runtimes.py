@@ -58,6 +58,22 @@ def test_a_runtime_computes_the_network(exporter, tmp_path, model, runtime, mode
     assert (record["status"], record["message"]) == ("PASS", None)
 
 
+SELECTED = "module_nets:Selected@x:float32:batch,8"
+
+
+@pytest.mark.parametrize("mode", ["forward", "step"])
+@pytest.mark.parametrize("runtime", ["tensorflow", "jax"])
+def test_a_shape_that_depends_on_values_is_computed_without_a_compiler(exporter, tmp_path, runtime, mode):
+    record = verdict(exporter, SELECTED, runtime, mode, tmp_path, batch=3)
+    assert (record["status"], record["message"]) == ("PASS", None)
+
+
+def test_a_compiler_that_was_asked_for_names_the_operator_it_cannot_take(exporter, tmp_path):
+    record = verdict(exporter, SELECTED, "tensorflow:xla", "forward", tmp_path, batch=3)
+    assert record["status"] == "UNSUPPORTED"
+    assert record["message"] == "NonZero makes a shape that is only known at run time"
+
+
 LOAD = """
 import importlib, json, sys
 from xbench.workers.jobs import cell as jobs

@@ -103,7 +103,12 @@ def bind(operator: Callable[..., Any], xp: ModuleType, name: str) -> Callable[..
             return operator(known, *(v if i in static else typed(v) for i, v in enumerate(given)), **attributes)
         convert = functools.partial(xp.beside, like=traced[0]) if traced else xp.asarray
         arrays = (convert(v) if isinstance(v, np.ndarray) and i not in static else v for i, v in enumerate(given))
-        return operator(xp, *arrays, **attributes)
+        try:
+            return operator(xp, *arrays, **attributes)
+        except NotImplementedError as error:
+            if str(error).startswith("a shape"):  # of what, the function that was asked for it does not know
+                raise NotImplementedError(f"{name} makes {error}") from error
+            raise
 
     return call
 
