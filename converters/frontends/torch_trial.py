@@ -12,6 +12,7 @@ from torch import nn
 
 from xbench.converters.frontends.onnx_file import plain
 from xbench.converters.frontends.torch_call import BadCall, Leaves, output_paths
+from xbench.converters.frontends.torch_random import Least, culprits
 from xbench.converters.ops.torch_dropout import dropping
 
 CLOSE = 1e-3  # relative to the largest value: evaluation has faster kernels, whose rounding differs
@@ -38,10 +39,14 @@ def only_evaluated(network: nn.Module, inputs: Arrays) -> str | None:
     try:
         with _training(copied):
             trained = _called(copied, given)
+            with Least():
+                least = _called(copied, given)
     except Exception as error:
         return f"its training form raises {_described(error)}"
-    if difference := _differ(first, trained):
-        return difference
+    if difference := _differ(first, trained) or _differ(first, least):
+        with torch.no_grad(), dropping(False):
+            said = culprits(copied, lambda seed: _called(copied, given, seed), _differ)
+        return f"{difference}, as {said}" if said else difference
     differentiable = trained[0][1].requires_grad or not trained[0][1].is_floating_point()
     needed = any(p.requires_grad for p in copied.parameters()) and not differentiable
     return "its first output hands no gradient to its parameters" if needed else None
@@ -82,8 +87,8 @@ def _drawn(array: np.ndarray, integer: int) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(0).normal(size=array.shape).astype(array.dtype))
 
 
-def _called(network: nn.Module, given: list[torch.Tensor]) -> Leaves:
-    torch.manual_seed(0)  # a network may draw numbers in evaluation, too
+def _called(network: nn.Module, given: list[torch.Tensor], seed: int = 0) -> Leaves:
+    torch.manual_seed(seed)  # a network may draw numbers in evaluation, too
     outputs = network(*given)
     return [(path, tensor.clone()) for path, tensor in zip(output_paths(network), outputs, strict=True)]
 

@@ -2,6 +2,7 @@
 another effect in training."""
 
 import dataclasses
+import types
 from collections import namedtuple
 from typing import Any
 
@@ -234,6 +235,46 @@ class Auxiliary(Unused):
     def forward(self, x):
         y = self.decoder(x)
         return (y, self.encoder(x)) if self.training else y
+
+
+class Skipping(Layer):
+    """A layer that is left out now and then, by a setting of its configuration."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = types.SimpleNamespace(layerdrop=0.01, hidden_dropout=0.1)
+
+    def forward(self, x):
+        skipped = self.training and self.config.layerdrop > 0 and torch.rand([]) < self.config.layerdrop
+        return x[:, :4] if skipped else self.layer(x)
+
+
+class Labels(nn.Module):
+    """Drops whole samples, as a generator of images drops their labels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout_prob = 0.2
+
+    def forward(self, x):
+        if not self.training or not self.dropout_prob:
+            return x
+        return torch.where((torch.rand(len(x)) < self.dropout_prob)[:, None], 0, x)
+
+
+class Labelled(Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.labels = Labels()
+
+    def forward(self, x):
+        return self.layer(self.labels(x))
+
+
+def kept():
+    network = Labelled()
+    network.labels.eval()
+    return network
 
 
 class Noisy(Layer):

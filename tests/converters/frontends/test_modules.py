@@ -54,6 +54,9 @@ PASSES = [
     ("evaluated", X, FORWARD),
     ("Auxiliary", X, FORWARD),
     ("Noisy", X, FORWARD),
+    ("Skipping", X, FORWARD),
+    ("Labelled", X, FORWARD),
+    ("kept", X, STEP),
     ("OwnNorm", X, FORWARD),
     ("Frozen", IMAGE, STEP),
     ("NoGradient", X, FORWARD),
@@ -87,8 +90,10 @@ TRANSFORMERS = (
 UNTRAINED = {
     "evaluated": "its training form computes something else|Could not guard",
     "Auxiliary": "its training form has 2 outputs, its evaluation 1",
-    "Noisy": "its training form computes something else",
-    "OwnNorm": "its training form computes something else",
+    "Noisy": "computes something else, as Noisy does at random: call eval.. on it in the factory",
+    "OwnNorm": "computes something else, as OwnNorm does: call eval.. on it in the factory",
+    "Skipping": "as Skipping does at random: set layerdrop=0, or call eval.. on it in the factory",
+    "Labelled": r"as Labels \(labels\) does at random: set dropout_prob=0, or call eval.. on it in the factory",
     "NoGradient": "its first output hands no gradient to its parameters",
 }
 # Remarks on standard error about modules that pass.
@@ -332,7 +337,7 @@ def test_arguments_that_cannot_be_given_are_one_line(configured, word, line):
 
 def test_the_factories_of_this_file_are_all_used():
     used = {name for name, *_ in (*PASSES, *REFUSED)}
-    bases = {"Empty", "Layer", "Cache", "Result", "Pair", "Skipped", "Cube", "Rounded"}
+    bases = {"Empty", "Labels", "Layer", "Cache", "Result", "Pair", "Skipped", "Cube", "Rounded"}
     defined = {n for n, v in vars(module_nets).items() if getattr(v, "__module__", "") == module_nets.__name__}
     assert defined - bases == used
     assert Path(module_nets.__file__).name == "module_nets.py"
