@@ -48,6 +48,8 @@ LOSSES = {
     "scatter_reduce, mean": f"{SCATTER} 'mean') * x[:, :1]",
     "scatter_reduce, mean of others": f"{SCATTER} 'mean', include_self=False) * x[:, :1]",
     "scatter_reduce, sum of others": f"{SCATTER} 'sum', include_self=False) * x[:, :1]",
+    "scatter_reduce, largest": f"{SCATTER} 'amax') * x[:, :1]",
+    "scatter_reduce, least of others": f"{SCATTER} 'amin', include_self=False) * x[:, :1]",
     "scatter_reduce of a part": "x.scatter_reduce(-1, x[:, :2, :3].argsort(-1), h[:, :2, :3], 'mean')",
     "searchsorted": "h * torch.searchsorted(torch.tensor([-0.5, 0.0, 0.5]), x)",
     "searchsorted, right": "h * torch.searchsorted(numbers, x.round(), right=True)",
