@@ -13,7 +13,7 @@ from itertools import count
 import onnx
 from onnx import parser
 
-from xbench.converters.ops.contrib import activations, attention, linear, norms, products, quantised, trees
+from xbench.converters.ops.contrib import activations, attention, grouped, linear, norms, products, quantised, trees
 from xbench.converters.ops.contrib.call import Call, NoBody, Shape
 
 NOT_FLOAT32 = {onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16}
@@ -58,6 +58,12 @@ OPERATORS: dict[Key, Operator] = {
     (DOMAIN, "RotaryEmbedding"): _operator("input positions cosines sines", attention.rotary_embedding),
     (DOMAIN, "MultiHeadAttention"): _operator(
         "query key value bias mask added past_key past_value", attention.multi_head_attention, "output keys values"
+    ),
+    (DOMAIN, "GroupQueryAttention"): _operator(
+        "query key value past_key past_value lengths total cosines sines positions added sink key_scale value_scale"
+        " query_gain key_gain",
+        grouped.group_query_attention,
+        "output keys values",
     ),
     (DOMAIN, "Attention"): _operator("input weights bias mask past added", attention.attention, "output present"),
     (LEARNING, "Scaler"): _operator("input", linear.scaler),

@@ -6,7 +6,7 @@ from xbench.converters.ops.contrib.call import Call, NoBody
 from xbench.converters.ops.contrib.norms import layer_norm
 
 
-def _numbers(name: str, *values: int) -> str:
+def numbers(name: str, *values: int) -> str:
     return f"{name} = Constant <value_ints = {list(values)}> ()"
 
 
@@ -21,7 +21,7 @@ def embed_layer_normalization(call: Call) -> Iterable[str]:
     if call.has(8):
         yield "place = Gather (places, positions)"
     else:
-        yield "sizes = Shape (ids)\n" + _numbers("zero", 0) + "\n" + _numbers("one", 1) + "\n" + _numbers("two", 2)
+        yield "sizes = Shape (ids)\n" + numbers("zero", 0) + "\n" + numbers("one", 1) + "\n" + numbers("two", 2)
         yield "length = Slice (sizes, one, two, zero)"
         yield "place = Slice (places, zero, length, zero)"
     yield "placed = Add (word, place)"
@@ -30,7 +30,7 @@ def embed_layer_normalization(call: Call) -> Iterable[str]:
     else:
         yield "total = Identity (placed)"
     yield from layer_norm(call, True, call.number("epsilon", 1e-12))
-    yield _numbers("last", 1)
+    yield numbers("last", 1)
     if call.has(7):
         yield "lengths = ReduceSum <keepdims = 0> (mask, last)"
     else:
@@ -51,39 +51,39 @@ def rotary_embedding(call: Call) -> Iterable[str]:
         heads = call.integer("num_heads", 0)
         if not heads and size is None:
             raise NoBody
-        yield _numbers("split", 0, 0, heads, -1) if heads else _numbers("split", 0, 0, -1, size or 0)
+        yield numbers("split", 0, 0, heads, -1) if heads else numbers("split", 0, 0, -1, size or 0)
         yield "parted = Reshape (input, split)"
     else:
         yield "parted = Identity (input)"
-    yield _numbers("axis", 2 if rank == 3 else 1)
+    yield numbers("axis", 2 if rank == 3 else 1)
     yield "cosine_ = Gather (cosines, positions)\ncosine = Unsqueeze (cosine_, axis)"
     yield "sine_ = Gather (sines, positions)\nsine = Unsqueeze (sine_, axis)"
-    yield from _turned(turned, bool(call.integer("interleaved", 0)))
+    yield from rotated(turned, bool(call.integer("interleaved", 0)))
     yield "shape = Shape (input)\noutput = Reshape (joined, shape)"
 
 
-def _turned(size: int, interleaved: bool) -> Iterable[str]:
+def rotated(size: int, interleaved: bool) -> Iterable[str]:
     """The first `size` numbers of each row of `parted`, or all, turned by the angles of their pairs: `joined`."""
     if size:
-        yield _numbers("start", 0) + "\n" + _numbers("end", size) + "\n" + _numbers("far", 2**31 - 1)
-        yield _numbers("depth", 3)
+        yield numbers("start", 0) + "\n" + numbers("end", size) + "\n" + numbers("far", 2**31 - 1)
+        yield numbers("depth", 3)
         yield "front = Slice (parted, start, end, depth)\nrest = Slice (parted, end, far, depth)"
     else:
         yield "front = Identity (parted)"
     if interleaved:
-        yield _numbers("pairs", 0, 0, 0, -1, 2) + "\npaired = Reshape (front, pairs)"
-        yield _numbers("halves", 1, 1) + "\nfirst_, second_ = Split <axis = 4> (paired, halves)"
-        yield _numbers("inner", 4) + "\nfirst = Squeeze (first_, inner)\nsecond = Squeeze (second_, inner)"
+        yield numbers("pairs", 0, 0, 0, -1, 2) + "\npaired = Reshape (front, pairs)"
+        yield numbers("halves", 1, 1) + "\nfirst_, second_ = Split <axis = 4> (paired, halves)"
+        yield numbers("inner", 4) + "\nfirst = Squeeze (first_, inner)\nsecond = Squeeze (second_, inner)"
     else:
-        yield "width = Shape (front)\n" + _numbers("at", 3) + "\nwide = Gather (width, at)"
-        yield _numbers("pair", 2) + "\nhalf = Div (wide, pair)\nhalves = Concat <axis = 0> (half, half)"
+        yield "width = Shape (front)\n" + numbers("at", 3) + "\nwide = Gather (width, at)"
+        yield numbers("pair", 2) + "\nhalf = Div (wide, pair)\nhalves = Concat <axis = 0> (half, half)"
         yield "first, second = Split <axis = 3> (front, halves)"
     yield "a = Mul (first, cosine)\nb = Mul (second, sine)\nreal = Sub (a, b)"
     yield "c = Mul (first, sine)\nd = Mul (second, cosine)\nimaginary = Add (c, d)"
     if interleaved:
-        yield _numbers("behind", 4) + "\nreal_ = Unsqueeze (real, behind)\nimaginary_ = Unsqueeze (imaginary, behind)"
+        yield numbers("behind", 4) + "\nreal_ = Unsqueeze (real, behind)\nimaginary_ = Unsqueeze (imaginary, behind)"
         yield "stacked = Concat <axis = 4> (real_, imaginary_)"
-        yield _numbers("flat", 0, 0, 0, -1) + "\nturned = Reshape (stacked, flat)"
+        yield numbers("flat", 0, 0, 0, -1) + "\nturned = Reshape (stacked, flat)"
     else:
         yield "turned = Concat <axis = 3> (real, imaginary)"
     yield "joined = Concat <axis = 3> (turned, rest)" if size else "joined = Identity (turned)"
@@ -102,7 +102,7 @@ def multi_head_attention(call: Call) -> Iterable[str]:
         widths = [shape and shape[-1] for shape in (call.shapes[0], call.shapes[1], call.shapes[2])]
         if None in widths:
             raise NoBody
-        yield _numbers("widths", *(width or 0 for width in widths))
+        yield numbers("widths", *(width or 0 for width in widths))
         yield "bias0, bias1, bias2 = Split <axis = 0> (bias, widths)"
         for number, name in enumerate(names):
             yield f"{name}_biased = Add ({name}, bias{number})"
@@ -123,19 +123,19 @@ def attention(call: Call) -> Iterable[str]:
         raise NoBody
     yield "projected_ = MatMul (input, weights)"
     yield "projected = Add (projected_, bias)" if call.has(2) else "projected = Identity (projected_)"
-    yield "width = Shape (projected)\n" + _numbers("at", 2) + "\nwide = Gather (width, at)"
-    yield _numbers("three", 3) + "\nthird = Div (wide, three)\nthirds = Concat <axis = 0> (third, third, third)"
+    yield "width = Shape (projected)\n" + numbers("at", 2) + "\nwide = Gather (width, at)"
+    yield numbers("three", 3) + "\nthird = Div (wide, three)\nthirds = Concat <axis = 0> (third, third, third)"
     yield "query, key, value = Split <axis = 2> (projected, thirds)"
     yield from _apart(["query", "key", "value"], heads)
     yield "keys = Identity (keys_own)\nvalues = Identity (values_own)"
-    yield _numbers("front", 0) + "\nkeys_ = Unsqueeze (keys, front)\nvalues_ = Unsqueeze (values, front)"
+    yield numbers("front", 0) + "\nkeys_ = Unsqueeze (keys, front)\nvalues_ = Unsqueeze (values, front)"
     yield "present = Concat <axis = 0> (keys_, values_)"
     yield from _attended(call, 3, 5)
 
 
 def _apart(names: Iterable[str], heads: int) -> Iterable[str]:
     """Each head for itself: [batch, heads, length, size]."""
-    yield _numbers("heads", 0, 0, heads, -1)
+    yield numbers("heads", 0, 0, heads, -1)
     for name, target in zip(names, ("queries", "keys_own", "values_own"), strict=True):
         yield f"{target}_parts = Reshape ({name}, heads)"
         yield f"{target} = Transpose <perm = [0, 2, 1, 3]> ({target}_parts)"
@@ -147,7 +147,7 @@ def _attended(call: Call, mask: int, added: int) -> Iterable[str]:
     if scale := call.number("scale", 0.0):
         yield call.constant("factor", scale, "queries")
     else:
-        yield "shape = Shape (queries)\n" + _numbers("last", 3) + "\nsize_ = Gather (shape, last)"
+        yield "shape = Shape (queries)\n" + numbers("last", 3) + "\nsize_ = Gather (shape, last)"
         yield "size = CastLike (size_, queries)" if call.version >= 15 else "size = Cast <to = 1> (size_)"
         yield "root = Sqrt (size)\nfactor = Reciprocal (root)"
     yield "products = MatMul (queries, turned)\nscores0 = Mul (products, factor)"
@@ -156,7 +156,7 @@ def _attended(call: Call, mask: int, added: int) -> Iterable[str]:
         rank = call.rank(mask)
         if rank not in (2, 3):
             raise NoBody
-        yield _numbers("axes", *((1, 2) if rank == 2 else (1,))) + "\nmask_ = Unsqueeze (mask, axes)"
+        yield numbers("axes", *((1, 2) if rank == 2 else (1,))) + "\nmask_ = Unsqueeze (mask, axes)"
         yield "kept = Cast <to = 9> (mask_)"
         yield call.constant("zero", 0.0, "queries")
         yield call.constant("hidden", call.number("mask_filter_value", -10000.0), "queries")
@@ -169,7 +169,7 @@ def _attended(call: Call, mask: int, added: int) -> Iterable[str]:
         yield "scores = Identity (scores2)"
     yield "weights_ = Softmax <axis = -1> (scores)\nmixed_ = MatMul (weights_, values)"
     yield "mixed = Transpose <perm = [0, 2, 1, 3]> (mixed_)"
-    yield _numbers("flat", 0, 0, -1) + "\noutput = Reshape (mixed, flat)"
+    yield numbers("flat", 0, 0, -1) + "\noutput = Reshape (mixed, flat)"
 
 
 def _causal(call: Call) -> Iterable[str]:
@@ -179,7 +179,7 @@ def _causal(call: Call) -> Iterable[str]:
         yield f"{name}_at = Constant <value = int64 {{{axis}}}> ()\n{name} = Gather (area, {name}_at)"
         yield f"{name}_from = Range (zero_at, {name}, one_at)"
     yield "offset = Sub (columns, rows)\nseen_to_ = Add (rows_from, offset)"
-    yield _numbers("behind", 1) + "\nseen_to = Unsqueeze (seen_to_, behind)"
+    yield numbers("behind", 1) + "\nseen_to = Unsqueeze (seen_to_, behind)"
     yield "seen = LessOrEqual (columns_from, seen_to)"
     yield call.constant("below", -3.4028234663852886e38, "queries")
     yield "scores = Where (seen, scores2, below)"

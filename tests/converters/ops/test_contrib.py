@@ -4,38 +4,14 @@ import json
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
+from bodies import computed, integers, normal, saved, signed, unsigned
+from cases_grouped import CASES_GROUPED, UNKNOWN_GROUPED
 from onnx import TensorProto, helper, numpy_helper
 
-from xbench.converters import build
-from xbench.converters.artifact import Artifact
 from xbench.converters.frontends import onnx_file, validity
 from xbench.converters.frontends.tensors import NoOracle
 from xbench.converters.ops import contrib
-from xbench.converters.source import parse
-from xbench.runtimes import Options, load
-
-DRAW = np.random.default_rng(0)
-TYPES = {
-    "tensor(float)": TensorProto.FLOAT,
-    "tensor(uint8)": TensorProto.UINT8,
-    "tensor(int8)": TensorProto.INT8,
-    "tensor(int32)": TensorProto.INT32,
-}
-
-
-def normal(*shape):
-    return DRAW.normal(size=shape).astype(np.float32)
-
-
-def unsigned(*shape):
-    return DRAW.integers(0, 256, shape).astype(np.uint8)
-
-
-def signed(*shape):
-    return DRAW.integers(-128, 128, shape).astype(np.int8)
-
 
 S, Z, W = np.float32, np.uint8, np.int8
 HIDDEN = (2, 4, 8)
@@ -63,10 +39,6 @@ def nothing(rows, count):
 
 def rows_of(rows, count):
     return normal(rows)
-
-
-def integers(*rows, kind=np.int64):
-    return np.array(rows, kind)
 
 
 IDS = integers([1, 2, 3, 4], [5, 6, 7, 0], kind=np.int32)
@@ -144,35 +116,8 @@ CASES = [
     ("MatMulNBits", *blocks(64, 4, 32, packed)),
     ("MatMulNBits", *blocks(64, 4, 32, normal)),
     ("MatMulNBits", *blocks(64, 4, 32, nothing, nothing, rows_of)),
+    *CASES_GROUPED,
 ]
-
-
-def saved(folder, operator, inputs, words, version=17):
-    """A file of one node, as ONNX Runtime types it: all inputs but the first are stored."""
-    words = dict(words)
-    outputs, domain = words.pop("outputs", ["y"]), words.pop("domain", contrib.DOMAIN)
-    names = ["" if each is None else f"input{index}" for index, each in enumerate(inputs)]
-    kind = helper.np_dtype_to_tensor_dtype(inputs[0].dtype)
-    graph = helper.make_graph(
-        [helper.make_node(operator, names, outputs, domain=domain, **words)],
-        "g",
-        [helper.make_tensor_value_info(names[0], kind, inputs[0].shape)],
-        [onnx.ValueInfoProto(name=name) for name in outputs if name],
-        [numpy_helper.from_array(np.asarray(a), n) for n, a in zip(names[1:], inputs[1:], strict=True) if n],
-    )
-    opsets = [helper.make_opsetid("", version), helper.make_opsetid(contrib.DOMAIN, 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    session = bare(model)
-    for value, known in zip(model.graph.output, session.get_outputs(), strict=True):
-        value.CopyFrom(helper.make_tensor_value_info(known.name, TYPES[known.type], known.shape))
-    onnx.save(model, folder / "m.onnx")
-    return session.run(None, {names[0]: inputs[0]})
-
-
-def bare(model):
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(model.SerializeToString(), options)
 
 
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[f"{name}-{index}" for index, (name, *_) in enumerate(CASES)])
@@ -182,15 +127,7 @@ def test_a_body_computes_what_the_kernel_of_onnx_runtime_does(tmp_path, index, v
     if operator == "LayerNormalization" and version >= 17:
         pytest.skip("it is ONNX's own since opset 17")
     wanted = saved(tmp_path, operator, inputs, words, version)
-    folder = tmp_path / "out"
-    folder.mkdir()
-    build.export_file(parse(str(tmp_path / "m.onnx")), tmp_path / "m.onnx", folder)
-    artifact = Artifact.read(folder)
-    assert not [name for name in artifact.info["operators"] if name.startswith(contrib.DOMAIN)]
-    ready = load("torch", artifact, Options())
-    ready.prepare([inputs[0]], np.zeros(1, np.int64), False)
-    outputs = ready.get(ready.forward(*ready.put([inputs[0]])))
-    for actual, expected in zip(outputs, wanted, strict=True):
+    for actual, expected in zip(computed(tmp_path, inputs[0]), wanted, strict=True):
         assert actual.dtype == expected.dtype
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6 * float(np.abs(expected).max()))
 
@@ -200,13 +137,12 @@ def test_every_operator_has_a_case():
     assert {name for name, *_ in CASES} | {"TransposeMatMul"} == known
 
 
-EMPTY = helper.make_graph([], "g", [], [])
 UNKNOWN_FORMS = {
     "of transposed batches": ("FusedMatMul", [normal(2, 3, 4), normal(2, 3, 4)], {"transBatchA": 1}),
     "of an activation nobody knows": ("FusedConv", CONV, {"activation": "Elu"}),
     "without an attribute it must have": ("FusedConv", CONV, {}),
     "with channels last": ("QLinearAveragePool", Q_IMAGE, {"kernel_shape": [2, 2], "channels_last": 1}),
-    "of three bits": ("MatMulNBits", CASES[-1][1], {"K": 64, "N": 4, "bits": 3, "block_size": 32}),
+    "of three bits": ("MatMulNBits", blocks(64, 4, 32)[0], {"K": 64, "N": 4, "bits": 3, "block_size": 32}),
     "without an input": ("Gelu", [], {}),
     "with an output more": ("Gelu", [normal(3)], {"outputs": ["y", "z"]}),
     "with an input more": ("Gelu", [normal(3), normal(3)], {}),
@@ -219,6 +155,7 @@ UNKNOWN_FORMS = {
     "with a number for a text": ("FusedConv", CONV, {"activation": 3}),
     "of a number that is endless": ("FusedMatMul", [normal(3, 4), normal(4, 3)], {"transA": float("inf")}),
     "with a text for a number": ("QuickGelu", [normal(3)], {"alpha": "x"}),
+    **UNKNOWN_GROUPED,
 }
 
 
@@ -226,9 +163,13 @@ UNKNOWN_FORMS = {
 def test_a_form_without_a_body_has_no_oracle(kind):
     operator, inputs, words = UNKNOWN_FORMS[kind]
     words = dict(words)
-    names = [f"input{index}" for index, _ in enumerate(inputs)]
+    names = ["" if each is None else f"input{index}" for index, each in enumerate(inputs)]
     node = helper.make_node(operator, names, words.pop("outputs", ["y"]), domain=contrib.DOMAIN, **words)
-    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
+    kinds = [(name, np.asarray(each)) for name, each in zip(names, inputs, strict=True) if name]
+    given = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+        for name, each in kinds
+    ]
     graph = helper.make_graph([node], "g", given, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(contrib.DOMAIN, 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)

@@ -1,0 +1,81 @@
+"""A file of one operator that ONNX does not define, ONNX Runtime's answer, and the answer of the body it gets here."""
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+from xbench.converters import build
+from xbench.converters.artifact import Artifact
+from xbench.converters.ops import contrib
+from xbench.converters.source import parse
+from xbench.runtimes import Options, load
+
+DRAW = np.random.default_rng(0)
+TYPES = {
+    "tensor(float)": TensorProto.FLOAT,
+    "tensor(uint8)": TensorProto.UINT8,
+    "tensor(int8)": TensorProto.INT8,
+    "tensor(int32)": TensorProto.INT32,
+    "tensor(int64)": TensorProto.INT64,
+}
+
+
+def normal(*shape):
+    return DRAW.normal(size=shape).astype(np.float32)
+
+
+def unsigned(*shape):
+    return DRAW.integers(0, 256, shape).astype(np.uint8)
+
+
+def signed(*shape):
+    return DRAW.integers(-128, 128, shape).astype(np.int8)
+
+
+def integers(*rows, kind=np.int64):
+    return np.array(rows, kind)
+
+
+def whole(*rows):
+    return np.array(rows, np.int32)
+
+
+def saved(folder, operator, inputs, words, version=17):
+    """A file of one node, as ONNX Runtime types it: all inputs but the first are stored."""
+    words = dict(words)
+    outputs, domain = words.pop("outputs", ["y"]), words.pop("domain", contrib.DOMAIN)
+    names = ["" if each is None else f"input{index}" for index, each in enumerate(inputs)]
+    kind = helper.np_dtype_to_tensor_dtype(inputs[0].dtype)
+    graph = helper.make_graph(
+        [helper.make_node(operator, names, outputs, domain=domain, **words)],
+        "g",
+        [helper.make_tensor_value_info(names[0], kind, inputs[0].shape)],
+        [onnx.ValueInfoProto(name=name) for name in outputs if name],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in zip(names[1:], inputs[1:], strict=True) if n],
+    )
+    opsets = [helper.make_opsetid("", version), helper.make_opsetid(contrib.DOMAIN, 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    session = bare(model)
+    for value, known in zip(model.graph.output, session.get_outputs(), strict=True):
+        value.CopyFrom(helper.make_tensor_value_info(known.name, TYPES[known.type], known.shape))
+    onnx.save(model, folder / "m.onnx")
+    return session.run(None, {names[0]: inputs[0]})
+
+
+def bare(model):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+
+def computed(folder, first):
+    """What the body of the saved operator gives in PyTorch."""
+    made = folder / "out"
+    made.mkdir()
+    build.export_file(parse(str(folder / "m.onnx")), folder / "m.onnx", made)
+    artifact = Artifact.read(made)
+    assert not [name for name in artifact.info["operators"] if name.startswith((contrib.DOMAIN, contrib.LEARNING))]
+    ready = load("torch", artifact, Options())
+    ready.prepare([first], np.zeros(1, np.int64), False)
+    return ready.get(ready.forward(*ready.put([first])))
