@@ -54,16 +54,26 @@ def _read(core: openvino.Core, artifact: Artifact) -> openvino.Model:
     """The model by OpenVINO's own importer.
 
     Raises:
-        UnsupportedOps: it has no rule for some operators, all of which it names, ONNX's own with the opset appended.
+        UnsupportedOps: it has no rule for some operators, all of which it names, ONNX's own with the opset appended;
+            or none for such a form of them.
     """
     try:
         return core.read_model(artifact.onnx)
     except RuntimeError as error:
         match = re.search(r"No conversion rule found for operations: (.+)", str(error))
-        if match is None:
+        names = [re.sub(r"-\d+$", "", name.strip()) for name in match[1].split(",")] if match else _refused(str(error))
+        if not names:
             raise RuntimeError(_reason(str(error))) from error
-        names = [re.sub(r"-\d+$", "", name.strip()) for name in match[1].split(",")]
         raise UnsupportedOps({name: artifact.info["operators"].get(name, 1) for name in names}) from error
+
+
+def _refused(message: str) -> list[str]:
+    """The operators of other domains whose form it does not know. Those that read what such an operator computes fail,
+    too, because its type is not known."""
+    sections = re.findall(
+        r"^-- (\S+\.\S+) with a message:\n(.*?)(?=^-- |\nSummary:)", message, re.DOTALL | re.MULTILINE
+    )
+    return sorted({name for name, why in sections if "dynamic" not in why})
 
 
 def _reason(message: str) -> str:

@@ -75,8 +75,11 @@ def rotated(size: int, interleaved: bool) -> Iterable[str]:
         yield numbers("halves", 1, 1) + "\nfirst_, second_ = Split <axis = 4> (paired, halves)"
         yield numbers("inner", 4) + "\nfirst = Squeeze (first_, inner)\nsecond = Squeeze (second_, inner)"
     else:
-        yield "width = Shape (front)\n" + numbers("at", 3) + "\nwide = Gather (width, at)"
-        yield numbers("pair", 2) + "\nhalf = Div (wide, pair)\nhalves = Concat <axis = 0> (half, half)"
+        if size:
+            yield numbers("halves", size // 2, size // 2)
+        else:
+            yield "width = Shape (front)\n" + numbers("at", 3) + "\nwide = Gather (width, at)"
+            yield numbers("pair", 2) + "\nhalf = Div (wide, pair)\nhalves = Concat <axis = 0> (half, half)"
         yield "first, second = Split <axis = 3> (front, halves)"
     yield "a = Mul (first, cosine)\nb = Mul (second, sine)\nreal = Sub (a, b)"
     yield "c = Mul (first, sine)\nd = Mul (second, cosine)\nimaginary = Add (c, d)"

@@ -29,7 +29,7 @@ def _check(call: Call, heads: int, few: int) -> None:
     NoBody: it is quantised, looks ahead, forgets, or lacks what it must have.
     """
     words = [call.attributes.get(f"{name}_quant_type", b"NONE") for name in "kv"]
-    if call.version < 13 or heads < 1 or few < 1 or heads % few or call.rank(0) != 3:
+    if call.version < 13 or heads < 1 or few < 1 or heads % few:
         raise NoBody
     if words != [b"NONE", b"NONE"] or call.integer("kv_cache_bit_width", 0) or any(map(call.has, range(12, 16))):
         raise NoBody
@@ -72,9 +72,11 @@ def _places(call: Call) -> Iterable[str]:
     yield numbers("none", 0) + "\n" + numbers("one", 1) + "\n" + numbers("two", 2)
     yield "sizes = Shape (query)\nlength = Slice (sizes, one, two, none)"
     yield "total_ = Cast <to = 7> (total)\nall = Reshape (total_, one)\nprompt = Equal (length, all)"
-    yield numbers("column", -1, 1) + "\nlengths_ = Cast <to = 7> (lengths)\nknown_ = Reshape (lengths_, column)"
-    yield "known = Add (known_, one)\nearlier = Sub (known, length)\nbefore = Where (prompt, none, earlier)"
     yield "zero_at = Constant <value = int64 {0}> ()\none_at = Constant <value = int64 {1}> ()"
+    # Read as the indices they are: so what is drawn for them, or for a mask that they count, is within all positions.
+    yield "all_at = Squeeze (all, none)\nspots = Range (zero_at, all_at, one_at)\nindices = Cast <to = 7> (lengths)"
+    yield "last_ = Gather (spots, indices)\n" + numbers("upright_", -1, 1) + "\nlast_of = Reshape (last_, upright_)"
+    yield "known = Add (last_of, one)\nearlier = Sub (known, length)\nbefore = Where (prompt, none, earlier)"
     yield "length_at = Squeeze (length, none)\nsteps = Range (zero_at, length_at, one_at)"
     yield "places = Add (before, steps)"  # of the queries: [batch, length]
 
@@ -119,61 +121,74 @@ def _remembered(call: Call) -> Iterable[str]:
 
 
 def _scores(call: Call, heads: int, few: int) -> Iterable[str]:
-    """`scores`, [batch, heads, length, total]: each group of queries with the keys of one head."""
-    yield "keys_seen_ = Slice (keys, none, all, two)\nvalues_seen_ = Slice (values, none, all, two)"
+    """`scores`, [batch, few, heads / few, length, total]: each group of queries with the keys of one head."""
+    if call.has(3):  # whose buffers may be longer than all
+        yield "keys_seen_ = Slice (keys, none, all, two)\nvalues_seen_ = Slice (values, none, all, two)"
+    else:
+        yield "keys_seen_ = Identity (keys)\nvalues_seen_ = Identity (values)"
     yield "keys_seen = Unsqueeze (keys_seen_, two)\nvalues_seen = Unsqueeze (values_seen_, two)"
-    yield numbers("four", 4) + "\n" + numbers("five", 5) + "\n" + numbers("third", 3)
-    yield numbers("grouped", 0, few, heads // few) + "\n" + numbers("joint", 0, heads)
-    yield "extents = Shape (queries)\ntail = Slice (extents, two, four, none)"
-    yield "groups_shape = Concat <axis = 0> (grouped, tail)\ngroups = Reshape (queries, groups_shape)"
+    yield (
+        numbers("groups_split", 0, 0, few, heads // few, -1) + "\nlined_up = Transpose <perm = [0, 2, 1, 3]> (queries)"
+    )
+    yield "groups_ = Reshape (lined_up, groups_split)\ngroups = Transpose <perm = [0, 2, 3, 1, 4]> (groups_)"
     yield "columns = Transpose <perm = [0, 1, 2, 4, 3]> (keys_seen)\nproducts = MatMul (groups, columns)"
-    yield "area = Shape (products)\nsides_of = Slice (area, third, five, none)"
-    yield "joint_shape = Concat <axis = 0> (joint, sides_of)\nproduct = Reshape (products, joint_shape)"
     if scale := call.number("scale", 0.0):
         yield call.constant("factor", scale, "query")
     else:
-        yield "size_ = Slice (extents, third, four, none)"
+        yield numbers("third", 3) + "\n" + numbers("fourth", 4)
+        yield "extents = Shape (queries)\nsize_ = Slice (extents, third, fourth, none)"
         yield "size = CastLike (size_, query)" if call.version >= 15 else "size = Cast <to = 1> (size_)"
         yield "root = Sqrt (size)\nfactor = Reciprocal (root)"
-    yield "scaled = Mul (product, factor)"
+    yield "scaled = Mul (products, factor)"
     if cap := call.number("softcap", 0.0):
         yield call.constant("cap", cap, "query")
         yield "ratio = Div (scaled, cap)\nbent = Tanh (ratio)\ncapped = Mul (bent, cap)"
     else:
         yield "capped = Identity (scaled)"
-    yield "scores = Add (capped, added)" if call.has(10) else "scores = Identity (capped)"
+    yield from _biased(call, heads, few)
+
+
+def _biased(call: Call, heads: int, few: int) -> Iterable[str]:
+    if not call.has(10):
+        yield "scores = Identity (capped)"
+        return
+    shape = call.shapes[10]
+    if shape is None or len(shape) != 4 or shape[1] not in (1, heads):
+        raise NoBody
+    yield numbers("added_split", 0, 0, 0, *((1, 1) if shape[1] == 1 else (few, heads // few)))
+    yield "added_last = Transpose <perm = [0, 2, 3, 1]> (added)\nadded_parts = Reshape (added_last, added_split)"
+    yield "added_groups = Transpose <perm = [0, 3, 4, 1, 2]> (added_parts)\nscores = Add (capped, added_groups)"
 
 
 def _seen(call: Call) -> Iterable[str]:
     """`masked`: the scores of positions that are later, or too much earlier, are the lowest number."""
-    yield "all_at = Squeeze (all, none)\nspots = Range (zero_at, all_at, one_at)"
-    yield "last_of = Sub (known, one)\nends_ = Min (places, last_of)\nends = Unsqueeze (ends_, two)"
+    yield "ends_ = Min (places, last_of)\nends = Unsqueeze (ends_, two)"
     yield "not_later = LessOrEqual (spots, ends)"
     if (window := call.integer("local_window_size", -1)) > 0:
         yield numbers("window", window) + "\nplaces_ = Unsqueeze (places, two)\nstarts = Sub (places_, window)"
         yield "near = Greater (spots, starts)\nvisible = And (not_later, near)"
     else:
         yield "visible = Identity (not_later)"
-    yield "mask = Unsqueeze (visible, one)"
+    yield numbers("ahead_of", 1, 2) + "\nmask = Unsqueeze (visible, ahead_of)"
     yield call.constant("lowest", LOWEST, "query")
     yield "masked = Where (mask, scores, lowest)"
 
 
 def _mixed(call: Call, heads: int, few: int) -> Iterable[str]:
     if call.has(11) or _is_set(call, "smooth_softmax"):
-        yield "edges_ = Slice (joint_shape, two, third, none)\nbatch = Slice (sizes, none, one, none)"
-        yield numbers("heads", heads) + "\nedges = Concat <axis = 0> (batch, heads, edges_, one)"
-        yield numbers("upright", 1, -1, 1, 1)
-        yield "sinks = Reshape (sink, upright)" if call.has(11) else call.constant("sinks", 0.0, "query")
-        yield "drains = Expand (sinks, edges)\nwidened = Concat <axis = 3> (masked, drains)"
-        yield "shares = Softmax <axis = -1> (widened)\nweights_ = Slice (shares, none, all, third)"
+        if call.has(11):
+            yield numbers("upright", 1, few, heads // few, 1, 1) + "\nsinks = Reshape (sink, upright)"
+        else:
+            yield call.constant("sinks", 0.0, "query")
+        yield numbers("last", -1) + "\ncolumn = Slice (masked, none, one, last)\nsame = Equal (column, column)"
+        yield "other_ = Not (same)\nany = Or (same, other_)\ndrains = Where (any, sinks, column)"  # of its sides
+        yield "widened = Concat <axis = 4> (masked, drains)\nshares = Softmax <axis = -1> (widened)"
+        yield "weights_ = Slice (shares, none, all, last)"
     else:
         yield "weights_ = Softmax <axis = -1> (masked)"
     if call.integer("local_window_size", -1) > 0:  # queries of a padded prompt may see nothing
         yield call.constant("unseen", 0.0, "query") + "\nweights = Where (mask, weights_, unseen)"
     else:
         yield "weights = Identity (weights_)"
-    yield "weights_shape = Concat <axis = 0> (grouped, sides_of)\nweights_apart = Reshape (weights, weights_shape)"
-    yield "mixed_ = MatMul (weights_apart, values_seen)\nmixed_shape = Concat <axis = 0> (joint, tail)"
-    yield "mixed = Reshape (mixed_, mixed_shape)\nturned_back = Transpose <perm = [0, 2, 1, 3]> (mixed)"
-    yield numbers("ahead", 0, 0, -1) + "\noutput = Reshape (turned_back, ahead)"
+    yield "mixed = MatMul (weights, values_seen)\nturned_back = Transpose <perm = [0, 3, 1, 2, 4]> (mixed)"
+    yield numbers("joined_up", 0, 0, -1) + "\noutput = Reshape (turned_back, joined_up)"
