@@ -70,9 +70,8 @@ def _read(core: openvino.Core, artifact: Artifact) -> openvino.Model:
 def _refused(message: str) -> list[str]:
     """The operators of other domains whose form it does not know. Those that read what such an operator computes fail,
     too, because its type is not known."""
-    sections = re.findall(
-        r"^-- (\S+\.\S+) with a message:\n(.*?)(?=^-- |\nSummary:)", message, re.DOTALL | re.MULTILINE
-    )
+    section = r"^-- (\S+\.\S+) with a message:\n(.*?)(?=^-- |\nSummary:)"
+    sections = re.findall(section, message, re.DOTALL | re.MULTILINE)
     return sorted({name for name, why in sections if "dynamic" not in why})
 
 

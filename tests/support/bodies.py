@@ -42,17 +42,19 @@ def whole(*rows):
 
 
 def saved(folder, operator, inputs, words, version=17):
-    """A file of one node, as ONNX Runtime types it: all inputs but the first are stored."""
-    words = dict(words)
+    """A file of one node, as ONNX Runtime types it: all inputs but the one that is `fed` are stored."""
+    words, fed = dict(words), words.get("fed", 0)
+    words.pop("fed", None)
     outputs, domain = words.pop("outputs", ["y"]), words.pop("domain", contrib.DOMAIN)
     names = ["" if each is None else f"input{index}" for index, each in enumerate(inputs)]
-    kind = helper.np_dtype_to_tensor_dtype(inputs[0].dtype)
+    kind = helper.np_dtype_to_tensor_dtype(inputs[fed].dtype)
+    stored = [(name, each) for name, each in zip(names, inputs, strict=True) if name not in ("", names[fed])]
     graph = helper.make_graph(
         [helper.make_node(operator, names, outputs, domain=domain, **words)],
         "g",
-        [helper.make_tensor_value_info(names[0], kind, inputs[0].shape)],
+        [helper.make_tensor_value_info(names[fed], kind, inputs[fed].shape)],
         [onnx.ValueInfoProto(name=name) for name in outputs if name],
-        [numpy_helper.from_array(np.asarray(a), n) for n, a in zip(names[1:], inputs[1:], strict=True) if n],
+        [numpy_helper.from_array(np.asarray(each), name) for name, each in stored],
     )
     opsets = [helper.make_opsetid("", version), helper.make_opsetid(contrib.DOMAIN, 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
@@ -60,7 +62,7 @@ def saved(folder, operator, inputs, words, version=17):
     for value, known in zip(model.graph.output, session.get_outputs(), strict=True):
         value.CopyFrom(helper.make_tensor_value_info(known.name, TYPES[known.type], known.shape))
     onnx.save(model, folder / "m.onnx")
-    return session.run(None, {names[0]: inputs[0]})
+    return session.run(None, {names[fed]: inputs[fed]})
 
 
 def bare(model):

@@ -82,6 +82,25 @@ OPERATORS: dict[Key, Operator] = {
     (DOMAIN, "QLinearLeakyRelu"): _operator(BETWEEN, quantised.between("LeakyRelu", words=quantised.slope)),
     (DOMAIN, "QLinearGlobalAveragePool"): _operator(BETWEEN, quantised.between("GlobalAveragePool")),
     (DOMAIN, "QLinearAveragePool"): _operator(BETWEEN, quantised.between("AveragePool", words=quantised.window)),
+    (DOMAIN, "QuantizeLinear"): _operator("a a_scale a_zero", quantised.linear("QuantizeLinear")),
+    (DOMAIN, "DequantizeLinear"): _operator("a a_scale a_zero", quantised.linear("DequantizeLinear")),
+    (DOMAIN, "QLinearConcat"): _operator("y_scale y_zero " + quantised.JOINED, quantised.joined),
+    (DOMAIN, "QLinearWhere"): _operator("condition " + TWO, quantised.chosen),
+    (DOMAIN, "QLinearSoftmax"): _operator(BETWEEN, quantised.softmax),
+    (DOMAIN, "QLinearConv"): _operator(TWO + " bias", quantised.convolution),
+    (DOMAIN, "QGemm"): _operator("a a_scale a_zero b b_scale b_zero c y_scale y_zero", quantised.gemm),
+    (DOMAIN, "QAttention"): _operator(
+        "input weights bias input_scale weights_scale mask input_zero weights_zero past",
+        attention.quantised_attention,
+        "output present",
+    ),
+    (DOMAIN, "QEmbedLayerNormalization"): _operator(
+        "ids kinds words_whole places_whole segments_whole gamma_whole beta_whole mask"
+        " words_scale places_scale segments_scale gamma_scale beta_scale"
+        " words_zero places_zero segments_zero gamma_zero beta_zero",
+        attention.quantised_embed_layer_normalization,
+        "output lengths",
+    ),
     (DOMAIN, "DynamicQuantizeMatMul"): _operator("a b b_scale b_zero bias", quantised.dynamic_quantize_matmul),
     (DOMAIN, "MatMulIntegerToFloat"): _operator(
         "a b a_scale b_scale a_zero b_zero bias", quantised.matmul_integer_to_float

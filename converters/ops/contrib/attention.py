@@ -15,10 +15,21 @@ def numbers(name: str, *values: int) -> str:
 
 def embed_layer_normalization(call: Call) -> Iterable[str]:
     """`places` is read from its first row on, or at `positions`; `lengths` are the sums of the rows of `mask`."""
+    yield from _embedded(call, call.has(8))
+
+
+def quantised_embed_layer_normalization(call: Call) -> Iterable[str]:
+    for number, name in enumerate(("words", "places", "segments", "gamma", "beta")):
+        if call.has(8 + number):
+            yield f"{name} = DequantizeLinear ({name}_whole, {name}_scale, {name}_zero)"
+    yield from _embedded(call, False)
+
+
+def _embedded(call: Call, placed: bool) -> Iterable[str]:
     if call.integer("mask_index_type", 1) != 1 or call.version < 13:
         raise NoBody
     yield "word = Gather (words, ids)"
-    if call.has(8):
+    if placed:
         yield "place = Gather (places, positions)"
     else:
         yield "sizes = Shape (ids)\n" + numbers("zero", 0) + "\n" + numbers("one", 1) + "\n" + numbers("two", 2)
@@ -119,13 +130,30 @@ def multi_head_attention(call: Call) -> Iterable[str]:
 
 def attention(call: Call) -> Iterable[str]:
     """The projections of one input, [batch, length, width], by weights [width, 3 * heads * size]."""
-    heads = call.integer("num_heads", 0)
-    if not heads or call.has(4) or call.version < 13 or "qkv_hidden_sizes" in call.attributes:
-        raise NoBody
-    if call.integer("do_rotary", 0) or call.integer("past_present_share_buffer", 0):
+    if call.has(4) or call.version < 13:
         raise NoBody
     yield "projected_ = MatMul (input, weights)"
     yield "projected = Add (projected_, bias)" if call.has(2) else "projected = Identity (projected_)"
+    yield from _of_itself(call, 3, 5)
+
+
+def quantised_attention(call: Call) -> Iterable[str]:
+    """The same of numbers of a few bits; what is computed from their products is not quantised."""
+    if call.has(8) or call.version < 13 or (call.has(7) and not call.has(6)):
+        raise NoBody
+    zeros = ", ".join(name for index, name in ((6, "input_zero"), (7, "weights_zero")) if call.has(index))
+    yield f"whole = MatMulInteger (input, weights{', ' + zeros if zeros else ''})\nproduct_ = Cast <to = 1> (whole)"
+    yield "steps = Mul (input_scale, weights_scale)\nstepped = Mul (product_, steps)\nprojected = Add (stepped, bias)"
+    yield from _of_itself(call, 5, len(call.inputs))
+
+
+def _of_itself(call: Call, mask: int, added: int) -> Iterable[str]:
+    """Attention of `projected`: its queries, keys and values side by side."""
+    heads = call.integer("num_heads", 0)
+    if not heads or "qkv_hidden_sizes" in call.attributes:
+        raise NoBody
+    if call.integer("do_rotary", 0) or call.integer("past_present_share_buffer", 0):
+        raise NoBody
     yield "width = Shape (projected)\n" + numbers("at", 2) + "\nwide = Gather (width, at)"
     yield numbers("three", 3) + "\nthird = Div (wide, three)\nthirds = Concat <axis = 0> (third, third, third)"
     yield "query, key, value = Split <axis = 2> (projected, thirds)"
@@ -133,7 +161,7 @@ def attention(call: Call) -> Iterable[str]:
     yield "keys = Identity (keys_own)\nvalues = Identity (values_own)"
     yield numbers("front", 0) + "\nkeys_ = Unsqueeze (keys, front)\nvalues_ = Unsqueeze (values, front)"
     yield "present = Concat <axis = 0> (keys_, values_)"
-    yield from _attended(call, 3, 5)
+    yield from _attended(call, mask, added)
 
 
 def _apart(names: Iterable[str], heads: int) -> Iterable[str]:

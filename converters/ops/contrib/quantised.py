@@ -6,6 +6,9 @@ import onnx
 
 from xbench.converters.ops.contrib.call import Call, NoBody
 
+BYTE = onnx.TensorProto.UINT8
+KNOWN_BEFORE = {BYTE, onnx.TensorProto.INT8, onnx.TensorProto.INT32}
+
 
 def _dequantised(call: Call, first: int, name: str, target: str) -> str:
     """An input with its scale and zero point, which follow it."""
@@ -41,6 +44,80 @@ def slope(call: Call) -> str:
 
 def window(call: Call) -> str:
     return call.named("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
+
+
+def linear(function: str) -> Callable[[Call], Iterable[str]]:
+    """ONNX's own QuantizeLinear or DequantizeLinear; before opset 21 those know no numbers of 4 and 16 bits."""
+
+    def body(call: Call) -> Iterable[str]:
+        kind = call.types[2] if call.has(2) else call.types[0] if function == "DequantizeLinear" else BYTE
+        if call.version < 13 or (call.version < 21 and kind not in KNOWN_BEFORE) or "block_size" in call.attributes:
+            raise NoBody
+        inputs = f"a, a_scale{', a_zero' if call.has(2) else ''}"
+        yield f"output = {function} <axis = {call.integer('axis', 1)}> ({inputs})"
+
+    return body
+
+
+PARTS = 64  # of a concatenation
+JOINED = " ".join(f"x{part} x{part}_scale x{part}_zero" for part in range(PARTS))
+
+
+def joined(call: Call) -> Iterable[str]:
+    """QLinearConcat of any number of parts, each with its scale and zero point, into one scale."""
+    count, rest = divmod(len(call.inputs) - 2, 3)
+    if rest or not (count and all(call.inputs)):
+        raise NoBody
+    for part in range(count):
+        yield f"x{part}_float = DequantizeLinear (x{part}, x{part}_scale, x{part}_zero)"
+    parts = ", ".join(f"x{part}_float" for part in range(count))
+    yield f"result = Concat <axis = {int(call.attributes['axis'])}> ({parts})"
+    yield _quantised(call, "result", 1)
+
+
+def chosen(call: Call) -> Iterable[str]:
+    yield "a_float = DequantizeLinear (a, a_scale, a_zero)\nb_float = DequantizeLinear (b, b_scale, b_zero)"
+    yield "result = Where (condition, a_float, b_float)"
+    yield _quantised(call, "result", 8)
+
+
+def softmax(call: Call) -> Iterable[str]:
+    """Before opset 13, which an attribute tells, it is over all axes from one on. The default is the last, as
+    ONNX Runtime declares it, at any opset."""
+    yield _dequantised(call, 0, "a", "a_float")
+    if int(call.attributes["opset"]) >= 13:
+        yield f"result = Softmax <axis = {call.integer('axis', -1)}> (a_float)"
+    else:
+        yield f"flat = Flatten <axis = {call.integer('axis', -1)}> (a_float)\nshares = Softmax <axis = 1> (flat)"
+        yield "shape = Shape (a)\nresult = Reshape (shares, shape)"
+    yield _quantised(call, "result", 4)
+
+
+def convolution(call: Call) -> Iterable[str]:
+    """ONNX's own QLinearConv, or with the channels of its input and its output last."""
+    words = call.named("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    last = call.integer("channels_last", 0)
+    axes = [*range(call.rank(3))] if last else []
+    source, target = ("turned", "made") if last else ("a", "output")
+    if last:
+        yield f"turned = Transpose <perm = {[0, *axes[-1:], *axes[1:-1]]}> (a)"
+    inputs = f"{source}, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero{', bias' if call.has(8) else ''}"
+    yield f"{target} = QLinearConv {f'<{words}> ' if words else ''}({inputs})"
+    if last:
+        yield f"output = Transpose <perm = {[0, *axes[2:], 1]}> (made)"
+
+
+def gemm(call: Call) -> Iterable[str]:
+    """`c` counts in steps of the scales of `a` and `b`; without a scale the output is float32."""
+    for name in "ab":
+        turned = call.integer(f"trans{name.upper()}", 0)
+        yield f"{name}_turned = Transpose <perm = [1, 0]> ({name})" if turned else f"{name}_turned = Identity ({name})"
+    yield f"whole = MatMulInteger (a_turned, b_turned, a_zero{', b_zero' if call.has(5) else ''})"
+    yield "summed = Add (whole, c)" if call.has(6) else "summed = Identity (whole)"
+    yield call.constant("alpha", call.number("alpha", 1.0), "a_scale")
+    yield "step = Mul (a_scale, alpha)\nsteps = Mul (step, b_scale)\nfloated = Cast <to = 1> (summed)"
+    yield "result = Mul (floated, steps)"
+    yield _quantised(call, "result", 8) if call.has(7) else "output = Identity (result)"
 
 
 def dynamic_quantize_matmul(call: Call) -> Iterable[str]:

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from bodies import computed, integers, normal, saved, signed, unsigned
 from cases_grouped import CASES_GROUPED, UNKNOWN_GROUPED
+from cases_quantised import CASES_QUANTISED, UNKNOWN_QUANTISED
 from onnx import TensorProto, helper, numpy_helper
 
 from xbench.converters.frontends import onnx_file, validity
@@ -117,6 +118,7 @@ CASES = [
     ("MatMulNBits", *blocks(64, 4, 32, normal)),
     ("MatMulNBits", *blocks(64, 4, 32, nothing, nothing, rows_of)),
     *CASES_GROUPED,
+    *CASES_QUANTISED,
 ]
 
 
@@ -127,7 +129,7 @@ def test_a_body_computes_what_the_kernel_of_onnx_runtime_does(tmp_path, index, v
     if operator == "LayerNormalization" and version >= 17:
         pytest.skip("it is ONNX's own since opset 17")
     wanted = saved(tmp_path, operator, inputs, words, version)
-    for actual, expected in zip(computed(tmp_path, inputs[0]), wanted, strict=True):
+    for actual, expected in zip(computed(tmp_path, inputs[words.get("fed", 0)]), wanted, strict=True):
         assert actual.dtype == expected.dtype
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6 * float(np.abs(expected).max()))
 
@@ -156,6 +158,7 @@ UNKNOWN_FORMS = {
     "of a number that is endless": ("FusedMatMul", [normal(3, 4), normal(4, 3)], {"transA": float("inf")}),
     "with a text for a number": ("QuickGelu", [normal(3)], {"alpha": "x"}),
     **UNKNOWN_GROUPED,
+    **UNKNOWN_QUANTISED,
 }
 
 
