@@ -75,6 +75,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
     "learning": {
         "test_a_forest_passes_on_runtimes_that_know_trees_and_that_do_not": every,
         "test_a_body_computes_what_the_kernel_of_onnx_runtime_does": but("18"),
+        "test_a_body_of_features_computes_what_the_kernel_of_onnx_runtime_does": but("18"),
     },
     "hub": {
         "test_the_length_of_a_text_is_given": every,

@@ -56,13 +56,15 @@ def saved(folder, operator, inputs, words, version=17):
         [onnx.ValueInfoProto(name=name) for name in outputs if name],
         [numpy_helper.from_array(np.asarray(each), name) for name, each in stored],
     )
-    opsets = [helper.make_opsetid("", version), helper.make_opsetid(contrib.DOMAIN, 1)]
+    domains = {"": version, contrib.DOMAIN: 1, contrib.LEARNING: 3}
+    opsets = [helper.make_opsetid(domain, number) for domain, number in domains.items()]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     session = bare(model)
-    for value, known in zip(model.graph.output, session.get_outputs(), strict=True):
-        value.CopyFrom(helper.make_tensor_value_info(known.name, TYPES[known.type], known.shape))
+    answer = session.run(None, {names[fed]: inputs[fed]})
+    for value, known, array in zip(model.graph.output, session.get_outputs(), answer, strict=True):
+        value.CopyFrom(helper.make_tensor_value_info(known.name, TYPES[known.type], array.shape))
     onnx.save(model, folder / "m.onnx")
-    return session.run(None, {names[fed]: inputs[fed]})
+    return answer
 
 
 def bare(model):

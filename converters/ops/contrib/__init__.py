@@ -13,7 +13,18 @@ from itertools import count
 import onnx
 from onnx import parser
 
-from xbench.converters.ops.contrib import activations, attention, grouped, linear, norms, products, quantised, trees
+from xbench.converters.ops.contrib import (
+    activations,
+    attention,
+    features,
+    grouped,
+    linear,
+    norms,
+    products,
+    quantised,
+    trees,
+    vectors,
+)
 from xbench.converters.ops.contrib.call import Call, NoBody, Shape
 
 NOT_FLOAT32 = {onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16}
@@ -70,6 +81,13 @@ OPERATORS: dict[Key, Operator] = {
     (LEARNING, "Binarizer"): _operator("input", linear.binarizer),
     (LEARNING, "Normalizer"): _operator("input", linear.normalizer),
     (LEARNING, "LinearRegressor"): _operator("input", linear.regressor),
+    (LEARNING, "LinearClassifier"): _operator("input", linear.classifier, "label scores"),
+    (LEARNING, "OneHotEncoder"): _operator("input", features.one_hot_encoder),
+    (LEARNING, "LabelEncoder"): _operator("input", features.label_encoder),
+    (LEARNING, "ArrayFeatureExtractor"): _operator("input places", features.array_feature_extractor),
+    (LEARNING, "FeatureVectorizer"): _operator(features.VECTORS, features.feature_vectorizer),
+    (LEARNING, "Imputer"): _operator("input", features.imputer),
+    (LEARNING, "SVMRegressor"): _operator("input", vectors.regressor),
     (LEARNING, "TreeEnsembleRegressor"): _operator("input", trees.regressor),
     (LEARNING, "TreeEnsembleClassifier"): _operator("input", trees.classifier, "label scores"),
     (DOMAIN, "FusedConv"): _operator("input weight bias other", products.fused_conv),

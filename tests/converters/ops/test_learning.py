@@ -6,6 +6,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from bodies import computed
+from bodies import saved as saved_with
+from cases_learning import CASES_LEARNING, UNKNOWN_LEARNING
 from onnx import TensorProto, helper
 
 from xbench.converters import build
@@ -111,9 +114,39 @@ def test_a_body_computes_what_the_kernel_of_onnx_runtime_does(tmp_path, index, v
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-6)
 
 
+NAMES = [f"{name}-{index}" for index, (name, *_) in enumerate(CASES_LEARNING)]
+
+
+@pytest.mark.parametrize("index", range(len(NAMES)), ids=NAMES)
+@pytest.mark.parametrize("version", [13, 18])
+def test_a_body_of_features_computes_what_the_kernel_of_onnx_runtime_does(tmp_path, index, version):
+    operator, inputs, words = CASES_LEARNING[index]
+    wanted = saved_with(tmp_path, operator, inputs, {**words, "domain": contrib.LEARNING}, version)
+    for actual, expected in zip(computed(tmp_path, inputs[0]), wanted, strict=True):
+        assert actual.dtype == expected.dtype and actual.shape == expected.shape
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6 * float(np.nanmax(np.abs(expected))))
+
+
+@pytest.mark.parametrize("kind", UNKNOWN_LEARNING)
+def test_features_without_a_body_have_no_oracle(kind):
+    operator, inputs, words = UNKNOWN_LEARNING[kind]
+    names = [f"x{index}" for index, _ in enumerate(inputs)]
+    outputs = ["label", "y"] if operator == "LinearClassifier" else ["y"]
+    node = helper.make_node(operator, names, outputs, domain=contrib.LEARNING, **words)
+    given = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+        for name, each in zip(names, inputs, strict=True)
+    ]
+    y = onnx.ValueInfoProto(name="y")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(contrib.LEARNING, 3)]
+    model = helper.make_model(helper.make_graph([node], "g", given, [y]), opset_imports=opsets, ir_version=8)
+    contrib.define(model)
+    assert not model.functions and model.graph.node[0].op_type == operator
+
+
 def test_every_operator_has_a_case():
     known = {name for domain, name in contrib.OPERATORS if domain == contrib.LEARNING}
-    assert known == {name for name, _ in CASES}
+    assert known == {name for name, *_ in (*CASES, *CASES_LEARNING)}
 
 
 def circle():
