@@ -72,6 +72,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_a_body_computes_what_the_kernel_of_onnx_runtime_does": but("17"),
         "test_a_network_that_onnx_runtime_has_optimised_passes": every,
     },
+    "decoder_layer": {"test_a_layer_passes_on_runtimes_that_know_its_operators_and_that_do_not": but("a step")},
     "learning": {
         "test_a_forest_passes_on_runtimes_that_know_trees_and_that_do_not": every,
         "test_a_body_computes_what_the_kernel_of_onnx_runtime_does": but("18"),
