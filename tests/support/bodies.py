@@ -14,6 +14,7 @@ from xbench.runtimes import Options, load
 DRAW = np.random.default_rng(0)
 TYPES = {
     "tensor(float)": TensorProto.FLOAT,
+    "tensor(float16)": TensorProto.FLOAT16,
     "tensor(uint8)": TensorProto.UINT8,
     "tensor(int8)": TensorProto.INT8,
     "tensor(int32)": TensorProto.INT32,

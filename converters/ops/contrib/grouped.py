@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterable
 
+import onnx
+
 from xbench.converters.ops.contrib.attention import numbers, rotated
 from xbench.converters.ops.contrib.call import Call, NoBody
 
@@ -165,13 +167,29 @@ def _seen(call: Call) -> Iterable[str]:
     yield "ends_ = Min (places, last_of)\nends = Unsqueeze (ends_, two)"
     yield "not_later = LessOrEqual (spots, ends)"
     if (window := call.integer("local_window_size", -1)) > 0:
-        yield numbers("window", window) + "\nplaces_ = Unsqueeze (places, two)\nstarts = Sub (places_, window)"
+        # Of queries behind the end of a shorter prompt: in float32 their windows go on, and see nothing in the end; in
+        # float16 they stay at the last positions.
+        yield numbers("window", window) + "\nplaces_ = Unsqueeze (places, two)"
+        yield f"starts = Sub ({'ends' if _kind(call) == onnx.TensorProto.FLOAT16 else 'places_'}, window)"
         yield "near = Greater (spots, starts)\nvisible = And (not_later, near)"
     else:
         yield "visible = Identity (not_later)"
     yield numbers("ahead_of", 1, 2) + "\nmask = Unsqueeze (visible, ahead_of)"
     yield call.constant("lowest", LOWEST, "query")
     yield "masked = Where (mask, scores, lowest)"
+
+
+def _kind(call: Call) -> int:
+    """The type of queries, keys, values, tables and biases, which is one.
+
+    Raises:
+        NoBody: it is not known.
+    """
+    kinds = [call.types[at] for at in (0, 1, 2, 3, 7, 10) if call.has(at)]
+    kind = next((each for each in kinds if each), None)
+    if kind is None:
+        raise NoBody
+    return kind
 
 
 def _mixed(call: Call, heads: int, few: int) -> Iterable[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from bodies import computed, integers, normal, saved, signed, unsigned
-from cases_grouped import CASES_GROUPED, UNKNOWN_GROUPED
+from cases_grouped import CASES_GROUPED, HALF_GROUPED, UNKNOWN_GROUPED
 from cases_quantised import CASES_QUANTISED, UNKNOWN_QUANTISED
 from onnx import TensorProto, helper, numpy_helper
 
@@ -132,6 +132,17 @@ def test_a_body_computes_what_the_kernel_of_onnx_runtime_does(tmp_path, index, v
     for actual, expected in zip(computed(tmp_path, inputs[words.get("fed", 0)]), wanted, strict=True):
         assert actual.dtype == expected.dtype
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6 * float(np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("index", range(len(HALF_GROUPED)))
+def test_attention_in_float16_is_what_the_kernel_gives_but_for_rounding(tmp_path, index):
+    """The kernel computes in float32 in between, and PyTorch does not."""
+    operator, inputs, words = HALF_GROUPED[index]
+    wanted = saved(tmp_path, operator, inputs, words)
+    for actual, expected in zip(computed(tmp_path, inputs[0]), wanted, strict=True):
+        assert actual.dtype == expected.dtype == np.float16
+        error = np.abs(actual.astype(float) - expected.astype(float)).max()
+        assert error < 4 * np.finfo(np.float16).eps * np.abs(expected).max()
 
 
 def test_every_operator_has_a_case():

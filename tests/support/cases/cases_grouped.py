@@ -62,3 +62,17 @@ UNKNOWN_GROUPED = {
     "with a text for a number": call(*PROMPT, softcap="x"),
     "that is too hot": call(*PROMPT, scale=float("nan")),
 }
+
+
+def half(case):
+    operator, inputs, words = case
+    narrow = [each.astype(np.float16) if each is not None and each.dtype == np.float32 else each for each in inputs]
+    return operator, narrow, words
+
+
+HALF_GROUPED = [
+    half(call(5, [4, 2], 5, turns=8)),
+    half(call(6, [5, 1], 6, local_window_size=2)),
+    half(call(*DECODE, past=6, turns=8, softcap=3.0, scale=0.5)),
+    half(call(*PROMPT, more=[None, normal(1, HEADS, 5, 5), normal(HEADS)])),
+]
