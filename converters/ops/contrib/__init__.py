@@ -87,6 +87,7 @@ OPERATORS: dict[Key, Operator] = {
     (LEARNING, "ArrayFeatureExtractor"): _operator("input places", features.array_feature_extractor),
     (LEARNING, "FeatureVectorizer"): _operator(features.VECTORS, features.feature_vectorizer),
     (LEARNING, "Imputer"): _operator("input", features.imputer),
+    (LEARNING, "SVMClassifier"): _operator("input", vectors.classifier, "label scores"),
     (LEARNING, "SVMRegressor"): _operator("input", vectors.regressor),
     (LEARNING, "TreeEnsembleRegressor"): _operator("input", trees.regressor),
     (LEARNING, "TreeEnsembleClassifier"): _operator("input", trees.classifier, "label scores"),

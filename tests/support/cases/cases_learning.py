@@ -25,6 +25,21 @@ def machine(kind, **words):
     return {"kernel_type": kind, "kernel_params": [0.3, 0.2, 3.0], **vectors, **words}
 
 
+def judges(kind, counts, **words):
+    """A machine that tells as many classes apart as there are counts of vectors."""
+    total, classes = sum(counts), len(counts)
+    vectors = {"support_vectors": floats(5 * total), "coefficients": floats(total * (classes - 1))}
+    offsets = {"rho": floats(classes * (classes - 1) // 2), "classlabels_ints": [5, 3, 9, 7][:classes]}
+    return {
+        "kernel_type": kind,
+        "kernel_params": [0.3, 0.2, 3.0],
+        "vectors_per_class": counts,
+        **vectors,
+        **offsets,
+        **words,
+    }
+
+
 TEXTS = {"coefficients": floats(10), "intercepts": floats(2), "classlabels_strings": ["a", "b"]}
 BOTH = {"outputs": ["label", "scores"]}
 CASES_LEARNING = [
@@ -56,6 +71,11 @@ CASES_LEARNING = [
     ("Imputer", [HOLES], {"imputed_value_floats": floats(5), "replaced_value_float": NAN}),
     ("Imputer", [ZEROS], {"imputed_value_floats": floats(5)}),
     ("Imputer", [CODES], {"imputed_value_int64s": [2, 30, 40], "replaced_value_int64": 3}),
+    *[
+        ("SVMClassifier", [normal(50, 5)], judges(kind, counts, outputs=["label", "scores"]))
+        for kind in ("RBF", "LINEAR")
+        for counts in ([3, 2], [2, 3, 2], [1, 3, 2, 4])
+    ],
     *[("SVMRegressor", [X], machine(kind)) for kind in ("LINEAR", "POLY", "RBF", "SIGMOID")],
     ("SVMRegressor", [X], machine("RBF", one_class=1)),
     ("SVMRegressor", [X], machine("LINEAR", n_supports=0, coefficients=floats(5))),
@@ -78,5 +98,8 @@ UNKNOWN_LEARNING = {
     "two values for five columns": ("Imputer", [X], {"imputed_value_floats": [1.0, 2.0]}),
     "no value": ("Imputer", [X], {}),
     "a kernel nobody knows": ("SVMRegressor", [X], machine("OTHER")),
+    "probabilities": ("SVMClassifier", [X], judges("RBF", [3, 2], prob_a=[1.0], prob_b=[0.5])),
+    "a class without vectors": ("SVMClassifier", [X], judges("RBF", [3, 0, 2])),
+    "a transform of decisions": ("SVMClassifier", [X], judges("RBF", [3, 2], post_transform="LOGISTIC")),
     "vectors of no width": ("SVMRegressor", [X], machine("RBF", n_supports=3)),
 }
