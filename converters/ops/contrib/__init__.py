@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 
 import onnx
-from onnx import parser
+from onnx import checker, parser
 
 from xbench.converters.ops.contrib import (
     activations,
@@ -142,9 +142,11 @@ def define(model: onnx.ModelProto) -> None:
         try:
             text = _text(OPERATORS[key], node, version, known)
             if text not in made:
-                made[text] = parser.parse_function(text.replace("NAME", _unused(node.op_type, own), 1))
-                own.add((DOMAIN, made[text].name))
-        except (NoBody, parser.ParseError):
+                function = parser.parse_function(text.replace("NAME", _unused(node.op_type, own), 1))
+                checker.check_function(function)  # a node may lack inputs that its operator must have
+                own.add((DOMAIN, function.name))
+                made[text] = function
+        except (NoBody, parser.ParseError, checker.ValidationError):
             continue
         node.ClearField("attribute")
         node.domain, node.op_type = DOMAIN, made[text].name
@@ -196,13 +198,7 @@ def _text(operator: Operator, node: onnx.NodeProto, version: int, known: dict[st
     given = [formal for formal, name in zip(operator.outputs, node.output, strict=False) if name]
     try:
         body = "\n".join(operator.body(call))
-    except (
-        ArithmeticError,
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ) as error:  # of an attribute
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # of an attribute
         raise NoBody from error
     if not set(given) <= {word for line in body.splitlines() for word in re.findall(r"\w+", line.partition("=")[0])}:
         raise NoBody

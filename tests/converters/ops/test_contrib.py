@@ -168,6 +168,7 @@ UNKNOWN_FORMS = {
     "with a number for a text": ("FusedConv", CONV, {"activation": 3}),
     "of a number that is endless": ("FusedMatMul", [normal(3, 4), normal(4, 3)], {"transA": float("inf")}),
     "with a text for a number": ("QuickGelu", [normal(3)], {"alpha": "x"}),
+    "without angles": ("RotaryEmbedding", [normal(2, 4, 8), POSITIONS], {}),
     **UNKNOWN_GROUPED,
     **UNKNOWN_QUANTISED,
 }

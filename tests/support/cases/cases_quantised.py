@@ -84,5 +84,7 @@ UNKNOWN_QUANTISED = {
     "of an opset nobody tells": ("QLinearSoftmax", [*parts(Z, (3, 4)), S(1 / 256), Z(0)], {}),
     "with earlier keys": ("QAttention", [*QKV, None, None, None, normal(2, 2, 2, 3, 4)], {"num_heads": 2}),
     "with a mask of ends": ("QAttention", [*QKV, whole(3, 4)], {"num_heads": 2}),
+    "without scales": ("QLinearConv", [unsigned(1, 3, 8, 8)], WINDOW),
+    "without a second side": ("QGemm", A, {}),
     "with a text for an axis": ("QLinearConcat", [S(0.05), Z(100), *parts(Z, (2, 3))], {"axis": "x"}),
 }
