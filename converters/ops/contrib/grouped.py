@@ -9,7 +9,7 @@ from xbench.converters.ops.contrib.attention import numbers, rotated
 from xbench.converters.ops.contrib.call import Call, NoBody
 
 KEPT = ("past_key", "past_value")
-LOWEST = -3.4028234663852886e38
+LOWEST, LOWEST_HALF = -3.4028234663852886e38, -65504.0
 
 
 def group_query_attention(call: Call) -> Iterable[str]:
@@ -175,7 +175,7 @@ def _seen(call: Call) -> Iterable[str]:
     else:
         yield "visible = Identity (not_later)"
     yield numbers("ahead_of", 1, 2) + "\nmask = Unsqueeze (visible, ahead_of)"
-    yield call.constant("lowest", LOWEST, "query")
+    yield call.constant("lowest", LOWEST_HALF if onnx.TensorProto.FLOAT16 in call.types else LOWEST, "query")
     yield "masked = Where (mask, scores, lowest)"
 
 
