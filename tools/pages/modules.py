@@ -1,9 +1,9 @@
 """Sixty networks of libraries as they come, by their configurations: which of them each runtime takes.
 
-    python tools/pages/modules.py [--only WORD] [--folder FOLDER] > docs/modules.md
+    python tools/pages/modules.py [--only WORD] [--folder FOLDER] [--stored] > docs/modules.md
 
 Weights are random, nothing is downloaded. Networks of a library that is not installed are left out, and counted. The
-records are kept in FOLDER; the same command again resumes.
+records are kept in FOLDER; the same command again resumes; with --stored it runs nothing and shows the last records.
 """
 
 import argparse
@@ -207,8 +207,12 @@ def main() -> int:
     parser.add_argument("--only", default="", help="networks whose title holds this word")
     parser.add_argument("--folder", type=Path, default=Path("modules"))
     parser.add_argument("--timeout", type=int, default=300)
+    parser.add_argument("--stored", action="store_true", help="run nothing")
     options = parser.parse_args()
     listed = {t: w for t, w in words(options.folder / "configs").items() if options.only in t}
+    if options.stored:
+        print(page(stored(listed, options.folder / "results" / "check.jsonl")))
+        return 0
     results = {}
     for number, (title, word) in enumerate(listed.items(), 1):
         results[title] = check(title, word, options.folder / "results", options.timeout)
@@ -217,6 +221,23 @@ def main() -> int:
         print(f"[{number}/{len(listed)}] {title}: {said}", file=sys.stderr, flush=True)
     print(page(results))
     return 0
+
+
+def stored(listed: dict[str, str], file: Path) -> dict[str, list[dict[str, Any]]]:
+    """The last record of every cell, as rows; a network that was refused has none."""
+    last: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for line in file.read_text().splitlines():
+        record = json.loads(line)
+        last[tuple(record["case"][name] for name in ("model", "mode", "runtime"))] = record
+    cells = [(mode, runtime) for mode in MODES for runtime in RUNTIMES]
+    return {
+        title: [
+            {"runtime": runtime, "mode": mode, "status": record["status"], "message": record["message"]}
+            for mode, runtime in cells
+            if (record := last.get((word, mode, runtime)))
+        ]
+        for title, word in listed.items()
+    }
 
 
 def page(results: dict[str, list[dict[str, Any]]]) -> str:
