@@ -153,7 +153,7 @@ class Runtime(ABC):
         return None
 
     def tuned(self) -> str | None:
-        """The cost of a tuning search for this model, in words; None if there was none.
+        """Words beside the runtime's name: what a tuning search for this model cost, or that it is not compiled.
 
         Called after `prepare`.
         """

@@ -16,7 +16,7 @@ from xbench.converters.codegen import standalone
 from xbench.converters.ops import jax as ops
 from xbench.converters.passes.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.runtimes import Options, Trainer, Unavailable
-from xbench.runtimes.support.eager import compiled
+from xbench.runtimes.support.eager import NOT_COMPILED, compiled
 
 
 def _pick(numbers, count):
@@ -87,6 +87,9 @@ class Jax(Trainer):
         self.call = _compiled(body, donated, *arguments)
         self.answer = self._forward if self.call == body else jax.jit(self._forward)
         return True
+
+    def tuned(self) -> str | None:
+        return NOT_COMPILED if self.answer == self._forward else None
 
     def _as_onnx(self, params):
         """Kernels in ONNX's order, as the program reads them; XLA moves no data for it."""

@@ -17,7 +17,7 @@ from xbench.converters.codegen import standalone
 from xbench.converters.ops import tensorflow as ops
 from xbench.converters.passes.kernels import inverse, kernel_orders, linear_orders, reordered
 from xbench.runtimes import Options, Trainer, Unavailable
-from xbench.runtimes.support.eager import compiled
+from xbench.runtimes.support.eager import NOT_COMPILED, compiled
 
 
 def _pick(numbers, count):
@@ -110,13 +110,17 @@ class TensorFlow(Trainer):
             traced = tf.function(body, autograph=False, jit_compile=xla or None)
             eager = None if xla else self._eager(body)  # what XLA is asked for, it does or refuses
             self.call = compiled(lambda: traced.get_concrete_function(*signature), eager)
+        self.eager = self.call is eager
         if self.options.mode == "forward":
             self.answer = self.call
-        elif self.call is eager:
+        elif self.eager:
             self.answer = self._eager(self._forward)
         else:  # traced at its first call
             self.answer = tf.function(self._forward, signature[: len(inputs)], autograph=False, jit_compile=xla or None)
         return True
+
+    def tuned(self) -> str | None:
+        return NOT_COMPILED if self.eager else None
 
     def _eager(self, function):
         def call(*arrays):

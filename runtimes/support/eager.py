@@ -6,6 +6,8 @@ from typing import Any
 
 from xbench.converters import AT_RUN_TIME
 
+NOT_COMPILED = "not compiled"
+
 
 def compiled(compile: Callable[[], Any], function: Callable[..., Any] | None) -> Any:
     """What `compile` returns, or the function unchanged if a shape in it is only known at run time.
