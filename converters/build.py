@@ -96,6 +96,7 @@ def _traced(source: Source, network: Any) -> tuple[ir.Model, str | None]:
     """
     from xbench.converters.frontends.pytorch import export
     from xbench.converters.frontends.torch_call import BadCall
+    from xbench.converters.frontends.torch_errors import explained
     from xbench.converters.frontends.torch_trial import only_evaluated
 
     example = {i.name: np.zeros(models.resolve(i.shape, 2), i.dtype) for i in source.inputs}
@@ -107,17 +108,11 @@ def _traced(source: Source, network: Any) -> tuple[ir.Model, str | None]:
     try:
         return export(network, example, fixed, training=not untraced), untraced
     except Exception as raised:  # the tracer raises whatever the user's code and its own hundred passes raise
-        untraced = untraced or _cause(raised)
+        untraced = untraced or explained(raised)
     try:
         return export(network, example, fixed, training=False), untraced
     except Exception as raised:
         raise XBenchError(f"{source.place} cannot be exported: {untraced}") from raised
-
-
-def _cause(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return plain(error)
 
 
 def training_of(source: Source, model: ir.Model) -> dict[str, Any]:
