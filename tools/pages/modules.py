@@ -139,7 +139,7 @@ OTHERS = {
     "torchvision:mnasnet0_5": IMAGE,
     "torchvision:squeezenet1_1": IMAGE,
     "torchvision:lraspp_mobilenet_v3_large": IMAGE,
-    "torchvision:fasterrcnn_mobilenet_v3_large_320_fpn": IMAGE,
+    "torchvision:fasterrcnn_mobilenet_v3_large_320_fpn": IMAGE.replace("x:", "images:"),
     "diffusers:UNet2DModel(sample_size=16, in_channels=3, out_channels=3, layers_per_block=1, "
     "block_out_channels=(32, 32), down_block_types=('DownBlock2D', 'AttnDownBlock2D'), "
     "up_block_types=('AttnUpBlock2D', 'UpBlock2D'))": "sample:float32:batch,3,16,16;timestep:int64:batch",
@@ -188,8 +188,8 @@ def check(title: str, word: str, out: Path, timeout: int) -> list[dict[str, Any]
     command += ["--json", "--out", str(out), "--timeout", str(timeout)]
     command += [f"--batch={batch}" for beginning, batch in BATCHES.items() if title.startswith(beginning)]
     done = subprocess.run(command, capture_output=True, text=True)
-    if done.stdout.strip():
-        rows: list[dict[str, Any]] = json.loads(done.stdout)
+    rows: list[dict[str, Any]] = json.loads(done.stdout or "[]")
+    if rows:
         return rows
     message = whole(done.stderr) or "nothing was printed"
     return [{"runtime": r, "mode": m, "status": "REFUSED", "message": message} for m in MODES for r in RUNTIMES]
@@ -232,7 +232,7 @@ def stored(listed: dict[str, str], file: Path) -> dict[str, list[dict[str, Any]]
     cells = [(mode, runtime) for mode in MODES for runtime in RUNTIMES]
     return {
         title: [
-            {"runtime": runtime, "mode": mode, "status": record["status"], "message": record["message"]}
+            {name: record[name] for name in ("status", "message", "time")} | {"runtime": runtime, "mode": mode}
             for mode, runtime in cells
             if (record := last.get((word, mode, runtime)))
         ]
@@ -247,7 +247,10 @@ def page(results: dict[str, list[dict[str, Any]]]) -> str:
         "",
         "Made by `make modules`: `xbench check` of networks as their libraries make them.",
     ]
-    lines += ["Weights are random. A cell says forward and step: ✓ PASS, else the status.", ""]
+    lines += ["Weights are random. A cell says forward and step: ✓ PASS, else the status; - was refused."]
+    if days := sorted({row["time"][:10] for rows in results.values() for row in rows if "time" in row}):
+        lines += [f"Measured on {', '.join(days)}; xbench may have changed between records."]
+    lines.append("")
     lines += [f"| network | {' | '.join(RUNTIMES)} |", "|---|" + "---|" * len(RUNTIMES)]
     notes, counts = [], dict.fromkeys(MODES, 0)
     for title, rows in results.items():
