@@ -84,6 +84,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
     },
     "modules": {
         "test_a_gradient_that_no_graph_has_is_not_verified": every,
+        "test_a_selection_that_is_empty_is_not_taken_for_a_full_one": every,
         "test_one_refusal_does_not_keep_others_from_being_checked": every,
         "test_modules_are_checked_as_they_are": every,
         "test_more_modules_are_checked_as_they_are": every,
@@ -153,6 +154,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
     },
     "source": {
         "test_a_broken_keras_file_is_one_line": every,
+        "test_a_network_with_long_arguments_is_checked": every,
         "test_what_cannot_be_trained_is_named": only("mynet:Determined"),
         "test_what_other_peoples_modules_do_is_the_same_everywhere": every,
         "test_an_onnx_file_trains_alike_where_that_is_asked_for": every,
