@@ -58,6 +58,7 @@ class Lab:
         self.given: dict[str, Artifact] = {}
         self.broken: set[str] = set()
         self._made: dict[Hashable, Any] = {}
+        self._refusals: set[str] = set()
 
     def __enter__(self) -> "Lab":
         return self
@@ -95,7 +96,9 @@ class Lab:
         """
         if not self.keep_going:
             raise error
-        self.progress.note(str(error))
+        if (words := str(error)) not in self._refusals:  # the sizes of a sweep are refused for one reason
+            self.progress.note(words)
+        self._refusals.add(words)
         self.broken.add(model)
 
     def say(self, case: Case, words: str) -> None:

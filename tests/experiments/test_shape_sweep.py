@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fault_kit import records, refused
+from fault_kit import records, refused, write_two_outputs
 
 NET = """
 import torch
@@ -83,6 +83,12 @@ def test_a_file_of_shapes_that_cannot_be_read_is_one_line(net, content, line):
     if content is not None:
         (net.folder / "shapes.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
     assert line in refused(net, "time", *WORD, "--shapes", "shapes.csv", "--runtime", "onnxruntime")
+
+
+def test_sizes_of_an_axis_that_is_not_there_are_refused_once(shell):
+    write_two_outputs(shell.folder / "m.onnx")
+    line = refused(shell, "check", "m.onnx", "--shape", "length=4,5,6", "--runtime", "onnxruntime")
+    assert line == "xbench: m.onnx has no axis or input 'length' of that rank; it has batch, x"
 
 
 def test_a_command_of_one_network_takes_one_shape(net):
