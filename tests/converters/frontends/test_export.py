@@ -252,7 +252,7 @@ class Recurrent(nn.Module):
 CELLS = {
     "lstm_2_layers": nn.LSTM(3, 4, 2),
     "lstm_bidirectional": nn.LSTM(3, 4, bidirectional=True, batch_first=True),
-    "lstm_2_layers_bidirectional": nn.LSTM(3, 4, 2, bidirectional=True),
+    "lstm_2_layers_bidirectional": nn.LSTM(3, 4, 2, bidirectional=True, batch_first=True),
     "lstm_without_bias": nn.LSTM(3, 4, bias=False, batch_first=True),
     "gru": nn.GRU(3, 4, batch_first=True),
     "gru_2_layers_bidirectional": nn.GRU(3, 4, 2, bidirectional=True, batch_first=True),
