@@ -52,7 +52,7 @@ def choose_models(
 
     typed = [f"./{word}" if word.startswith("-") else word for word in words or default]  # a file, not an option
     chosen = [name for word in typed for name in (models.MODELS if word == ALL else [word])]
-    if words and (shapes or shape_file) and all(name.partition("@")[0] in models.MODELS for name in chosen):
+    if (shapes or shape_file) and all(name.partition("@")[0] in models.MODELS for name in chosen):
         raise XBenchError(f"{chosen[0]} has shapes of its own: --shape is for files with dynamic axes, and for modules")
     rows = [each.options for each in read_shapes(shape_file)] if shape_file else [[]]
     given = (list(inputs or ()) if words else [], optimizer, ranges or (), weights, loss)

@@ -91,6 +91,12 @@ def test_sizes_of_an_axis_that_is_not_there_are_refused_once(shell):
     assert line == "xbench: m.onnx has no axis or input 'length' of that rank; it has batch, x"
 
 
+@pytest.mark.parametrize("words", [("time",), ("time", "lenet"), ("check", "all"), ("phases", "lenet")])
+def test_networks_of_the_zoo_have_no_other_shapes(shell, words):
+    line = refused(shell, *words, "--shape", "length=4", "--runtime", "onnxruntime")
+    assert "has shapes of its own: --shape is for files with dynamic axes, and for modules" in line
+
+
 def test_a_command_of_one_network_takes_one_shape(net):
     line = "load takes one network at a time, of one shape"
     assert line in refused(net, "load", *WORD, "--shape", "time=4,5", "--runtime", "onnxruntime")
