@@ -2,6 +2,8 @@
 the module does, and ONNX Runtime its gradients."""
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,6 +11,7 @@ from torch import nn
 
 from xbench.converters import build
 from xbench.converters.artifact import Artifact
+from xbench.converters.frontends import torch_shapes
 from xbench.converters.source import parse
 from xbench.errors import XBenchError
 from xbench.runtimes import Options, load
@@ -152,6 +155,19 @@ def test_an_exported_layer_has_the_results_and_gradients_of_the_module(tmp_path,
 def test_equal_values_have_the_places_that_pytorch_says():
     x = torch.tensor([[1.0, 3.0, 3.0, 2.0]])
     assert x.cummax(-1).indices.tolist() == [[0, 1, 2, 2]]  # what `select_last_index` gives
+
+
+def test_shapes_and_types_that_contradict_the_operators_are_corrected():
+    text = """<ir_version: 10, opset_import: ["": 20]> g (float[batch, 3] x) => (float[batch, 3] y) {
+        a = Exp(x) b = Greater(a, x) c = Cast <to = 1> (b) d = Relu(c) y = Add(c, d) }"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    values = {value.name: value for node in model.graph for value in node.outputs}
+    kept = ir.Shape(["batch", 3])
+    values["a"].shape, values["b"].shape, values["b"].type = ir.Shape([]), kept, ir.TensorType(ir.DataType.FLOAT)
+    values["c"].shape = ir.Shape(["batch", 4])
+    torch_shapes.correct(model)
+    assert [values[name].shape for name in "abc"] == [kept] * 3 and values["b"].shape is kept
+    assert values["b"].dtype == ir.DataType.BOOL and values["d"].shape is None
 
 
 def test_a_batch_that_becomes_a_constant_is_one_line(tmp_path):
