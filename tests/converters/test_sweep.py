@@ -71,6 +71,13 @@ def test_damaged_bytes_have_no_names_or_other_names_and_never_an_error(file, tmp
         assert isinstance(input_names(bad), set)
 
 
+def test_a_name_behind_the_end_of_its_graph_is_none(tmp_path):
+    path = tmp_path / "m.onnx"
+    for length, names in ((b"\x05", {"x"}), (b"\x02", set())):  # of the graph; the input has three bytes: a name
+        path.write_bytes(b"\x3a" + length + b"\x5a\x03\x0a\x01x")
+        assert input_names(path) == names
+
+
 def test_lines_of_a_file_are_counted(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("seq\n16\n64\n16\n\n16\n")
