@@ -259,6 +259,7 @@ def page(results: dict[str, list[dict[str, Any]]]) -> str:
         lines.append(f"| {title} | {' | '.join(cells)} |")
         messages = {r["message"]: f"{r['runtime']} {r['mode']}" for r in reversed(rows) if r["status"] != "PASS"}
         notes += [f"- {title}, {where}: {message}" for message, where in reversed(messages.items())]
+        notes += [] if rows else [f"- {title} was refused, and nothing of it recorded: `xbench check` says why"]
         for mode in MODES:
             counts[mode] += all(status.get((r, mode)) == "PASS" for r in RUNTIMES)
     first = sum(all(_passes(rows, r) for r in RUNTIMES[:3]) for rows in results.values())
