@@ -29,7 +29,7 @@ from xbench.converters.frontends.torch_attention import attention
 from xbench.converters.frontends.torch_call import BadCall, name_outputs
 from xbench.converters.frontends.torch_parameters import keep_names
 from xbench.converters.frontends.torch_registry import read_once
-from xbench.converters.frontends.torch_sizes import several
+from xbench.converters.frontends.torch_sizes import sizes
 from xbench.converters.ops.torch_dropout import dropping
 from xbench.converters.passes import identities
 
@@ -48,7 +48,8 @@ def export(
     batch = torch.export.Dim("batch")
     arguments = tuple(torch.from_numpy(array) for array in inputs.values())
     # A faster attention kernel gives its result other strides, so that the tracer takes a copy for a view.
-    with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH), dropping(True), detached.detaching(module), several():
+    exact = sdpa_kernel(SDPBackend.MATH)
+    with warnings.catch_warnings(), exact, dropping(True), detached.detaching(module), sizes(module):
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
         try:
@@ -87,8 +88,10 @@ def _check_batch(inputs: Iterable[ir.Value], fixed: Collection[str]) -> None:
     """
     for value in inputs:
         if value.name not in fixed and value.shape is not None and isinstance(value.shape[0], int):
-            why = "an operation in forward (such as take_along_dim) needs to know it: write it in another way"
-            raise BadCall(f"its graph is of a batch of {value.shape[0]} alone, {why}")
+            raise BadCall(
+                f"its graph is of a batch of {value.shape[0]} alone: an operation in forward takes it for a number, "
+                "such as int(x.shape[0]) or a loop over the batch"
+            )
 
 
 def clean(model: ir.Model) -> ir.Model:

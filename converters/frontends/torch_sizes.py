@@ -1,20 +1,44 @@
-"""Decides, while a module is traced, what depends on a size that is only known at run time: that of a selection.
+"""Sizes while a module is traced: that of the batch stays symbolic, that of a selection is only known at run time.
 
 `if index.numel() == 0` has then no answer. PyTorch's own operators take such a size to be neither 0 nor 1, and so does
 the graph here. A reference is computed by the module, too: if a selection is empty and that matters, it says so.
 """
 
+import builtins
 import contextlib
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+from torch import nn
+from torch._C import DispatchKey
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 
+@torch.ops.aten.take_along_dim.default.py_impl(DispatchKey.CompositeImplicitAutograd)
+def _take_along_dim(x: torch.Tensor, index: torch.Tensor, axis: int | None = None) -> torch.Tensor:
+    """As PyTorch's own, which asks for the numbers: of any shapes that fit but along the axis."""
+    if axis is None:
+        return x.reshape(-1).gather(0, index.reshape(-1))
+    axis %= x.dim()
+    before, behind = [
+        torch.broadcast_shapes(*(each.shape[part] for each in (x, index)))
+        for part in (slice(axis), slice(axis + 1, None))
+    ]
+    x, index = [each.expand(*before, each.shape[axis], *behind) for each in (x, index)]
+    return x.gather(axis, index)
+
+
+def _length(x: Any) -> Any:
+    """`len` that may be symbolic: Python takes a number alone from `Tensor.__len__`."""
+    return x.shape[0] if isinstance(x, torch.Tensor) and x.dim() else builtins.len(x)
+
+
 @contextlib.contextmanager
-def several() -> Iterator[None]:
-    """While it is open, a selection has several elements."""
+def sizes(module: nn.Module) -> Iterator[None]:
+    """While it is open, `len` is symbolic in the files of a module's layers, and a selection has several elements."""
     evaluate = SymNode.evaluate
 
     def decided(node: Any, size_oblivious: bool = False) -> Any:
@@ -25,8 +49,21 @@ def several() -> Iterator[None]:
                 raise
             return evaluate(node, True)
 
+    files = [names for names in _files(module) if "len" not in names]
     SymNode.evaluate = decided
+    for names in files:
+        names["len"] = _length
     try:
         yield
     finally:
         SymNode.evaluate = evaluate
+        for names in files:
+            names.pop("len", None)
+
+
+def _files(module: nn.Module) -> list[dict[str, Any]]:
+    """The names of each file with a method of its layers, but of PyTorch's own: they read no length of a tensor."""
+    classes = {kind for layer in module.modules() for kind in type(layer).__mro__}
+    methods = [inspect.unwrap(each) for kind in classes for each in vars(kind).values() if inspect.isfunction(each)]
+    files = {id(each.__globals__): each.__globals__ for each in methods}
+    return [names for names in files.values() if not str(names.get("__name__")).startswith("torch.")]
