@@ -20,7 +20,7 @@ from xbench.case import digest
 from xbench.converters import files, seals, temporary
 from xbench.converters.source import Source
 from xbench.errors import XBenchError
-from xbench.host.machine import versions
+from xbench.host.machine import channel_block, versions
 
 LOCK = ".lock"  # for everything in its folder
 ENTRY = f"entry{seals.SUFFIX}"  # the seal of a converted model
@@ -63,10 +63,10 @@ def artifact_folder(source: Source, seed: int = 0) -> Path:
 
 def makers() -> list[Any]:
     """What decides how a model is converted and its inputs are drawn: every file that affects it (the operators of a
-    table decide what is expanded), and the versions of the packages that export."""
+    table decide what is expanded), the versions of the packages that export, and how a file in blocks is read here."""
     drawing = map(Path(models.__file__).with_name, ("_drawing.py", "_spec.py"))
     files = sorted([*drawing, *Path(converters.__file__).parent.rglob("*.py")])
-    return [*map(_source, files), versions(EXPORTERS)]
+    return [*map(_source, files), versions(EXPORTERS), channel_block()]
 
 
 def _source(path: Path) -> str:

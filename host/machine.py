@@ -96,6 +96,17 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+def channel_block() -> int | None:
+    """How many channels ONNX Runtime puts side by side on this CPU, as many float32 as it likes in a vector; None if it
+    never does, or if that is not known. (MLAS, core/mlas/lib/platform.cpp)"""
+    if platform.machine() in ("aarch64", "arm64"):
+        return 16
+    words = {
+        word for line in _read(Path("/proc/cpuinfo")).splitlines() if line.startswith("flags") for word in line.split()
+    }
+    return 16 if "avx512f" in words else 8 if "avx" in words else None
+
+
 def available_memory() -> int:
     """Bytes that can be taken without swapping."""
     for line in _read(Path("/proc/meminfo")).splitlines():

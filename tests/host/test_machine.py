@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from xbench.host import machine
 from xbench.host.machine import _quota, cpus
 
 GROUPS = Path("/sys/fs/cgroup/cpu")
@@ -65,3 +66,18 @@ def test_a_process_in_a_group_of_one_cpu_has_one():
         assert cpus() == in_a_process()
     finally:
         group.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags", "size"),
+    [
+        ("x86_64", "sse2 avx avx2 avx512f", 16),
+        ("x86_64", "sse2 avx avx2 avx512_vnni", 8),
+        ("x86_64", "sse2", None),
+        ("aarch64", "", 16),
+    ],
+)
+def test_channels_are_in_blocks_as_wide_as_a_vector(monkeypatch, kind, flags, size):
+    monkeypatch.setattr(machine.platform, "machine", lambda: kind)
+    monkeypatch.setattr(machine, "_read", lambda path: f"model name: any\nflags\t\t: fpu {flags} ht\n")
+    assert machine.channel_block() == size

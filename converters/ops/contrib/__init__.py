@@ -16,6 +16,7 @@ from onnx import checker, parser
 from xbench.converters.ops.contrib import (
     activations,
     attention,
+    blocked,
     features,
     grouped,
     linear,
@@ -28,7 +29,7 @@ from xbench.converters.ops.contrib import (
 from xbench.converters.ops.contrib.call import Call, NoBody, Shape
 
 NOT_FLOAT32 = {onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16}
-DOMAIN, LEARNING = "com.microsoft", "ai.onnx.ml"
+DOMAIN, LEARNING, BLOCKED = "com.microsoft", "ai.onnx.ml", "com.microsoft.nchwc"
 Key = tuple[str, str]  # domain and name
 
 
@@ -124,6 +125,14 @@ OPERATORS: dict[Key, Operator] = {
     (DOMAIN, "MatMulIntegerToFloat"): _operator(
         "a b a_scale b_scale a_zero b_zero bias", quantised.matmul_integer_to_float
     ),
+    (BLOCKED, "ReorderInput"): _operator("input", blocked.reorder_input),
+    (BLOCKED, "ReorderOutput"): _operator("input", blocked.reorder_output),
+    (BLOCKED, "Conv"): _operator("input weight bias other", blocked.conv),
+    (BLOCKED, "MaxPool"): _operator("input", blocked.max_pool),
+    (BLOCKED, "AveragePool"): _operator("input", blocked.average_pool),
+    (BLOCKED, "GlobalMaxPool"): _operator("input", blocked.global_max_pool),
+    (BLOCKED, "GlobalAveragePool"): _operator("input", blocked.global_average_pool),
+    (BLOCKED, "Upsample"): _operator("input", blocked.upsample),
     (DOMAIN, "MatMulNBits"): _operator("a b b_scales b_zeros group bias", quantised.matmul_nbits),
 }
 

@@ -62,7 +62,7 @@ class Call:
 
 
 def _written(value: Any) -> str:
-    if (isinstance(value, bytes) and value.isalpha()) or value in (b"SAME_UPPER", b"SAME_LOWER"):
+    if isinstance(value, bytes) and value.replace(b"_", b"").isalpha():
         return f'"{value.decode("ascii")}"'
     numbers = value if isinstance(value, list) else [value]
     if not all(isinstance(number, int | float) for number in numbers):

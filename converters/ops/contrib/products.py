@@ -16,7 +16,12 @@ ACTIVATIONS = {
 }
 
 
-def _activated(call: Call, source: str, word: Any, parameters: Iterable[float]) -> Iterable[str]:
+def activated(call: Call, source: str, word: Any, parameters: Iterable[float]) -> Iterable[str]:
+    """`output`, the activation of a value.
+
+    Raises:
+        NoBody: it is another one.
+    """
     name = word.decode() if isinstance(word, bytes) else str(word)
     if name not in ACTIVATIONS:
         raise NoBody
@@ -34,7 +39,7 @@ def fused_conv(call: Call) -> Iterable[str]:
     inputs = "input, weight, bias" if call.has(2) else "input, weight"
     yield f"product = Conv <{words}> ({inputs})" if words else f"product = Conv ({inputs})"
     yield "summed = Add (product, other)" if call.has(3) else "summed = Identity (product)"
-    yield from _activated(call, "summed", call.attributes["activation"], call.attributes.get("activation_params", ()))
+    yield from activated(call, "summed", call.attributes["activation"], call.attributes.get("activation_params", ()))
 
 
 def fused_gemm(call: Call) -> Iterable[str]:
@@ -44,7 +49,7 @@ def fused_gemm(call: Call) -> Iterable[str]:
     usual = {"LeakyRelu": (0.01,), "HardSigmoid": (0.2, 0.5)}.get(call.attributes["activation"].decode(), ())
     words = [f"activation_{word}" for word in ("alpha", "beta")]
     own = [call.attributes[word] for word in words if word in call.attributes]
-    yield from _activated(call, "product", call.attributes["activation"], own or usual)
+    yield from activated(call, "product", call.attributes["activation"], own or usual)
 
 
 def fused_matmul(call: Call) -> Iterable[str]:
