@@ -191,8 +191,15 @@ def slow_share(steps: Sequence[float], usual: float) -> float:
 
 def chance(are_slow: Sequence[bool], share: float) -> float:
     """The probability of that many slow steps, or more, if each is slow with probability `share`."""
-    count = len(are_slow)
-    return sum(math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(sum(are_slow), count + 1))
+    count, total = len(are_slow), math.lgamma(len(are_slow) + 1)  # of thousands, binomials have no float
+
+    def of(k: int) -> float:
+        ways = total - math.lgamma(k + 1) - math.lgamma(count - k + 1)
+        return (
+            math.exp(ways + k * math.log(share) + (count - k) * math.log1p(-share)) if share < 1 else float(k == count)
+        )
+
+    return sum(map(of, range(sum(are_slow), count + 1)))
 
 
 def _random(facts: Facts) -> Contract:

@@ -162,10 +162,10 @@ def _complete(case: Case, facts: Facts, looks: Looks, step: float) -> Contract |
     block take as long as two steps."""
     count, size = (1, 4) if case.mode == "step" else (facts["fetched_arrays"], facts["fetched_bytes"])
     slack = CLEAR * (1 + count) + contracts.transfer(facts, "one" if case.mode == "step" else "all")
-    if looks.fetch_s and (took := statistics.median(looks.fetch_s)) > 0.25 * step + size / COPY + slack:
-        return Contract(
-            False, f"computes when the result is fetched: {contracts.ms(took)} after steps of {contracts.ms(step)}"
-        )
+    limit = 0.25 * step + size / COPY + slack
+    if _mostly([each > limit for each in looks.fetch_s]):
+        took = contracts.ms(statistics.median(looks.fetch_s))
+        return Contract(False, f"computes when the result is fetched: {took} after steps of {contracts.ms(step)}")
     reports = [each.report for each in looks.states]
     way = CLEAR + contracts.transfer(facts, "all") / max(1, facts["fetched_arrays"])  # per array
     late = [each for each in reports if each["fetch_s"] > 2 * step + each["bytes"] / COPY + way * each["arrays"]]
@@ -173,6 +173,13 @@ def _complete(case: Case, facts: Facts, looks: Looks, step: float) -> Contract |
         says = f"{contracts.ms(min(each['fetch_s'] for each in late))} after steps of {contracts.ms(step)}"
         return Contract(False, f"computes when its weights are fetched: {says}")
     return None
+
+
+def _mostly(are_slow: Sequence[bool]) -> bool:
+    """Whether so many are slow that it is not chance; of a few, all must be."""
+    if len(are_slow) < contracts.ENOUGH:
+        return bool(are_slow) and all(are_slow)
+    return contracts.chance(are_slow, contracts.SLOW) <= contracts.RARE
 
 
 def _fresh(looks: Looks) -> Contract | None:

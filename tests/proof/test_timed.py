@@ -298,6 +298,17 @@ def test_a_training_without_dropout_is_told(dropping):
     assert judgement.passed is False and "differ from training without dropout" in judgement.says
 
 
+@pytest.mark.parametrize(
+    ("late", "soon", "broken"),
+    [(6, 5, False), (9, 2, True), (900, 900, True), (450, 1350, False), (5, 0, True), (3, 0, True), (3, 1, False)],
+)
+def test_a_result_that_is_computed_when_it_is_fetched_is_late_more_often_than_by_chance(late, soon, broken):
+    looks = timed.Looks(fetch_s=[0.3e-3] * late + [0.05e-3] * soon)
+    facts = {"fetched_arrays": 1, "fetched_bytes": 64}
+    contract = timed._complete(timed.Case("lenet", "jax", "forward"), facts, looks, 0.09e-3)
+    assert (contract is not None and contract.held is False) == broken
+
+
 def test_the_sources_of_the_cheats_are_complete():
     assert Path(cheats_training.__file__).exists()
     assert len(cheats_training.EXPECTED) >= 20
