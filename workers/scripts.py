@@ -81,7 +81,7 @@ def recorded_LETTER(given):
 FAILED = '''
 def failed_LETTER(given):
     """What WORD gave is nothing; it cannot be run from here."""
-    return {name: np.full_like(a, np.nan) for name, a in arrays("expected.npz").items()}
+    return {name: np.full(a.shape, np.nan) for name, a in arrays("expected.npz").items()}
 '''
 
 REFERENCE = """

@@ -139,12 +139,43 @@ def write_branches(path: Path) -> str:
     return str(path)
 
 
+def write_rewritten(path: Path) -> str:
+    """Operators that ONNX does not define, some between integers."""
+    draw = np.random.default_rng(0)
+    weights = [
+        numpy_helper.from_array(draw.normal(size=shape).astype(np.float32), name)
+        for name, shape in (("w", (8, 8)), ("b", (8,)), ("g", (8,)))
+    ]
+    weights += [numpy_helper.from_array(np.float32(0.02), "s"), numpy_helper.from_array(np.uint8(120), "z")]
+    rows = [
+        ("FusedGemm", "x w b", "first", {"activation": "Relu"}),
+        ("BiasGelu", "first b", "biased", {}),
+        ("SkipLayerNormalization", "biased x g b", "normed", {"epsilon": 1e-5}),
+        ("QuantizeLinear", "normed s z", "codes", {}),
+        ("QLinearMul", "codes s z codes s z s z", "squares", {}),
+        ("DequantizeLinear", "squares s z", "numbers", {}),
+        ("FusedMatMul", "numbers w", "y", {"alpha": 0.5, "transB": 1}),
+    ]
+    own = ("QuantizeLinear", "DequantizeLinear")
+    nodes = [
+        helper.make_node(op, reads.split(), [gives], domain="" if op in own else "com.microsoft", **words)
+        for op, reads, gives, words in rows
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 8]) for name in "xy")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(
+        helper.make_model(helper.make_graph(nodes, "g", [x], [y], weights), opset_imports=opsets, ir_version=8), path
+    )
+    return str(path)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """A folder with the faulty runtimes and the small networks."""
     folder = faulty.install(planted.install(tmp_path_factory.mktemp("site")))
     (folder / "small_nets.py").write_text((SUPPORT / "small_nets.py").read_text())
     write_branches(folder / "branches.onnx")
+    write_rewritten(folder / "rewritten.onnx")
     return folder
 
 
@@ -220,6 +251,26 @@ CASES = {
         ("branches.onnx", "onnxruntime", "faulty_ort:node=is_small,fault=operator"),
         "forward",
         ("b", "is_small", "Less", ["Less"]),
+    ),
+    "an operator of the file's own": (
+        ("rewritten.onnx", "onnxruntime", "faulty_ort:op=BiasGelu,fault=scale"),
+        "forward",
+        ("b", "biased", "BiasGelu", ["BiasGelu"]),
+    ),
+    "an attribute of an operator of the file's own": (
+        ("rewritten.onnx", "faulty_ort:op=SkipLayerNormalization,fault=attribute"),
+        "forward",
+        ("a", "normed", "SkipLayerNormalization", ["SkipLayerNormalization"]),
+    ),
+    "between integers of the file's own": (
+        ("rewritten.onnx", "onnxruntime", "faulty_ort:op=QLinearMul,fault=broken"),
+        "forward",
+        ("b", "squares", "QLinearMul", ["QLinearMul"]),
+    ),
+    "a product of OpenVINO that wraps around": (  # docs/found.md
+        ("rewritten.onnx", "onnxruntime", "openvino"),
+        "forward",
+        ("b", "squares", "QLinearMul", ["QLinearMul"]),
     ),
     "one operator of jax, against float64": (
         (RECURRENT, "faulty_jax:op=GRU,fault=scale"),

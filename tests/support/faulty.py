@@ -101,6 +101,7 @@ def attribute(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
     changes: dict[tuple[str, str], Callable[[Any], Any]] = {
         ("BatchNormalization", "epsilon"): lambda v: 1e-3,
         ("LayerNormalization", "epsilon"): lambda v: 1e-2,
+        ("SkipLayerNormalization", "epsilon"): lambda v: 1e-2,
         ("Gemm", "alpha"): lambda v: 0.99,
         ("Gemm", "beta"): lambda v: 0.5,
         ("Softmax", "axis"): lambda v: 0,
@@ -171,7 +172,8 @@ def ort(artifact: Artifact, options: Options) -> Runtime:
     folder = artifact.folder / "faulty"
     folder.mkdir(exist_ok=True)
     onnx.save(alter(onnx.load(artifact.onnx), options.extra), folder / "inference.onnx")
-    return onnxruntime.Inference(dataclasses.replace(artifact, folder=folder), options)
+    own = dataclasses.replace(artifact, folder=folder, info=artifact.info | {"given": None})
+    return onnxruntime.Inference(own, options)
 
 
 # ***** a fault at random *****

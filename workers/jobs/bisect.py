@@ -10,13 +10,18 @@ import numpy as np
 import onnx_ir as ir
 
 from xbench import models
+from xbench.converters import build
 from xbench.converters.artifact import Artifact
 from xbench.converters.codegen.program import convert
+from xbench.converters.frontends import onnx_file
 from xbench.converters.passes import subgraph
+from xbench.converters.source import parse
 from xbench.converters.write import write
 from xbench.parity import candidate, verdict
 from xbench.parity.verdict import REFERENCE
 from xbench.workers import reproduce
+
+ONNX = ("", "ai.onnx")
 
 
 class Stored(Mapping[str, np.ndarray]):
@@ -36,18 +41,38 @@ class Stored(Mapping[str, np.ndarray]):
         return len(self.file.files)
 
 
-@functools.lru_cache(maxsize=1)
-def _graph(artifact: str) -> ir.Model:
-    """The graph in training form; must not be changed."""
-    return ir.load(Path(artifact) / "model.onnx")
+@functools.lru_cache(maxsize=2)
+def _graph(artifact: str, training: bool) -> ir.Model:
+    """The graph of a search, which must not be changed. Of a file with operators that ONNX does not define, in
+    evaluation, it is the file's own, which some runtimes read; otherwise the converted one, in training form."""
+    own = None if training else _own(artifact)
+    if own is None:
+        return ir.load(Path(artifact) / "model.onnx")
+    types = {value.name: value for node in _canonical(artifact).graph for value in node.outputs}
+    for value in (value for node in own.graph for value in node.outputs if value.name in types):
+        value.type, value.shape = types[value.name].type, types[value.name].shape  # nothing else infers them
+    return own
+
+
+def _own(artifact: str) -> ir.Model | None:
+    given = Artifact.read(artifact).given
+    model = ir.load(given) if given else None
+    return model if model and any(node.domain not in ONNX for node in model.graph.all_nodes()) else None
+
+
+def _canonical(artifact: str) -> ir.Model:
+    """The own file of an artifact in ONNX's operators; its tensors keep their names."""
+    given = Artifact.read(artifact).given
+    assert given
+    return onnx_file.canonical(onnx_file.read(given), given.parent)
 
 
 def tensors(artifact: str, reference: str, training: bool, path: str) -> list[dict[str, Any]]:
     """Writes all tensors of a model in float64, its inputs too, for the inputs of a reference; returns its nodes."""
     from xbench.parity import network
 
-    model, inputs = _graph(artifact), candidate.inputs_of(verdict.read(Path(reference)))
-    every = model.clone()
+    model, inputs = _graph(artifact, training), candidate.inputs_of(verdict.read(Path(reference)))
+    every = model.clone() if training or not _own(artifact) else _canonical(artifact)
     every.graph.outputs[:] = subgraph.tensors(every)
     program = convert(every, subgraph.trainable(every))
     given = dict(zip(program.inputs, inputs, strict=True))
@@ -58,14 +83,21 @@ def tensors(artifact: str, reference: str, training: bool, path: str) -> list[di
 def mark(artifact: str, reference: str, folder: str) -> None:
     """Writes a model with all floating tensors as outputs, and their float64 values for a reference's inputs."""
     given = verdict.read(Path(reference))
-    _written(artifact, Path(folder), subgraph.mark(_graph(artifact)), "forward", given, _fixed(artifact, given))
+    model = subgraph.mark(_graph(artifact, False))
+    if _own(artifact):
+        fed = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
+        for value, array in zip(fed, candidate.inputs_of(given), strict=True):
+            value.shape = ir.Shape(array.shape)
+        _written_own(Path(folder), model, given)
+    else:
+        _written(artifact, Path(folder), model, "forward", given, _fixed(artifact, given))
 
 
 def mark_gradients(artifact: str, reference: str, values: str, folder: str) -> dict[str, tuple[str, int]]:
     """Writes a model with the gradients of all tensors among those of its parameters; returns their places."""
     given = verdict.read(Path(reference))
     with np.load(values) as file:
-        model, places = subgraph.mark_gradients(_graph(artifact), Stored(file))
+        model, places = subgraph.mark_gradients(_graph(artifact, True), Stored(file))
     _written(artifact, Path(folder), model, "gradient", given, _fixed(artifact, given))
     return places
 
@@ -84,7 +116,7 @@ def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: st
     """
     with np.load(values) as file:
         known = Stored(file)
-        model = subgraph.cut(_graph(artifact), nodes, known, trains=mode != "forward")
+        model = subgraph.cut(_graph(artifact, mode != "forward"), nodes, known, trains=mode != "forward")
         if not model.graph.outputs or (mode != "forward" and not subgraph.trainable(model)):
             return False
         inputs = [subgraph.typed(value, known[str(value.name)]) for value in model.graph.inputs]
@@ -92,6 +124,9 @@ def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: st
         logits = known[str(last.name)] if last.name in known else np.zeros(last.shape.numpy())  # type: ignore[union-attr]
     labels = _labels(logits) if mode != "forward" else np.zeros(1, np.int64)
     given = {f"input/{index}": array for index, array in enumerate(inputs)} | {"labels": labels}
+    if mode == "forward" and _own(artifact):
+        _written_own(Path(folder), model, given)
+        return True
     declared = [
         models.plain(models.Input(str(value.name), array.shape, array.dtype.name, 0, 1))
         for value, array in zip(model.graph.inputs, inputs, strict=True)
@@ -119,6 +154,16 @@ def _written(
     write(folder, model, {**original.info, "given": None, "origin": "onnx", "name": f"{original.name} (part)", **facts})
     made = Artifact.read(folder)
     oracle.write(made, folder / REFERENCE, mode, [(candidate.inputs_of(given), given["labels"])])
+
+
+def _written_own(folder: Path, model: ir.Model, given: Mapping[str, np.ndarray]) -> None:
+    """A part of a file is a file, too, and is brought like one."""
+    from xbench.parity import oracle
+
+    file = folder / "part.onnx"
+    ir.save(model, file)
+    build.export_file(parse(str(file)), file, folder)
+    oracle.write(Artifact.read(folder), folder / REFERENCE, "forward", [(candidate.inputs_of(given), given["labels"])])
 
 
 def write_reproduction(
