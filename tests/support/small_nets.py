@@ -21,6 +21,34 @@ class Transformer(nn.Module):
         return self.head(x.mean(1))
 
 
+class Decoder(nn.Module):
+    """Causal attention with rotary positions and a gated layer, each after a root mean square, over 8 words of 40."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(40, 32), nn.Linear(32, 40, bias=False)
+        self.norm1, self.norm2 = nn.RMSNorm(32), nn.RMSNorm(32)
+        self.q, self.k, self.v, self.out = (nn.Linear(32, width, bias=False) for width in (32, 16, 16, 32))
+        self.gate, self.up, self.down = (nn.Linear(a, b, bias=False) for a, b in ((32, 64), (32, 64), (64, 32)))
+        self.register_buffer("angles", torch.tensor([1.0, 0.3, 0.1, 0.03]))
+
+    def turned(self, x: Tensor) -> Tensor:
+        angles = torch.arange(x.shape[2])[:, None] * torch.cat([self.angles, self.angles])
+        first, second = x.chunk(2, -1)
+        return x * angles.cos() + torch.cat([-second, first], -1) * angles.sin()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.table(ids)
+        normed = self.norm1(x)
+        q, k, v = (layer(normed).unflatten(2, (-1, 8)).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        k, v = (each.repeat_interleave(2, 1) for each in (self.turned(k), v))
+        scores = self.turned(q) @ k.transpose(2, 3) / 8**0.5
+        mask = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
+        x = x + self.out((scores.masked_fill(mask, -1e4).softmax(-1) @ v).transpose(1, 2).flatten(2))
+        normed = self.norm2(x)
+        return self.head(x + self.down(nn.functional.silu(self.gate(normed)) * self.up(normed)))
+
+
 class Recurrent(nn.Module):
     """An embedding, a GRU and a layer of logits."""
 
@@ -226,3 +254,7 @@ def disguised() -> nn.Module:
 
 def disguised_gradient() -> nn.Module:
     return Disguised(gradient=True)
+
+
+def decoder() -> Decoder:
+    return Decoder()
