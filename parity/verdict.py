@@ -141,7 +141,7 @@ def errors(
     by_tensor, limit = {}, ALLOWED[narrow_of(reference)]
     for name in (name for name in compared(reference) if not np.isnan(reference[name]).any()):
         given = [each.get(name, np.zeros_like(reference[name])) for each in answers]
-        apart = [off(each, name, reference) for each in given]
+        apart = [min(off(a, name, reference), limit if _is_rounded(a, name, reference) else math.inf) for a in given]
         differ = max(apart) > limit
         if differ and len(apart) > 1 and min(apart) > limit:
             differ = floors_off(given[0], given[1], reference[f"floor/{name}"]) > limit

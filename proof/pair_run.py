@@ -17,13 +17,15 @@ LETTERS = "ab"
 @dataclass(frozen=True)
 class Trial:
     """The results of one graph on every runtime: the errors of every tensor in noise floors, None for a runtime that
-    failed; the tensors on which the runtimes differ, in order; the failures. `folder` has the answers.
+    failed; the tensors on which the runtimes differ, in order; the failures. `folder` has the answers, `limit` is the
+    error that the graph's own precision explains.
     """
 
     folder: Path
     errors: Mapping[str, list[float | None]]
     apart: list[str]
     failures: Sequence[WorkerFailure | None]
+    limit: float = verdict.LIMITS["fp32"]
 
     @property
     def failed(self) -> bool:
@@ -39,9 +41,9 @@ class Trial:
         return [max(each) if each else None for each in every] or [None] * len(self.failures)
 
     def wrong(self) -> list[bool]:
-        """Whether each runtime failed or is off by more than float32 may be."""
+        """Whether each runtime failed or is off by more than it may be."""
         pairs = zip(self.failures, self.worst(), strict=True)
-        return [bool(failure) or (off or 0.0) > verdict.LIMITS["fp32"] for failure, off in pairs]
+        return [bool(failure) or (off or 0.0) > self.limit for failure, off in pairs]
 
     def is_like(self, other: "Trial") -> bool:
         """Whether a part shows the fault of the whole model: a difference, or the same kind of failure."""
@@ -83,7 +85,7 @@ class Pair:
         compared = verdict.errors(answers, expected) if answers else {}
         errors = {name: _in_place(off, failures) for name, (off, _) in compared.items()}
         apart = [] if any(failures) else [name for name, (_, differ) in compared.items() if differ]
-        return Trial(place, errors, apart, failures)
+        return Trial(place, errors, apart, failures, verdict.ALLOWED[verdict.narrow_of(expected)])
 
     def _answer(self, index: int, case: Case, mode: str, artifact: Path, reference: Path, place: Path) -> None:
         where = {"artifact": str(artifact), "reference": str(reference), "path": str(place / f"{LETTERS[index]}.npz")}

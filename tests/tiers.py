@@ -261,6 +261,8 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_a_planted_fault_is_found_by_the_smallest_part_that_shows_it": every,
         "test_a_fault_at_a_random_node_is_found_by_that_node_alone": every,
         "test_the_script_ends_with_0_when_the_difference_is_gone": every,
+        "test_a_right_file_in_half_precision_differs_nowhere": but("float16"),
+        "test_a_fault_in_half_precision_is_found_by_its_node": every,
     },
     "damage": {
         "test_a_model_that_is_damaged_again_and_again_is_not_measured_for_ever": every,

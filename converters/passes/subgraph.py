@@ -50,11 +50,12 @@ def _plain(attribute: ir.Attr) -> Any:
 def cut(model: ir.Model, nodes: Collection[int], given: Arrays, trains: bool = False) -> ir.Model:
     """Makes some nodes a model, whose outputs are the tensors that none of them reads.
 
-    What they read from outside becomes an input, with its array's shape; what depends only on shapes becomes a
-    constant, as for a compiler of the complete graph. For training, what has a gradient becomes a parameter instead,
-    and the model has one output: all its results, as the logits of the loss. Weights and names stay the same.
+    What they read from outside becomes an input, with its array's shape; what depends only on shapes, and forward what
+    depends only on weights, becomes a constant, as for a compiler of the complete graph. For training, what has a
+    gradient becomes a parameter instead, and the model has one output: all its results, as the logits of the loss.
+    Weights and names stay the same.
     """
-    fixed, learned = shape_decided(model), learned_tensors(model) if trains else set()
+    fixed, learned = shape_decided(model, not trains), learned_tensors(model) if trains else set()
     model = model.clone()
     graph = model.graph
     own, every = _own(graph), list(graph)
@@ -167,12 +168,13 @@ def learned_tensors(model: ir.Model) -> set[str]:
     return active
 
 
-def shape_decided(model: ir.Model) -> set[str]:
-    """The tensors that are known from shapes only, while the graph is compiled."""
+def shape_decided(model: ir.Model, weights: bool = False) -> set[str]:
+    """The tensors that are known from shapes only, or also from `weights`, while the graph is compiled."""
     known: set[ir.Value] = set()
     for node in model.graph:
-        given = [value for value in _read(node) if value.name not in model.graph.initializers]
-        if node.op_type in ("Shape", "Size") or (given and all(value in known for value in given)):
+        read = [*_read(node)]
+        given = [value for value in read if value.name not in model.graph.initializers]
+        if node.op_type in ("Shape", "Size") or ((given or (weights and read)) and known.issuperset(given)):
             known.update(node.outputs)
     return {str(value.name) for value in known}
 

@@ -315,6 +315,38 @@ def test_runtimes_that_agree_differ_nowhere(bisect):
     assert (code, report["differs"], report["tensor"], out.exists()) == (0, False, None, False)
 
 
+@pytest.mark.parametrize("typed", [np.float16, np.float32])
+def test_a_right_file_in_half_precision_differs_nowhere(typed, bisect, tmp_path):
+    """Rounding to 16 bits is 4,000 times float32's, and what the file asks for."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(typed))
+    weight = numpy_helper.from_array(np.random.default_rng(0).normal(size=(8, 8)).astype(typed), "w")
+    x, y = (helper.make_tensor_value_info(name, kind, ["batch", 8]) for name in "xy")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Tanh", ["h"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [x], [y], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    onnx.save(model, tmp_path / "m.onnx")
+    for runtimes in (["onnxruntime"], ["onnxruntime", "openvino"]):
+        code, report, _ = bisect(str(tmp_path / "m.onnx"), *runtimes)
+        assert (code, report["differs"], report["note"]) == (0, False, None)
+
+
+def test_a_fault_in_half_precision_is_found_by_its_node(bisect, tmp_path):
+    """The parts are of 16 bits, too."""
+    draw = np.random.default_rng(0)
+    weights = [numpy_helper.from_array(draw.normal(size=(8, 8)).astype(np.float16), name) for name in "vw"]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT16, ["batch", 8]) for name in "xy")
+    rows = [("MatMul", "x v", "first"), ("Tanh", "first", "bent"), ("Neg", "w", "less"), ("MatMul", "bent less", "y")]
+    nodes = [helper.make_node(op, reads.split(), [gives]) for op, reads, gives in rows]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y], weights), opset_imports=[helper.make_opsetid("", 20)], ir_version=10
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    code, report, _ = bisect(str(tmp_path / "m.onnx"), "faulty_ort:op=Tanh,fault=operator", "onnxruntime")
+    assert (code, report["wrong"], report["tensor"], report["nodes_in_subgraph"]) == (1, "a", "bent", 1)
+    part = onnx.load(report["files"][-1])
+    assert [each.type.tensor_type.elem_type for each in part.graph.input] == [TensorProto.FLOAT16]
+
+
 def test_the_script_ends_with_0_when_the_difference_is_gone(bisect):
     _, _, out = bisect("lenet", "jax", "faulty_ort:node=relu,fault=scale")
     assert {"subgraph_jax.py", "subgraph.onnx", "a.npz", "b.npz", "inputs.npz"} <= {path.name for path in out.iterdir()}

@@ -43,8 +43,9 @@ class Stored(Mapping[str, np.ndarray]):
 
 @functools.lru_cache(maxsize=2)
 def _graph(artifact: str, training: bool) -> ir.Model:
-    """The graph of a search, which must not be changed. Of a file with operators that ONNX does not define, in
-    evaluation, it is the file's own, which some runtimes read; otherwise the converted one, in training form."""
+    """The graph of a search, which must not be changed. Of a file with operators that ONNX does not define or that
+    computes in 16 bits, in evaluation, it is the file's own, which some runtimes read; otherwise the converted one, in
+    training form."""
     own = None if training else _own(artifact)
     if own is None:
         return ir.load(Path(artifact) / "model.onnx")
@@ -55,9 +56,12 @@ def _graph(artifact: str, training: bool) -> ir.Model:
 
 
 def _own(artifact: str) -> ir.Model | None:
-    given = Artifact.read(artifact).given
-    model = ir.load(given) if given else None
-    return model if model and any(node.domain not in ONNX for node in model.graph.all_nodes()) else None
+    made = Artifact.read(artifact)
+    if made.given is None:
+        return None
+    model = ir.load(made.given)
+    foreign = any(node.domain not in ONNX for node in model.graph.all_nodes())
+    return model if foreign or made.info.get("narrow") else None
 
 
 def _canonical(artifact: str) -> ir.Model:
