@@ -55,7 +55,7 @@ def write(
         words.append("onnx.reference")
     text = SCRIPT.format(
         title=docstring(title),
-        limit=python(int(verdict.LIMITS["fp32"])),
+        limit=python(int(verdict.ALLOWED[verdict.narrow_of(expected)])),
         inputs=python([item["name"] for item in artifact.info["inputs"]]),
         outputs=python(artifact.info["outputs"]),
         functions="\n".join(dict.fromkeys(functions)),

@@ -19,7 +19,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 INPUTS = {inputs}
 OUTPUTS = {outputs}
-LIMIT = {limit}  # noise floors; float32 that adds in another order stays below
+LIMIT = {limit}  # noise floors; what adds in another order, in the precision of the graph, stays below
 
 
 def arrays(name):

@@ -341,10 +341,14 @@ def test_a_fault_in_half_precision_is_found_by_its_node(bisect, tmp_path):
         helper.make_graph(nodes, "g", [x], [y], weights), opset_imports=[helper.make_opsetid("", 20)], ir_version=10
     )
     onnx.save(model, tmp_path / "m.onnx")
-    code, report, _ = bisect(str(tmp_path / "m.onnx"), "faulty_ort:op=Tanh,fault=operator", "onnxruntime")
+    code, report, out = bisect(str(tmp_path / "m.onnx"), "faulty_ort:op=Tanh,fault=operator", "onnxruntime")
     assert (code, report["wrong"], report["tensor"], report["nodes_in_subgraph"]) == (1, "a", "bent", 1)
     part = onnx.load(report["files"][-1])
     assert [each.type.tensor_type.elem_type for each in part.graph.input] == [TensorProto.FLOAT16]
+    assert script(out).returncode == 1
+    lines = (out / "reproduce.py").read_text().splitlines(keepends=True)
+    (out / "reproduce.py").write_text("".join(each for each in lines if not each.startswith("    ('faulty_ort")))
+    assert script(out).returncode == 0  # a right runtime rounds to 16 bits
 
 
 def test_the_script_ends_with_0_when_the_difference_is_gone(bisect):
