@@ -99,7 +99,7 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
             raise XBenchError(f"{word}: there is no Python at {python}")
         if (row := runtimes.find_row(name)) is None:
             rows = runtimes.table()
-            near = difflib.get_close_matches(name, rows, n=1)
+            near = difflib.get_close_matches(name, rows, n=1, cutoff=0.5)
             known = ", ".join(known for known, row in rows.items() if not row.hidden)
             hint = f"did you mean {near[0]}?" if near else f"the runtimes are {known}"
             raise XBenchError(f"unknown runtime {name!r}: {hint}")

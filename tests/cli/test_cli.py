@@ -37,6 +37,7 @@ QUICK = ("--runtime", "null:seconds=0.001", "--mode", "forward", "--budget", "0.
         (("check", "lenet", "--runtime", "tensorflow:xla=0"), "tensorflow:xla=0: write xla"),
         (("convert", "lenet", "--runtime", "jax:optimize=on"), "jax:optimize=on: write optimize=off"),
         (("convert", "lenet", "--to", "onnxrt"), "unknown runtime 'onnxrt'"),
+        (("convert", "lenet", "--to", "onnx"), "unknown runtime 'onnx': did you mean onnxruntime?"),
         (("check", "lenet", "--mode", "forwrad"), "unknown mode 'forwrad': did you mean forward?"),
         (("check", "lenet", "--mode", "xyz"), "unknown mode 'xyz': the modes are forward, gradient, step"),
         (("time", "lenet", "--device", "gpu"), "unknown device 'gpu': the devices are cpu, cuda"),

@@ -55,6 +55,7 @@ def _graph(artifact: str, training: bool) -> ir.Model:
     return own
 
 
+@functools.lru_cache(maxsize=1)
 def _own(artifact: str) -> ir.Model | None:
     made = Artifact.read(artifact)
     if made.given is None:
