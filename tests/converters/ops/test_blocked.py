@@ -118,3 +118,8 @@ def test_a_file_for_another_cpu_has_no_oracle(tmp_path, monkeypatch, size):
     monkeypatch.setattr(machine, "channel_block", lambda: size)
     with pytest.raises(NoOracle, match=r"com\.microsoft\.nchwc\.Conv"):
         validity.check(onnx.load(tmp_path / "m.onnx"))
+
+
+def test_every_operator_of_the_layout_has_a_network():
+    known = {name for domain, name in contrib.OPERATORS if domain == contrib.BLOCKED}
+    assert set().union(*(operators for _, operators in NETWORKS.values())) == known
