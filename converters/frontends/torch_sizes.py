@@ -19,15 +19,15 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 @torch.ops.aten.take_along_dim.default.py_impl(DispatchKey.CompositeImplicitAutograd)
 def _take_along_dim(x: torch.Tensor, index: torch.Tensor, axis: int | None = None) -> torch.Tensor:
-    """As PyTorch's own, which asks for the numbers: of any shapes that fit but along the axis."""
+    """`torch.take_along_dim`, whose own form makes the batch a number. Shapes broadcast, except along the axis."""
     if axis is None:
         return x.reshape(-1).gather(0, index.reshape(-1))
     axis %= x.dim()
-    before, behind = [
+    before, after = [
         torch.broadcast_shapes(*(each.shape[part] for each in (x, index)))
         for part in (slice(axis), slice(axis + 1, None))
     ]
-    x, index = [each.expand(*before, each.shape[axis], *behind) for each in (x, index)]
+    x, index = [each.expand(*before, each.shape[axis], *after) for each in (x, index)]
     return x.gather(axis, index)
 
 

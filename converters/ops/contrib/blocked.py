@@ -27,7 +27,7 @@ def _block() -> int:
 
 
 def reorder_input(call: Call) -> Iterable[str]:
-    """Channels are filled up to blocks."""
+    """Fills up the last block of channels with zeros."""
     last = call.integer("channels_last", 0)
     yield f"image = Transpose <perm = {LAST}> (input)" if last else "image = Identity (input)"
     yield f"block = Constant <value_ints = [{_block()}]> ()"
@@ -44,7 +44,7 @@ def reorder_input(call: Call) -> Iterable[str]:
 
 
 def reorder_output(call: Call) -> Iterable[str]:
-    """Of the channels as many as there are."""
+    """Drops the channels that filled up the last block."""
     yield "zero = Constant <value_ints = [0]> ()"
     yield "one = Constant <value_ints = [1]> ()"
     yield f"count = Constant <value_ints = [{int(call.attributes['channels'])}]> ()"
