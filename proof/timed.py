@@ -163,8 +163,9 @@ def _complete(case: Case, facts: Facts, looks: Looks, step: float) -> Contract |
     count, size = (1, 4) if case.mode == "step" else (facts["fetched_arrays"], facts["fetched_bytes"])
     slack = CLEAR * (1 + count) + contracts.transfer(facts, "one" if case.mode == "step" else "all")
     limit = 0.25 * step + size / COPY + slack
-    if _mostly([each > limit for each in looks.fetch_s]):
-        took = contracts.ms(statistics.median(looks.fetch_s))
+    usual = statistics.median(looks.fetch_s or [0.0])
+    if usual > 2 * limit or _mostly([each > limit for each in looks.fetch_s]):
+        took = contracts.ms(usual)
         return Contract(False, f"computes when the result is fetched: {took} after steps of {contracts.ms(step)}")
     reports = [each.report for each in looks.states]
     way = CLEAR + contracts.transfer(facts, "all") / max(1, facts["fetched_arrays"])  # per array

@@ -299,11 +299,20 @@ def test_a_training_without_dropout_is_told(dropping):
 
 
 @pytest.mark.parametrize(
-    ("late", "soon", "broken"),
-    [(6, 5, False), (9, 2, True), (900, 900, True), (450, 1350, False), (5, 0, True), (3, 0, True), (3, 1, False)],
+    ("took", "late", "soon", "broken"),
+    [
+        (0.3e-3, 6, 5, False),
+        (0.3e-3, 9, 2, True),
+        (0.3e-3, 900, 900, True),
+        (0.3e-3, 450, 1350, False),
+        (0.3e-3, 5, 0, True),
+        (0.3e-3, 3, 0, True),
+        (0.3e-3, 3, 1, False),
+        (3e-3, 6, 5, True),  # half of its steps are computed when they are fetched: no busy machine does that
+    ],
 )
-def test_a_result_that_is_computed_when_it_is_fetched_is_late_more_often_than_by_chance(late, soon, broken):
-    looks = timed.Looks(fetch_s=[0.3e-3] * late + [0.05e-3] * soon)
+def test_a_result_that_is_computed_when_it_is_fetched_is_late_more_often_than_by_chance(took, late, soon, broken):
+    looks = timed.Looks(fetch_s=[took] * late + [0.05e-3] * soon)
     facts = {"fetched_arrays": 1, "fetched_bytes": 64}
     contract = timed._complete(timed.Case("lenet", "jax", "forward"), facts, looks, 0.09e-3)
     assert (contract is not None and contract.held is False) == broken
