@@ -8,7 +8,7 @@ Layouts: ONNX Runtime's core/optimizer/nchwc_transformer.cc and core/mlas/lib/re
 from collections.abc import Iterable
 
 from xbench.converters.ops.contrib.call import Call, NoBody
-from xbench.converters.ops.contrib.products import activated
+from xbench.converters.ops.contrib.products import activated, convolved
 from xbench.host import machine
 
 SPACE = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
@@ -45,9 +45,11 @@ def reorder_input(call: Call) -> Iterable[str]:
 
 def reorder_output(call: Call) -> Iterable[str]:
     """Drops the channels that filled up the last block."""
+    if (channels := int(call.attributes["channels"])) < 1:
+        raise NoBody
     yield "zero = Constant <value_ints = [0]> ()"
     yield "one = Constant <value_ints = [1]> ()"
-    yield f"count = Constant <value_ints = [{int(call.attributes['channels'])}]> ()"
+    yield f"count = Constant <value_ints = [{channels}]> ()"
     yield "image = Slice (input, zero, count, one)"
     last = call.integer("channels_last", 0)
     yield f"output = Transpose <perm = {FIRST}> (image)" if last else "output = Identity (image)"
@@ -68,10 +70,7 @@ def conv(call: Call) -> Iterable[str]:
     yield "blocks = Reshape (weight, parts)"
     yield "ordered = Transpose <perm = [0, 5, 1, 4, 2, 3]> (blocks)"
     yield "kernel = Reshape (ordered, sizes)"
-    words = call.named("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-    given = "input, kernel, bias" if call.has(2) else "input, kernel"
-    yield f"product = Conv <{words}> ({given})" if words else f"product = Conv ({given})"
-    yield "summed = Add (product, other)" if call.has(3) else "summed = Identity (product)"
+    yield from convolved(call, "kernel")
     if "activation" in call.attributes:
         numbers = call.attributes.get("activation_params", ())
         yield from activated(call, "summed", call.attributes["activation"], numbers)

@@ -34,11 +34,16 @@ def activated(call: Call, source: str, word: Any, parameters: Iterable[float]) -
         yield f"output = {name} <{words}> ({source})" if words else f"output = {name} ({source})"
 
 
-def fused_conv(call: Call) -> Iterable[str]:
+def convolved(call: Call, kernel: str) -> Iterable[str]:
+    """`summed`, a convolution with its bias and the value that is added."""
     words = call.named("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-    inputs = "input, weight, bias" if call.has(2) else "input, weight"
+    inputs = f"input, {kernel}, bias" if call.has(2) else f"input, {kernel}"
     yield f"product = Conv <{words}> ({inputs})" if words else f"product = Conv ({inputs})"
     yield "summed = Add (product, other)" if call.has(3) else "summed = Identity (product)"
+
+
+def fused_conv(call: Call) -> Iterable[str]:
+    yield from convolved(call, "weight")
     yield from activated(call, "summed", call.attributes["activation"], call.attributes.get("activation_params", ()))
 
 

@@ -123,3 +123,12 @@ def test_a_file_for_another_cpu_has_no_oracle(tmp_path, monkeypatch, size):
 def test_every_operator_of_the_layout_has_a_network():
     known = {name for domain, name in contrib.OPERATORS if domain == contrib.BLOCKED}
     assert set().union(*(operators for _, operators in NETWORKS.values())) == known
+
+
+def test_a_file_of_less_than_no_channels_has_no_oracle(tmp_path):
+    optimise(plain([WIDE]), tmp_path / "m.onnx")
+    model = onnx.load(tmp_path / "m.onnx")
+    (node,) = (each for each in model.graph.node if each.op_type == "ReorderOutput")
+    next(each for each in node.attribute if each.name == "channels").i = -1
+    with pytest.raises(NoOracle, match=r"com\.microsoft\.nchwc\.ReorderOutput"):
+        validity.check(model)
