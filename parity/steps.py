@@ -7,6 +7,7 @@ the oracle is computed again, with everything that near to a tie moved to either
 runs are what right float32 arithmetic may give.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,12 +54,18 @@ class Unaligned(Exception):
 @dataclass
 class Step:
     """One call of an operator with steps in the oracle: its floating inputs, its result, and how far float32 may be
-    off in each input."""
+    off in each input. Large networks have 100 million of these numbers, so an input is None where the result has the
+    same values, as a cast of integers has, and `near` where float32 is exact."""
 
     name: str
-    inputs: list[torch.Tensor]
+    shapes: list[torch.Size]
+    inputs: list[torch.Tensor | None]
     result: Any
-    near: list[torch.Tensor]
+    near: list[torch.Tensor | None]
+
+    def input(self, index: int) -> torch.Tensor:
+        value = self.inputs[index]
+        return self.result if value is None else value
 
 
 class _Watch(TorchDispatchMode):
@@ -86,8 +93,10 @@ class Recorded(_Watch):
         self.steps: list[Step] = []
 
     def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        result, given = func(*args, **kwargs), [each.clone() for each in _floating(args)]
-        self.steps.append(Step(func.__name__, given, _copied(result), [torch.zeros_like(g) for g in given]))
+        result, given = func(*args, **kwargs), _floating(args)
+        inputs = [None if _is_same(each, result) else each.clone() for each in given]
+        shapes = [each.shape for each in given]
+        self.steps.append(Step(func.__name__, shapes, inputs, _copied(result), [None] * len(given)))
         return result
 
 
@@ -99,10 +108,12 @@ class Forced(_Watch):
         self.steps = iter(steps)
 
     def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        step, own = _next(self.steps, func, _floating(args)), func(*args, **kwargs)
-        for index, (value, expected) in enumerate(zip(_floating(args), step.inputs, strict=True)):
-            step.near[index] = torch.maximum(step.near[index], _near(value, expected))
-        return _like(own, step.result)
+        given = _floating(args)
+        step = _next(self.steps, func, given)
+        for index, value in enumerate(given):
+            before, near = step.near[index], _near(value, step.input(index))
+            step.near[index] = near if before is None else before if near is None else before.maximum(near)
+        return _like(given[0].dtype, step.result)
 
 
 class Moved(_Watch):
@@ -118,14 +129,16 @@ class Moved(_Watch):
         moved = [self._moved(each, next(near)) if _is_floating(each) else each for each in args]
         return func(*moved, **kwargs)
 
-    def _moved(self, value: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
-        up = torch.randint(0, 2, value.shape, generator=self.generator, dtype=value.dtype) * 2 - 1
-        return value + self.share * up * near
+    def _moved(self, value: torch.Tensor, near: torch.Tensor | None) -> torch.Tensor:
+        if near is None:
+            return value
+        up = torch.randint(0, 2, value.shape, generator=self.generator, dtype=value.dtype).mul_(2).sub_(1)
+        return up.mul_(near).mul_(self.share).add_(value)
 
 
 def are_near(steps: Sequence[Step]) -> bool:
     """Whether float32 is off at all in the inputs of any step."""
-    return any(bool(near.any()) for step in steps for near in step.near)
+    return any(near is not None for step in steps for near in step.near)
 
 
 class Spread:
@@ -187,20 +200,36 @@ def _is_floating(value: Any) -> bool:
 
 def _next(steps: Iterator[Step], func: Any, given: Sequence[torch.Tensor]) -> Step:
     step = next(steps, None)
-    if step is None or step.name != func.__name__ or [a.shape for a in step.inputs] != [a.shape for a in given]:
+    if step is None or step.name != func.__name__ or step.shapes != [a.shape for a in given]:
         raise Unaligned
     return step
 
 
-def _near(value: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+def _is_same(value: torch.Tensor, result: Any) -> bool:
+    """Whether a result has the values of an input."""
+    return isinstance(result, torch.Tensor) and result.shape == value.shape and bool((result == value).all())
+
+
+def _near(value: torch.Tensor, expected: torch.Tensor) -> torch.Tensor | None:
     """How far float32 may be off in each element, if it is off at all. An element that is right here by chance need not
     be right elsewhere."""
-    off = torch.nan_to_num((value.to(expected.dtype) - expected).abs(), nan=0.0, posinf=0.0)
-    usual = float(off.square().mean().sqrt()) if off.numel() else 0.0
-    least = torch.nan_to_num(expected.abs(), posinf=0.0) * HALF_ULP
-    return LIMITS["fp32"] * torch.clamp(least, min=usual) * (usual > 0)
+    expected = expected.to(torch.float64)
+    off = value - expected
+    if not off.any():
+        return None
+    usual = float(torch.linalg.vector_norm(off.nan_to_num_(0.0, 0.0, 0.0))) / math.sqrt(off.numel())
+    if not usual:
+        return None
+    least = torch.abs(expected, out=off).nan_to_num_(0.0, 0.0).mul_(HALF_ULP)
+    return least.clamp_(min=usual).mul_(LIMITS["fp32"])
 
 
-def _like(own: Any, recorded: Any) -> Any:
-    """The recorded values, in the types computed here."""
-    return tree_map(lambda a, b: b.to(a.dtype).clone() if isinstance(a, torch.Tensor) else b, own, recorded)
+def _like(kind: torch.dtype, recorded: Any) -> Any:
+    """The recorded values, those of floating types in this one."""
+
+    def converted(each: Any) -> Any:
+        if not isinstance(each, torch.Tensor):
+            return each
+        return each.to(kind, copy=True) if each.is_floating_point() else each.clone()
+
+    return tree_map(converted, recorded)

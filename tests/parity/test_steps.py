@@ -53,6 +53,23 @@ def test_an_int8_sum_with_another_scale_or_zero_point_is_another_network(tmp_pat
         assert_same_network(Sum(), inputs, runtimes=["onnxruntime"], converted=file)
 
 
+@pytest.mark.parametrize("kind", [torch.int64, torch.uint8, torch.bool])
+def test_a_cast_of_whole_numbers_is_recorded_once_and_forced_where_float32_is_below_one(kind):
+    """A quantised network has two steps for each value, a rounding and a cast: the cast needs no copy of its input."""
+    recorded = steps.Recorded()
+    with recorded:
+        torch.tensor([0.0, 1.0, 1.0], dtype=torch.float64).to(kind)
+    (step,) = recorded.steps
+    assert step.inputs == [None] and step.near == [None]
+    with steps.Forced(recorded.steps):
+        same = torch.tensor([0.0, 1.0, 1.0]).to(kind)
+    assert step.near == [None] and same.tolist() == [0, 1, 1]
+    with steps.Forced(recorded.steps):
+        made = torch.tensor([0.0, 1.0, 0.9999999]).to(kind)
+    assert made.tolist() == [0, 1, 1] and made.dtype == kind, "the oracle's side"
+    assert step.near[0].min() > 5e-8, "how near to a step float32 cannot choose sides"
+
+
 class Residual(nn.Module):
     def __init__(self):
         super().__init__()
