@@ -181,7 +181,7 @@ def _outcome(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[
             return {"status": "CONVERTED", "operators": {}, "message": None}
         message = f"operators missing: {missing}"
         return {"status": "UNSUPPORTED", "operators": missing.operators, "message": message}
-    worker = Worker(logs / "convert.log", device)
+    worker = Worker(logs / "convert.log", device, timed=False)
     try:
         worker.call("convertible", 600, artifact=str(artifact.folder), runtime=runtime, device=device)
     except WorkerFailure as failure:
@@ -204,7 +204,7 @@ def save(artifact: Artifact, case: Case, exporter: Exporter, output: Path, logs:
             made.mkdir()
         except OSError as error:
             raise XBenchError(f"cannot write to {target.parent}: {error.strerror}") from error
-        worker = Worker(logs / "save.log", case.device)
+        worker = Worker(logs / "save.log", case.device, timed=False)
         stack.callback(worker.stop)
         try:
             plain = Case(case.model, case.runtime, "forward", case.batch, case.device, layout=case.layout)

@@ -75,7 +75,7 @@ def _file(source: Source, folder: Path, say: Say) -> tuple[Path, Artifact | None
     if source.kind == "tensorflow":
         say("read it with TensorFlow")
         file = folder / "imported.onnx"
-        worker = Worker(folder / "importer.log", threads=cpus())
+        worker = Worker(folder / "importer.log", threads=cpus(), timed=False)
         try:
             worker.call("import_tensorflow", FILE_TIMEOUT, path=source.place, file=str(file))
         except WorkerFailure as failure:
@@ -100,7 +100,7 @@ def _broken(source: Source, failure: WorkerFailure) -> XBenchError:
 def _read(source: Source, file: Path, batch: int | None, folder: Path) -> Facts:
     """The facts of a file. If ONNX's own code crashes the worker, they are read again without it."""
     for infer in (True, False):
-        worker = Worker(folder / "inspect.log", threads=cpus())
+        worker = Worker(folder / "inspect.log", threads=cpus(), timed=False)
         try:
             arguments = {"word": source.word, "file": str(file), "batch": batch, "infer": infer}
             facts: Facts = worker.call("inspect_file", FILE_TIMEOUT, **arguments)
@@ -119,7 +119,7 @@ def _lowered(source: Source, file: Path, folder: Path) -> Facts:
     """What runtimes must support: the operators of the text and the graph, and those without a gradient."""
     target = folder / "lowered"
     target.mkdir()
-    worker = Worker(folder / "lower.log", threads=cpus())
+    worker = Worker(folder / "lower.log", threads=cpus(), timed=False)
     try:
         where = {"word": source.word, "file": str(file), "folder": str(target)}
         lowered: Facts = worker.call("lower_file", FILE_TIMEOUT, **where)

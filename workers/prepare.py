@@ -44,7 +44,7 @@ class Exporter:
     def call(self, job: str, timeout: float | None = None, /, **arguments: Any) -> Any:
         with self._turn:
             if not self._worker:
-                self._worker.append(Worker(self.logs / "torch-exporter.log", threads=cpus()))
+                self._worker.append(Worker(self.logs / "torch-exporter.log", threads=cpus(), timed=False))
             try:
                 return self._worker[0].call(job, self.timeout if timeout is None else timeout, **arguments)
             except WorkerFailure:
@@ -108,7 +108,7 @@ class Exporter:
 
     def _import(self, source: Source, file: str) -> None:
         """A TensorFlow model as ONNX, by tf2onnx, in its own worker."""
-        worker = Worker(self.logs / "tensorflow-importer.log", threads=cpus())
+        worker = Worker(self.logs / "tensorflow-importer.log", threads=cpus(), timed=False)
         try:
             worker.call("import_tensorflow", min(FILE_TIMEOUT, self.timeout), path=source.place, file=file)
         finally:

@@ -14,16 +14,21 @@ from xbench.converters import cache
 NEW = tuple(map(int, re.findall(r"\d+", platform.libc_ver()[1]))) >= (2, 35)
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30 if NEW else 2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 MEMORY |= {"MALLOC_ARENA_MAX": "1"}
+# Threads of GNU's OpenMP spin 300,000 times before they sleep, and an operator ends when all have ended: beside busy
+# processes an oracle took up to 12 times as long. A worker that times nothing spins less
+# (tools/measure/oracle_time.txt).
+PATIENT = {"GOMP_SPINCOUNT": "500"}
 
 
-def environment(device: str, threads: int, folder: Path | None = None) -> dict[str, str]:
+def environment(device: str, threads: int, folder: Path | None = None, timed: bool = True) -> dict[str, str]:
     """The worker's environment: the same number of threads for every library, float32 computed as float32; its
-    temporary files are in the `folder` of its parent, which removes it at the end."""
+    temporary files are in the `folder` of its parent, which removes it at the end. `timed` is False for a worker that
+    times nothing."""
     settings = dict(os.environ) | ({"TMPDIR": str(folder.absolute())} if folder else {})
     for name in ("OMP", "MKL", "OPENBLAS", "TVM", "VECLIB_MAXIMUM", "NUMEXPR"):
         settings[f"{name}_NUM_THREADS"] = str(threads)
     settings.pop("ONEDNN_DEFAULT_FPMATH_MODE", None)  # would let oneDNN compute in bfloat16
-    settings = MEMORY | settings
+    settings = MEMORY | ({} if timed else PATIENT) | settings
     settings |= {
         "NVIDIA_TF32_OVERRIDE": "0",
         "TF_CPP_MIN_LOG_LEVEL": "2",

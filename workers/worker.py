@@ -55,7 +55,13 @@ class Worker:
     """One worker process. Any failed call ends it."""
 
     def __init__(
-        self, log: Path, device: str = "cpu", threads: int = 1, python: str = sys.executable, tf32: bool = False
+        self,
+        log: Path,
+        device: str = "cpu",
+        threads: int = 1,
+        python: str = sys.executable,
+        tf32: bool = False,
+        timed: bool = True,
     ) -> None:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
@@ -63,7 +69,7 @@ class Worker:
         self._mark, self.marks, self.late_s = uuid.uuid4().hex, list[float](), 0.0
         numbers = map(str, (requests, answers, threads, os.getpid()))
         command = [python, "-P", "-m", "xbench.workers.worker", *numbers]
-        variables = environment(device, threads, log.parent) | {process_tree.VARIABLE: self._mark}
+        variables = environment(device, threads, log.parent, timed) | {process_tree.VARIABLE: self._mark}
         variables |= {"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}
         with log.open("wb") as chatter:
             self.process = starter.started(
@@ -166,11 +172,12 @@ def _end_of(process: int) -> tuple[int, ...]:
         return ()
 
 
-def worker_of(case: Case, log: Path) -> Worker:
+def worker_of(case: Case, log: Path, timed: bool = True) -> Worker:
     """The worker of a cell: on its device, with its threads, in the Python of its runtime."""
     from xbench.runtimes import _configuration
 
-    return Worker(log, case.device, case.threads, _configuration.worker(case.runtime), case.precision == "tf32")
+    python, tf32 = _configuration.worker(case.runtime), case.precision == "tf32"
+    return Worker(log, case.device, case.threads, python, tf32, timed)
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from fault_kit import cpu_seconds, is_alive
 from xbench.proof import contracts
 from xbench.workers import death
 from xbench.workers.cell import Cell, step_of
-from xbench.workers.prepare import ORACLE
+from xbench.workers.prepare import ORACLE, Exporter
 from xbench.workers.variables import environment
 from xbench.workers.worker import Worker, WorkerFailure
 
@@ -210,7 +211,7 @@ ORPHAN = """
 import os, signal, sys
 from pathlib import Path
 from xbench.workers.cell import Cell, step_of
-from xbench.workers.prepare import ORACLE
+from xbench.workers.prepare import ORACLE, Exporter
 from xbench.workers.worker import Worker
 worker = Worker(Path(sys.argv[1]))
 {act}
@@ -289,6 +290,26 @@ def test_what_a_step_frees_stays_with_its_process_unless_the_user_says_otherwise
     assert int(environment("cpu", 1)["MALLOC_TRIM_THRESHOLD_"]) >= 2**30
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
     assert environment("cpu", 1)["MALLOC_TRIM_THRESHOLD_"] == "131072"
+
+
+def test_threads_of_a_worker_that_times_nothing_spin_less_before_they_sleep(monkeypatch):
+    """Beside a busy process they wait for threads that have no CPU."""
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    assert "GOMP_SPINCOUNT" not in environment("cpu", 2), "a timed runtime has the settings of its users"
+    assert int(environment("cpu", 2, timed=False)["GOMP_SPINCOUNT"]) < 300_000
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    assert environment("cpu", 2, timed=False)["GOMP_SPINCOUNT"] == "7"
+
+
+def test_the_oracle_is_not_timed(monkeypatch, tmp_path):
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    monkeypatch.setenv("XBENCH_CACHE", str(tmp_path))
+    exporter = Exporter(tmp_path)
+    exporter.artifact("lenet")
+    (worker,) = exporter._worker
+    variables = Path(f"/proc/{worker.process.pid}/environ").read_text().split("\0")
+    exporter.close()
+    assert any(each.startswith("GOMP_SPINCOUNT=") for each in variables)
 
 
 class Remembering:
