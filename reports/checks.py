@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xbench.converters.sweep import without_shapes
 from xbench.experiments.check import about_inputs, held
+from xbench.reports.sweeps import Shape, by_volume, place, titled
 from xbench.reports.tables import COLOURS, OTHER, Table
 
 Row = Mapping[str, Any]  # `experiments.check.row_of`
@@ -11,16 +13,54 @@ HEADER = ("runtime", "mode", "status", "class", "x noise", "parameters", "worst 
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """One table per model. A message that several cells share is shown once."""
-    made = []
-    for model in dict.fromkeys(row["model"] for row in rows):
-        own = [row for row in rows if row["model"] == model]
-        notes = next((lines for row in own if (lines := about_inputs(row))), [])
-        notes = [*notes, *_messages(own), *(line for row in own for line in _explained(row))]
-        styles = [COLOURS.get(row["status"], OTHER) for row in own]
-        body = [_cells(row) for row in own]
-        made.append(Table(model, HEADER, body, words=len(HEADER), notes=notes, styles=styles, styled=2))
-    return made
+    """One table per model, one for all shapes of a sweep. A message that several cells share is shown once."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Row]] = {}
+    for row in rows:
+        base, shapes = without_shapes(row["model"])
+        groups.setdefault((base, tuple(shapes)), []).append(row)
+    return [
+        _of_model(own) if len({row["model"] for row in own}) == 1 else _of_sweep(base, own)
+        for (base, _), own in groups.items()
+    ]
+
+
+def _of_model(rows: Sequence[Row]) -> Table:
+    notes = [*_inputs(rows), *_messages(rows), *(line for row in rows for line in _explained(row))]
+    styles = [COLOURS.get(row["status"], OTHER) for row in rows]
+    body = [_cells(row) for row in rows]
+    return Table(rows[0]["model"], HEADER, body, words=len(HEADER), notes=notes, styles=styles, styled=2)
+
+
+def _inputs(rows: Sequence[Row]) -> list[str]:
+    return next((lines for row in rows if (lines := about_inputs(row))), [])
+
+
+def _of_sweep(base: str, rows: Sequence[Row]) -> Table:
+    """A line per shape, and per runtime and mode its status and its error."""
+    shapes = [without_shapes(row["model"])[1] for row in rows]
+    word, axes = titled(base, shapes)
+    several = len({_mode(row) for row in rows}) > 1
+    cells: dict[str, dict[Shape, Row]] = {}
+    for row, sizes in zip(rows, shapes, strict=True):
+        name = f"{row['runtime']} {_mode(row)}" if several else row["runtime"]
+        cells.setdefault(name, {})[tuple(sizes[axis] for axis in axes)] = row
+    ordered = by_volume(shape for line in cells.values() for shape in line)
+    lines = [[*shape, *(_short(line.get(shape)) for line in cells.values())] for shape in ordered]
+    messages: dict[str, list[str]] = {}
+    for name, line in cells.items():
+        for shape in (each for each in ordered if each in line):
+            row = line[shape]
+            for words in [*([f"{name}: {row['message']}"] if row["message"] else []), *_explained(row)]:
+                messages.setdefault(words, []).append(place(axes, shape))
+    notes = [*_inputs(rows), *(f"{words} (at {'; '.join(places)})" for words, places in messages.items())]
+    caption = f"{word}: status and error in units of float32's noise, by {' x '.join(axes)}"
+    return Table(caption, [*axes, *cells], lines, words=len(axes) + len(cells), notes=notes)
+
+
+def _short(row: Row | None) -> str:
+    if row is None:
+        return ""
+    return row["status"] if row["ratio"] is None else f"{row['status']} {row['ratio']:.1f}"
 
 
 def _cells(row: Row) -> list[str]:

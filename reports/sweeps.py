@@ -4,7 +4,7 @@ that differ in the shapes of inputs."""
 import bisect
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from xbench.converters.printable import visible
@@ -89,15 +89,30 @@ def shape_sweeps(found: Sequence[Row]) -> list[ShapeSweep]:
 
 
 def _shape_sweep(base: str, rows: Sequence[Row], shapes: Sequence[dict[str, str]]) -> ShapeSweep:
-    axes = tuple(name for name in shapes[0] if len({each[name] for each in shapes}) > 1)
-    fixed = [f"{name} {size}" for name, size in shapes[0].items() if name not in axes]
-    row, word = rows[0], ", ".join([base, *fixed])
+    word, axes = titled(base, shapes)
+    row = rows[0]
     cells: dict[str, dict[Shape, Row]] = {}
     for each, sizes in zip(rows, shapes, strict=True):
         cells.setdefault(visible(label(each)), {})[tuple(sizes[name] for name in axes)] = each
-    ordered = sorted({shape for line in cells.values() for shape in line}, key=lambda shape: (volume(shape), shape))
+    ordered = by_volume(shape for line in cells.values() for shape in line)
     title = visible(f"{word} {row['mode']}, batch {row['batch']}, {conditions(row)}: by {' x '.join(axes)}")
     return ShapeSweep(title, axes, ordered, cells)
+
+
+def titled(base: str, shapes: Sequence[Mapping[str, str]]) -> tuple[str, tuple[str, ...]]:
+    """Return the title of a sweep, which has the sizes that all shapes share, and the names of the other axes."""
+    axes = tuple(name for name in shapes[0] if len({each[name] for each in shapes}) > 1)
+    return ", ".join([base, *(f"{name} {size}" for name, size in shapes[0].items() if name not in axes)]), axes
+
+
+def by_volume(shapes: Iterable[Shape]) -> list[Shape]:
+    """Return each shape once, the smallest first."""
+    return sorted({*shapes}, key=lambda shape: (volume(shape), shape))
+
+
+def place(axes: Sequence[str], shape: Shape) -> str:
+    """Return a shape in words: "time 12"."""
+    return visible(", ".join(f"{axis} {size}" for axis, size in zip(axes, shape, strict=True)))
 
 
 def volume(shape: Shape) -> int:
@@ -120,8 +135,7 @@ def shape_table(sweep: ShapeSweep) -> Table:
         lines.append([*map(visible, shape), *(text for pair in texts for text in pair), " ~ ".join(ahead)])
         for runtime, row in rows.items():
             if remark(row):
-                where = ", ".join(f"{axis} {size}" for axis, size in zip(sweep.axes, shape, strict=True))
-                messages.setdefault(f"{runtime}: {row['status']} {remark(row)}", []).append(visible(where))
+                messages.setdefault(f"{runtime}: {row['status']} {remark(row)}", []).append(place(sweep.axes, shape))
     notes = [f"{message} (at {'; '.join(places)})" for message, places in messages.items()]
     return Table(sweep.title, header, lines, words=0, ending=1, notes=notes)
 

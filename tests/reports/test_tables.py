@@ -52,6 +52,28 @@ def test_who_has_a_message_is_named(count, named):
     assert list(table.notes) == [f"{named}: why"]
 
 
+def test_the_sizes_of_a_sweep_are_one_table_with_a_line_for_each():
+    def at(size, runtime, *arguments, **more):
+        return row(runtime, *arguments, **more) | {"model": f"m.onnx@h=2;n={size}"}
+
+    wrong = [at(size, "tvm", "FAIL", "y is off", explanations=[]) for size in (30, 4)]
+    rows = [at(30, "torch"), at(4, "torch"), *wrong, at(12, "torch", "UNSUPPORTED", "no Loop", ratio=None)]
+    (table,) = checks.tables(rows)
+    assert table.caption.startswith("m.onnx, h 2: ") and table.caption.endswith(", by n")
+    assert list(table.header) == ["n", "torch", "tvm"]
+    assert table.lines == [["4", "PASS 1.2", "FAIL 1.2"], ["12", "UNSUPPORTED", ""], ["30", "PASS 1.2", "FAIL 1.2"]]
+    assert list(table.notes) == [
+        "torch: no Loop (at n 12)",
+        "tvm: y is off (at n 4; n 30)",
+        "tvm forward: no known mistake explains it (at n 4; n 30)",
+    ]
+    tables = checks.tables([*rows, at(4, "torch", mode="gradient"), row("torch")])
+    assert [list(each.header)[:3] for each in tables] == [
+        ["n", "torch forward", "tvm forward"],
+        list(checks.HEADER)[:3],
+    ]
+
+
 def test_modes_of_a_runtime_are_named_together_and_explanations_come_last():
     explanation = {"says": "a bias is left out", "scope": "every Conv", "tensor": "c", "ratio": 1.0}
     rows = [row("torch", "FAIL", "y is off"), row("torch", "FAIL", "y is off", "gradient", explanations=[explanation])]
