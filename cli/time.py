@@ -1,5 +1,6 @@
 """`xbench time`: prove that it is the same network, then time it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from xbench.cli.terminal.run import requested
 from xbench.store.results import FOLDER
 
 if TYPE_CHECKING:
+    from xbench.converters.sweep import Weighted
     from xbench.reports.sweeps import ShapeSweep
 
 Batches = Annotated[
@@ -67,17 +69,19 @@ def time(
     Without MODEL it is the default suite. Cells that differ in the runtime alone are timed together, in interleaved
     blocks. A cell that is recorded already is not timed again. Exit code 1 when a cell failed.
     """
+    from xbench.converters.sweep import read_shapes
     from xbench.experiments import request
     from xbench.reports import rows
 
     form = choose_format(format_, {"json": as_json}, FORMATS[:-1])
+    weights = read_shapes(arguments["shape_file"]) if arguments["shape_file"] else []
     outcome = requested(request.time(arguments), arguments, out)
     if outcome.records or not outcome.broken:
-        _report(rows(outcome.records), out, form, arguments["shape_file"])
+        _report(rows(outcome.records), out, form, weights)
     raise typer.Exit(outcome.exit_code)
 
 
-def _report(rows: list[dict[str, Any]], out: Path, form: str, shape_file: Path | None) -> None:
+def _report(rows: list[dict[str, Any]], out: Path, form: str, weights: Sequence["Weighted"]) -> None:
     from xbench.reports import formats, github
     from xbench.store.results import FILE
 
@@ -87,20 +91,18 @@ def _report(rows: list[dict[str, Any]], out: Path, form: str, shape_file: Path |
     elif form == GITHUB:
         summarise(*github.times(rows, command="xbench time"))
     else:
-        _show(rows, shape_file, out)
+        _show(rows, weights, out)
     say(f"saved in {out / FILE}", err=True)
 
 
-def _show(rows: list[dict[str, Any]], shape_file: Path | None, out: Path) -> None:
+def _show(rows: list[dict[str, Any]], weights: Sequence["Weighted"], out: Path) -> None:
     """Print the tables; a sweep over shapes is also a picture in the folder."""
     from xbench.cli.terminal.console import console
-    from xbench.converters.sweep import read_shapes
     from xbench.reports.sweeps import weighted_table
     from xbench.reports.table import show_sweeps
     from xbench.reports.tables import show
 
     sweeps = show_sweeps(rows, console(160))
-    weights = read_shapes(shape_file) if shape_file else []
     show(filter(None, (weighted_table(sweep, weights) for sweep in sweeps)), console(160))
     for sweep in sweeps:
         _draw(sweep, out)
@@ -109,11 +111,13 @@ def _show(rows: list[dict[str, Any]], shape_file: Path | None, out: Path) -> Non
 def _draw(sweep: "ShapeSweep", out: Path) -> None:
     """The curves of a sweep as a picture in the folder of the results."""
     from xbench.converters.printable import file_name
+    from xbench.reports.formats import settings
     from xbench.reports.plots import draw_shapes
 
     row = next(iter(next(iter(sweep.cells.values())).values()))
     stem = Path(row["model"].partition("@")[0]).stem
-    picture = out / f"{file_name('-'.join((stem, *sweep.axes, row['mode'], str(row['batch']))))}.png"
+    words = (stem, *sweep.axes, row["mode"], row["batch"], *_own(row), *settings(row))
+    picture = out / f"{file_name('-'.join(map(str, words)))}.png"
     try:
         draw_shapes(sweep, picture)
         say(f"curves in {picture}", err=True)
@@ -121,3 +125,11 @@ def _draw(sweep: "ShapeSweep", out: Path) -> None:
         say("for the curves: pip install 'xbench[plot]'", err=True)
     except OSError as error:
         say(f"cannot write {picture}: {error.strerror}", err=True)
+
+
+def _own(row: dict[str, Any]) -> list[str]:
+    """The device and the threads of a row, those that are not the default."""
+    from xbench.host import machine
+
+    words = [] if row["device"] == "cpu" else [row["device"]]
+    return words if row["threads"] == machine.cpus() else [*words, f"{row['threads']} threads"]

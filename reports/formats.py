@@ -61,13 +61,17 @@ def title(row: Row, several: bool = False) -> str:
 
 def conditions(row: Row, several: bool = False) -> str:
     """Return the part of a heading after the model, the mode and the batch."""
-    parts = [row["device"], "1 thread" if row["threads"] == 1 else f"{row['threads']} threads"]
-    plain = Case(model="", runtime="")
-    parts += [row[name] for name in ("precision", "layout", "plane", "data") if row[name] != getattr(plain, name)]
-    parts += [f"tune {row['tune']}"] if row["tune"] != plain.tune else []
-    parts += [f"{row['tune_budget']:g} s"] if row["tune_budget"] else []
+    parts = [row["device"], "1 thread" if row["threads"] == 1 else f"{row['threads']} threads", *settings(row)]
     parts += [row["machine"]] if several else []
-    return visible(", ".join(str(part) for part in parts))
+    return visible(", ".join(map(str, parts)))
+
+
+def settings(row: Row) -> list[str]:
+    """Return the settings of a row that are not the default: its precision, layout, plane, data and tuning."""
+    plain = Case(model="", runtime="")
+    parts = [row[name] for name in ("precision", "layout", "plane", "data") if row[name] != getattr(plain, name)]
+    parts += [f"tune {row['tune']}"] if row["tune"] != plain.tune else []
+    return parts + ([f"{row['tune_budget']:g} s"] if row["tune_budget"] else [])
 
 
 def cells(row: Row) -> list[str]:

@@ -52,6 +52,10 @@ def test_a_recompiling_runtime_shows_it_in_the_first_call_and_a_wrong_length_fai
     assert sorted(means) == ["fault_recompiles", "onnxruntime"]
     picture = net.folder / "out" / "net_time_forward_1.png"
     assert picture.read_bytes().startswith(b"\x89PNG"), answer.stderr
+    drawn = picture.read_bytes()
+    words = (*WORD, "--shape", "time=4,20", "--runtime", "onnxruntime", *QUICK, "--plane", "host", "--out", "out")
+    assert net.run("time", *words).returncode == 0
+    assert (net.folder / "out" / "net_time_forward_1_host.png").exists() and picture.read_bytes() == drawn
     again = net.run("time", *WORD, "--shape", "time=20", "--runtime", "onnxruntime", *QUICK, "--out", "out")
     assert "measured before" in again.stderr
 
