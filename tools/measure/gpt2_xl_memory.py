@@ -1,7 +1,7 @@
 """The memory that a model of 6.2 GB takes on its way: `python tools/measure/gpt2_xl_memory.py`.
 
-GPT-2 XL with random weights (`gpt2_xl.py`) is exported and written in the form of ONNX Runtime and of OpenVINO by the
-command a user types, with a cache that is empty. For each process it starts, in the order it starts them, the largest
+GPT-2 XL with random weights (1.56 billion parameters) is exported and written in the form of ONNX Runtime and of
+OpenVINO by the command a user types, with a cache that is empty. For each process it starts, in that order, the largest
 resident set (`VmHWM`, which the kernel keeps, file pages included), and over all of them together the largest sum of
 resident sets, sampled 20 times a second; pages that processes share are counted in each.
 
@@ -28,6 +28,29 @@ INTERVAL = 0.05
 TARGETS = ("onnxruntime", "openvino")
 # The workers of `xbench convert --to`, in the order it starts them.
 STAGES = ("command", "export", *(f"{target} {job}" for target in TARGETS for job in ("loads it", "writes it")))
+
+
+def make(layers: int = 48) -> Any:
+    """GPT-2 XL; weights are drawn once, without PyTorch's prior initialisation."""
+    import torch  # only the workers need it: its memory is not to be in what is measured of the command
+
+    from xbench.models.gpt2 import GPT2
+
+    with torch.device("meta"):
+        module = GPT2(width=1600, heads=25, layers=layers)
+    module.to_empty(device="cpu")
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, p in module.named_parameters():
+            p.uniform_(-0.03, 0.03, generator=generator)
+            if "norm" in name and name.endswith("weight"):
+                p.add_(1)
+    return module
+
+
+def quarter() -> Any:
+    """Twelve of its 48 layers: 450 million parameters, 1.8 GB."""
+    return make(layers=12)
 
 
 def sizes(pid: int) -> dict[str, int] | None:
@@ -79,7 +102,7 @@ def watch(command: list[str], environment: dict[str, str], folder: str) -> dict[
 
 def measure(factory: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="xbench-gpt2-xl-") as folder:
-        word = f"gpt2_xl:{factory}"
+        word = f"{Path(__file__).stem}:{factory}"
         xbench = str(Path(sys.executable).with_name("xbench"))
         command = [xbench, "convert", word, "--input", "x:int64:batch,16", "--json"]
         command += [part for target in TARGETS for part in ("--to", target)]
