@@ -20,6 +20,7 @@ from xbench.workers.prepare import Exporter
 from xbench.workers.worker import Worker, WorkerFailure, kill_all, worker_of
 
 SEEDS = (0, 1, 2)  # the third decides if the first two disagree
+DRAWS = 6  # seeds at most, if float32 itself loses too much on some
 MEMORY = 3 * 2**30  # bytes that a cell may take
 # Per parameter: a runtime has several copies of them, and there are two references in float64, those of a training step
 # with the optimizer's arrays.
@@ -40,26 +41,63 @@ def prove(
 
     A verdict is the worst of two seeds. If they disagree in training a third decides: rounding that carries the
     input of a ReLU across its kink changes a gradient visibly, but not on two seeds out of three; a wrong network is
-    wrong on all. The ratios of all seeds are in the verdict.
+    wrong on all. A seed on which float32 itself loses too much says nothing of the runtime: another takes its place.
+    The ratios of all seeds are in the verdict.
     """
     paths = references(case, artifact, exporter, batches)
     opening, choice = opened_in(worker, case, artifact, paths, timeout)
-    verdicts = [worker.call("check", timeout, index=index) for index in range(len(paths))]
-    ratios = [v["ratio"] for v in verdicts]
-    passed = [v for v in verdicts if v["status"] == "PASS"]
-    if case.mode != "forward" and len(passed) == 1 and all(v["ratio"] is not None for v in verdicts):
-        path = str(exporter.reference(artifact, case.mode, batches[0], SEEDS[2], case.data, case.steps, case.precision))
-        verdicts.append(worker.call("check_more", timeout, path=path))
-        passed = [v for v in verdicts if v["status"] == "PASS"]
-        ratios.append(verdicts[-1]["ratio"])
-        verdicts = passed if len(passed) == 2 else verdicts
-    worst = max(verdicts, key=lambda v: (v["status"] != "PASS", v["ratio"] is None, v["ratio"] or 0.0))
-    message = worst["message"] or cut_short(worst, case.steps)
-    fields = {"status": worst["status"], "message": message, "parity": worst | {"seeds": ratios}}
+    verdicts = _verdicts(case, artifact, exporter, worker, timeout, len(paths), batches[0])
+    counted = _counted(verdicts)
+    worst = max(counted, key=lambda v: (v["status"] != "PASS", v["ratio"] is None, v["ratio"] or 0.0))
+    words = (worst["message"], cut_short(worst, case.steps), _left_out(verdicts, counted))
+    parity = worst | {"seeds": [v["ratio"] for v in verdicts]}
+    fields = {"status": worst["status"], "message": "; ".join(filter(None, words)) or None, "parity": parity}
     notes = (opening["tuned"] or record["note"], *choice.pop("notes"))
     fields |= {"note": ", ".join(filter(None, notes)) or None, **choice}
     fields |= {"versions": record["versions"] | opening["versions"]}
     return completed(record, fields), opening["times"]
+
+
+def _verdicts(
+    case: Case,
+    artifact: Artifact,
+    exporter: Exporter,
+    worker: Worker,
+    timeout: float,
+    count: int,
+    batch: int,
+) -> list[dict[str, Any]]:
+    """The verdicts on the references that the cell was opened with, and in training on more as long as they leave it
+    open."""
+    verdicts = [worker.call("check", timeout, index=index) for index in range(count)]
+    while case.mode != "forward" and _is_open(verdicts) and (seed := len(verdicts)) < DRAWS:
+        path = exporter.reference(artifact, case.mode, batch, seed, case.data, case.steps, case.precision)
+        verdicts.append(worker.call("check_more", timeout, path=str(path)))
+    return verdicts
+
+
+def _is_open(verdicts: Sequence[dict[str, Any]]) -> bool:
+    """Whether fewer than two seeds could be judged, though not none of three, or two disagree. An infinite error needs
+    no other seed."""
+    clear = [v["status"] == "PASS" for v in verdicts if v["status"] != "UNVERIFIED"]
+    if not all(v["ratio"] is not None for v in verdicts) or (not clear and len(verdicts) > 2):
+        return False
+    return len(clear) < 2 or (len(clear) == 2 and sum(clear) == 1)
+
+
+def _counted(verdicts: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """The verdicts that decide."""
+    passed = [v for v in verdicts if v["status"] == "PASS"]
+    clear = [v for v in verdicts if v["status"] != "UNVERIFIED"]
+    return passed if len(passed) == 2 else clear if len(clear) >= 2 else verdicts
+
+
+def _left_out(verdicts: Sequence[dict[str, Any]], counted: Sequence[dict[str, Any]]) -> str | None:
+    """A message on the seeds that could not be judged, if others were in their place."""
+    unclear = [v for v in verdicts if v["status"] == "UNVERIFIED"]
+    if not unclear or unclear[0] in counted:
+        return None
+    return f"{len(unclear)} of {len(verdicts)} draws of the inputs cannot be judged: {unclear[0]['message']}"
 
 
 def references(case: Case, artifact: Artifact, exporter: Exporter, batches: Sequence[int]) -> list[str]:

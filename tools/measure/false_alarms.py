@@ -5,7 +5,7 @@
 Inputs and labels change with the seed; weights do not. A verdict of `xbench check` is the worst of two seeds, and if
 they disagree in training a third decides: rounding may carry the input of a ReLU across its kink. So two counts are
 printed: seeds that fail by themselves and, in training, verdicts of three seeds in a row that fail. The second are
-false alarms. FILE is written after every network and mode, and what is in it is not run again. `false_alarms.json` has
+false alarms. A seed on which float32 itself loses too much blames nobody, and is counted apart. FILE is written after every network and mode, and what is in it is not run again. `false_alarms.json` has
 the results of `--seeds 30` since training and steps are judged by the current rules; the script resumes from it.
 """
 
@@ -70,11 +70,13 @@ def row(case: Case, verdicts: list[dict[str, Any]] | str) -> dict[str, Any]:
     place = {"model": case.model, "mode": case.mode, "runtime": case.runtime}
     if isinstance(verdicts, str):
         return place | {"message": verdicts}
-    good = [v["status"] == "PASS" for v in verdicts]
-    alone = [n for n, each in enumerate(good) if not each]
-    triples = [n for n in range(0, len(good) - 2, 3) if sum(good[n : n + 3]) < 2]
+    unclear = [n for n, each in enumerate(verdicts) if each["status"] == "UNVERIFIED" and each["ratio"] is not None]
+    clear = [(n, each["status"] == "PASS") for n, each in enumerate(verdicts) if n not in unclear]
+    alone = [n for n, is_good in clear if not is_good]
+    triples = [clear[n][0] for n in range(0, len(clear) - 2, 3) if sum(good for _, good in clear[n : n + 3]) < 2]
     ratios = sorted(math.inf if v["ratio"] is None else v["ratio"] for v in verdicts)
-    place |= {"seeds": len(good), "failed_alone": alone, "false_alarms": alone if case.mode == "forward" else triples}
+    alarms = alone if case.mode == "forward" else triples
+    place |= {"seeds": len(verdicts), "failed_alone": alone, "false_alarms": alarms, "not_judged": unclear}
     return place | {"median": ratios[len(ratios) // 2], "worst": ratios[-1]}
 
 
@@ -83,6 +85,8 @@ def line(result: dict[str, Any]) -> str:
         return f"{result['model']:15} {result['mode']:8} {result['runtime']:13} {result['message']}"
     head = f"{result['model']:15} {result['mode']:8} {result['runtime']:13} {result['seeds']:4} seeds"
     counts = f"{len(result['failed_alone']):2} fail alone, {len(result['false_alarms']):2} false alarms"
+    if unclear := result.get("not_judged"):
+        counts += f", {len(unclear)} not judged"
     return f"{head}, {counts}, median {result['median']:.1f}, worst {result['worst']:.1f} x noise"
 
 
