@@ -148,7 +148,7 @@ RUNTIMES: dict[str, Row] = {
         effort={"max": ("hint=latency", "hint=throughput")},
         ours=("onnx",),
         layers="profile",
-        options={"hint": ANY, "profile": ON},
+        options={"hint": ANY, "shapes": ("fixed", "open"), "profile": ON},
         scripts="xbench.runtimes.scripts.openvino",
     ),
     "tensorflow": Row(

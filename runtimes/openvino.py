@@ -98,7 +98,8 @@ class Inference(Runtime):
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         model = self.model.clone()  # the weights are not copied
-        model.reshape({place: list(array.shape) for place, array in zip(self.places, inputs, strict=True)})
+        if self.options.extra.get("shapes", "fixed") == "fixed":
+            model.reshape({place: list(array.shape) for place, array in zip(self.places, inputs, strict=True)})
         self.compiled = self.core.compile_model(model, "CPU", _settings(self.options))
         self.request = self.compiled.create_infer_request()
         return True

@@ -17,9 +17,11 @@ def run_openvino(given):
     found = request.infer({each.any_name: given[each.any_name] for each in model.inputs})
     return {name: value for output, value in found.items() for name in output.get_names()}
 """
+RESHAPE = "model.reshape({name: list(array.shape) for name, array in given.items()})"
+OPEN = "# compiled for any size of the axes that the file leaves open"
 DEPLOY = """core, given = openvino.Core(), dict(zip($inputs, inputs))
 model = core.read_model(HERE / "$name.xml")
-model.reshape({name: list(array.shape) for name, array in given.items()})
+$reshape
 told = {"PERFORMANCE_HINT": $hint, "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": $threads}
 told["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # else activations are quantised where weights are
 answer = core.compile_model(model, "CPU", told)(given)
@@ -31,5 +33,6 @@ def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
 
 
 def deploy(options: Mapping[str, str]) -> Form:
-    words = {"hint": python(options.get("hint", "latency").upper())}
+    fixed = options.get("shapes", "fixed") == "fixed"
+    words = {"hint": python(options.get("hint", "latency").upper()), "reshape": RESHAPE if fixed else OPEN}
     return Form((("openvino",), ("numpy",)), "import openvino", DEPLOY, words)

@@ -126,6 +126,8 @@ def test_every_script_has_20_lines_at_most_and_no_xbench(lenet):
         ("onnxruntime:level=disable", "ORT_DISABLE_ALL"),
         ("openvino:hint=throughput", "\"PERFORMANCE_HINT\": 'THROUGHPUT'"),
         ("openvino", '"INFERENCE_NUM_THREADS": 3'),
+        ("openvino", "model.reshape("),
+        ("openvino:shapes=open", "# compiled for any size of the axes"),
         ("tensorflow:xla", "jit_compile=True"),
         ("tensorflow:grappler=off", '"disable_meta_optimizer": True'),
         ("tensorflow", "set_intra_op_parallelism_threads(3)"),

@@ -4,6 +4,10 @@ import json
 
 import numpy as np
 import onnx
+import pytest
+
+from xbench.parity import calls, candidate, oracle
+from xbench.runtimes import Options, load
 
 
 def write_weights_of_int8(path):
@@ -25,3 +29,32 @@ def test_activations_are_not_quantised_behind_ones_back(shell):
     answer = shell.run("check", "int8.onnx", "--runtime", "openvino", "--mode", "forward", "--json")
     (row,) = json.loads(answer.stdout)
     assert (row["status"], row["class"]) == ("PASS", "fp32"), row["message"]
+
+
+@pytest.mark.parametrize(("word", "size"), [("openvino", 2), ("openvino:shapes=open", None)])
+def test_axes_of_a_file_are_fixed_or_left_open(lenet, word, size):
+    """Open ones take inputs of another size without another compilation; both are right."""
+    runtime = load(word, lenet, Options())
+    (inputs, labels), (more, _) = (candidate.sample(lenet, batch, 0) for batch in (2, 5))
+    runtime.prepare(inputs, labels, dropout=False)
+    batch = runtime.compiled.inputs[0].partial_shape[0]
+    assert (batch.get_length() if batch.is_static else None) == size
+    (answer,) = calls.outputs(runtime, runtime.forward(*runtime.put(inputs)))
+    if size is None:
+        (larger,) = calls.outputs(runtime, runtime.forward(*runtime.put(more)))
+        assert larger.shape == (5, 10)
+    exact = oracle.outputs(lenet, inputs, labels)["output/" + lenet.info["outputs"][0]]
+    assert np.abs(answer - exact).max() < 1e-5
+
+
+def test_a_sweep_compares_fixed_and_open_shapes(shell):
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["": 17]> g (float[n,time,8] x) => (float[n,time,8] y) { y = Relu(x) }"""
+    )
+    onnx.save(model, shell.folder / "relu.onnx")
+    runtimes = ("--runtime", "openvino,openvino:shapes=open")
+    answer = shell.run("check", "relu.onnx", "--shape", "time=4,12", *runtimes, "--mode", "forward")
+    assert answer.returncode == 0, answer.stderr
+    header, *lines = [line.split() for line in answer.stdout.splitlines()[1:4]]
+    assert header == ["time", "openvino", "openvino:shapes=open"]
+    assert [(line[0], line.count("PASS")) for line in lines] == [("4", 2), ("12", 2)]
