@@ -123,7 +123,20 @@ def test_a_build_that_is_killed_is_no_environment(root, stand_in):
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert (root / "mxnet").exists() and _environments.find("mxnet") is None
+    assert _released("mxnet"), "what it had started has died, too"
     assert build("mxnet", stand_in())[0].name == "mxnet"
+
+
+def _released(name):
+    """Whether the lock is free within some seconds: a process that was forked, and not yet executed, has it as well."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            with environment._locked(name):
+                return True
+        except XBenchError:
+            time.sleep(0.05)
+    return False
 
 
 def test_a_missing_interpreter_is_one_line_and_exit_code_2(shell, root, tmp_path):
