@@ -25,6 +25,8 @@ PLACES = ("Exception from ", "Check '", "FrontEnd API failed", "Model wasn't ful
 def make(artifact: Artifact, options: Options) -> Runtime:
     if options.device != "cpu":
         raise Unavailable("openvino has no CUDA device")
+    if options.trains and options.extra.get("shapes") == "open":
+        raise Unavailable("openvino:shapes=open is for --mode forward: a graph of training has fixed shapes")
     return Training(artifact, options) if options.trains else Inference(artifact, options)
 
 

@@ -47,6 +47,12 @@ def test_axes_of_a_file_are_fixed_or_left_open(lenet, word, size):
     assert np.abs(answer - exact).max() < 1e-5
 
 
+def test_a_training_graph_has_fixed_shapes(shell, lenet):
+    words = ("--runtime", "openvino:shapes=open", "--mode", "step", "--json")
+    (row,) = json.loads(shell.run("check", "lenet", *words).stdout)
+    assert row["status"] == "UNSUPPORTED" and "is for --mode forward" in row["message"]
+
+
 def test_a_sweep_compares_fixed_and_open_shapes(shell):
     model = onnx.parser.parse_model(
         """<ir_version: 9, opset_import: ["": 17]> g (float[n,time,8] x) => (float[n,time,8] y) { y = Relu(x) }"""
