@@ -168,7 +168,12 @@ def test_more_modules_are_checked_as_they_are(checked, name, inputs, modes):
 def test_modules_are_trained_as_they_are(checked, name, inputs):
     rows, _ = checked(TRAINED, ("gradient", "step"))
     for mode in ("gradient", "step"):
-        assert statuses(rows[word(name, inputs), mode]) == [("PASS", None)] * 2
+        for status, message in statuses(rows[word(name, inputs), mode]):
+            assert status == "PASS"
+            if (name, mode) == ("Frozen", "gradient"):  # a scale before a norm: nearly zero on the first seed
+                assert message.startswith("1 of 3 draws of the inputs cannot be judged: ")
+            else:
+                assert message is None
 
 
 def test_a_gradient_that_no_graph_has_is_not_verified(checked):
