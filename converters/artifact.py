@@ -68,6 +68,11 @@ class Artifact:
         return self.folder / self.info["given"] if self.info.get("given") else None
 
     @property
+    def has_open_axes(self) -> bool:
+        """Whether the user's own file leaves the size of some axis open, though it is known here."""
+        return bool(self.given and self.info["open_axes"])
+
+    @property
     def inference(self) -> Path:
         """The converted graph: without Dropout, in our opset, with constants folded."""
         return self.folder / "inference.onnx"

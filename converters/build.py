@@ -175,7 +175,14 @@ def _brought(proto: onnx.ModelProto, path: Path, folder: Path) -> dict[str, Any]
         target = folder / GIVEN / each.relative_to(path.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(each, target)
-    return {"given": f"{GIVEN}/{path.name}", "initializers": [tensor.name for tensor in proto.graph.initializer]}
+    names = [tensor.name for tensor in proto.graph.initializer]
+    return {"given": f"{GIVEN}/{path.name}", "initializers": names, "open_axes": _has_open_axes(proto.graph)}
+
+
+def _has_open_axes(graph: onnx.GraphProto) -> bool:
+    """Whether some input has an axis of any size."""
+    shapes = [each.type.tensor_type.shape.dim for each in graph.input]
+    return any(not axis.HasField("dim_value") for shape in shapes for axis in shape)
 
 
 def _drops(graph: onnx.GraphProto) -> bool:

@@ -75,6 +75,7 @@ def row_of(record: Record) -> dict[str, Any]:
         "steps": parity.get("steps"),
         "certificate": record.get("certificate"),
         "graph": record["graph"],
+        "note": record["note"],
         "layout": (record["layout"] or {}).get("chosen", case["layout"]),
         "inputs": record.get("inputs"),
         "message": record["message"],

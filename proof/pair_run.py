@@ -3,12 +3,14 @@ each other."""
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from xbench.case import Case
+from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
 from xbench.parity import verdict
+from xbench.proof.tuning import NOTHING_CHOSEN, as_opened
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
 LETTERS = "ab"
@@ -89,7 +91,8 @@ class Pair:
 
     def _answer(self, index: int, case: Case, mode: str, artifact: Path, reference: Path, place: Path) -> None:
         where = {"artifact": str(artifact), "reference": str(reference), "path": str(place / f"{LETTERS[index]}.npz")}
-        settings = {"runtime": case.runtime, "device": case.device, "threads": case.threads, "layout": case.layout}
+        opened = as_opened(replace(case, mode=mode), Artifact.read(artifact), NOTHING_CHOSEN)
+        settings = {"runtime": opened.runtime, "device": case.device, "threads": case.threads, "layout": case.layout}
         if index not in self._workers:
             log = self.logs / f"bisect-{LETTERS[index]}.log"
             self._workers[index] = worker_of(case, log)

@@ -24,24 +24,27 @@ from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
 TUNED = "tuned"  # the folder next to a model
 ROUNDS, BLOCK, STEPS = 7, 0.1, 5  # of a race: its rounds, and the most seconds and steps of each
+NOTHING_CHOSEN = {"layout": None, "tuning": None}  # a record's fields
 Median = tuple[str, str, float | None]  # a runtime's word, a layout, seconds
 
 
 def settings(case: Case, artifact: Artifact) -> list[Case]:
     """The case as it may be opened: once for each setting and layout to try, one if there is no choice. Options in the
     user's own word are kept."""
-    row = row_of(case.runtime)
-    tries = row.effort.get(f"{case.tune} {case.device}", row.effort.get(case.tune, ())) or ("",)
+    effort = row_of(case.runtime).effort
+    kinds = [case.device, "open"] if case.mode == "forward" and artifact.has_open_axes else [case.device]
+    keys = [*(f"{case.tune} {kind}" for kind in kinds), case.tune]
+    tries = next((effort[key] for key in keys if key in effort), ("",))
     words = dict.fromkeys(_with(case.runtime, each.format(seconds=case.tune_budget)) for each in tries)
     orders = (layouts(case.runtime, artifact) if case.layout == AUTO else [case.layout]) or ["nchw"]
     return [dataclasses.replace(case, runtime=word, layout=order) for word in words for order in orders]
 
 
-def _with(word: str, option: str) -> str:
-    """A runtime's word with one more option, unless it has that option."""
-    if not option or option.partition("=")[0] in parse(word)[1]:
-        return word
-    return f"{word}{',' if ':' in word else ':'}{option}"
+def _with(word: str, options: str) -> str:
+    """A runtime's word with more options, without those that it has."""
+    has = parse(word)[1]
+    more = [each for each in options.split(",") if each and each.partition("=")[0] not in has]
+    return f"{word}{',' if ':' in word else ':'}{','.join(more)}" if more else word
 
 
 def settled(
@@ -115,9 +118,10 @@ def _block(worker: Worker, timeout: float) -> float:
 
 def as_opened(case: Case, artifact: Artifact, record: Mapping[str, Any]) -> Case:
     """The case as it was opened by its record; as it would be opened if the record does not say."""
-    option = (record["tuning"] or {}).get("chosen") or ""
-    layout = (record["layout"] or {}).get("chosen") or settings(case, artifact)[0].layout
-    return dataclasses.replace(case, runtime=_with(case.runtime, option), layout=layout)
+    first = settings(case, artifact)[0]
+    options = (record["tuning"] or {}).get("chosen")
+    word = _with(case.runtime, options or "") if options is not None or case.tune == "max" else first.runtime
+    return dataclasses.replace(case, runtime=word, layout=(record["layout"] or {}).get("chosen") or first.layout)
 
 
 def _choice(case: Case, opened: Case, medians: Sequence[Median], seconds: float | None) -> dict[str, Any]:
@@ -132,6 +136,8 @@ def _choice(case: Case, opened: Case, medians: Sequence[Median], seconds: float 
         option = _option(case, opened.runtime)
         fields["tuning"] = {"chosen": option, "tried": tried, "seconds": seconds}
         fields["notes"].append(option or ("as it is" if tried else f"has nothing for --tune {case.tune}"))
+    elif option := _option(case, opened.runtime):
+        fields["notes"].append(option)
     return fields
 
 

@@ -22,7 +22,7 @@ from xbench.errors import XBenchError
 from xbench.experiments.convert import save
 from xbench.host import machine
 from xbench.parity.verdict import LIMITS, noise, read, size_of
-from xbench.proof.tuning import as_opened
+from xbench.proof.tuning import NOTHING_CHOSEN, as_opened
 from xbench.recommend import chance
 from xbench.recommend.script import form, script
 from xbench.runtimes.scripts import Form
@@ -56,7 +56,7 @@ def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path,
             computes something else, or the folder cannot be written.
     """
     check_folder(folder)
-    case = as_opened(Case(**record["case"]), artifact, {"layout": None, "tuning": None} | record)
+    case = as_opened(Case(**record["case"]), artifact, NOTHING_CHOSEN | record)
     how = form(case)
     if record.get("artifact") != artifact.digest:
         raise XBenchError(

@@ -34,7 +34,8 @@ class Row:
     any; `layouts` are the orders of an image's axes that it can compute in. Arrays go in and out in ONNX's order,
     nchw, in all of them. A `hidden` row is a fake for tests: it is not listed. Modes `on_request` take minutes to
     prepare, and are left out if no mode is requested. `lower` are its precisions below float32. `effort` says what is
-    added to its name for `--tune off`, and what is tried for `--tune max`; `{seconds}` is what a search may take.
+    added to its name for `--tune off`, and what is tried for `--tune max`; `{seconds}` is what a search may take. Its
+    keys may end in a device, or in `open`: forward of a user's file that leaves the size of an axis open.
     `events` are the devices whose own clock it can read around a step. `ours` are the modules that its adapter, not
     the runtime, needs: they are imported before the clock starts. If it `keeps` what it compiles, later processes load
     it from disk. `layers` is added to its name to get the times of single layers; None if it compiles a network as
@@ -131,11 +132,12 @@ RUNTIMES: dict[str, Row] = {
         effort={
             "off": ("level=disable",),
             "max": ("level=all", "level=extended", "level=basic"),
+            "max open": ("level=all", "level=extended", "level=basic", "level=all,shapes=fixed"),
             "max cuda": ("level=all", "level=extended", "provider=tensorrt"),
         },
         ours=("onnx",),
         layers="profile",
-        options={"level": ANY, "provider": ANY, "profile": ON},
+        options={"level": ANY, "shapes": ("fixed", "open"), "provider": ANY, "profile": ON},
         scripts="xbench.runtimes.scripts.onnxruntime",
     ),
     "openvino": Row(
@@ -145,7 +147,12 @@ RUNTIMES: dict[str, Row] = {
         "graph",
         reads_onnx=True,
         lower=dict.fromkeys(("bf16", "fp16"), Lower("INFERENCE_PRECISION_HINT", CPU)),
-        effort={"max": ("hint=latency", "hint=throughput")},
+        # A user's file is compiled as it is; its own graphs are for one size.
+        effort={
+            "max": ("hint=latency", "hint=throughput"),
+            "max open": tuple(f"shapes={s},hint={h}" for s in ("open", "fixed") for h in ("latency", "throughput")),
+            **dict.fromkeys(("default open", "off open"), ("shapes=open",)),
+        },
         ours=("onnx",),
         layers="profile",
         options={"hint": ANY, "shapes": ("fixed", "open"), "profile": ON},

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,10 @@ def make(artifact: Artifact, options: Options) -> Runtime:
     return Training(artifact, options) if options.trains else Inference(artifact, options)
 
 
-def _session(model: str | bytes, options: Options) -> onnxruntime.InferenceSession:
-    """A session on the requested device.
+def _session(
+    model: str | bytes, options: Options, sizes: Mapping[str, int] = MappingProxyType({})
+) -> onnxruntime.InferenceSession:
+    """A session on the requested device; `sizes` are those of named axes.
 
     Raises:
         Unavailable: there is none (ONNX Runtime itself would take the CPU instead), or no such level.
@@ -65,6 +68,8 @@ def _session(model: str | bytes, options: Options) -> onnxruntime.InferenceSessi
         settings.profile_file_prefix = str(Path(tempfile.mkdtemp(prefix="xbench-profile-")) / "onnxruntime")
     settings.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")  # its default is int8
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    for name, size in sizes.items():
+        settings.add_free_dimension_override_by_name(name, size)
     session = onnxruntime.InferenceSession(model, settings, providers=providers)
     wanted, got = providers[0][0], session.get_providers()[0]
     if got != wanted:
@@ -101,6 +106,14 @@ def _placed(session: onnxruntime.InferenceSession) -> dict[str, int] | None:
     return dict(nodes)
 
 
+def _named_sizes(path: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The sizes of the axes that a file names instead of fixing them. An axis without a name stays open."""
+    given = onnx.load(path, load_external_data=False).graph.input
+    axes = [axis for each in given if each.name in shapes for axis in each.type.tensor_type.shape.dim]
+    sizes = [size for each in given if each.name in shapes for size in shapes[each.name]]
+    return {axis.dim_param: size for axis, size in zip(axes, sizes, strict=True) if axis.dim_param}
+
+
 def _layers(events: list[dict[str, Any]], count: int) -> list[Layer]:
     """The times of kernels in the last `count` passes; the profiler has recorded all since the session began."""
     layers: dict[str, Layer] = {}
@@ -119,8 +132,11 @@ class Inference(Runtime):
         self.outputs: list[str] = artifact.info["outputs"]
         self.operators: dict[str, int] = artifact.info["operators"]
         self.names = [item["name"] for item in artifact.info["inputs"]]
+        self.sizes: dict[str, int] = {}
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
+        shapes = {name: array.shape for name, array in zip(self.names, inputs, strict=True)}
+        self.sizes = _named_sizes(self.path, shapes) if self.options.extra.get("shapes") == "fixed" else {}
         if self.options.precision in NARROW:
             from xbench.runtimes.support.onnxruntime_narrow import (
                 narrowed,  # its import takes as long as ONNX Runtime's
@@ -128,7 +144,8 @@ class Inference(Runtime):
 
             with tempfile.TemporaryDirectory(prefix="xbench-narrow-") as folder:
                 arrays = dict(zip(self.names, inputs, strict=True))
-                self.session = _session(narrowed(self.path, self.options.precision, arrays, folder), self.options)
+                model = narrowed(self.path, self.options.precision, arrays, folder)
+                self.session = _session(model, self.options, self.sizes)
         else:
             self.session = self._opened(self.options)
         return True
@@ -139,7 +156,7 @@ class Inference(Runtime):
             UnsupportedOps: it lacks an operator, or has none for these types.
         """
         try:
-            return _session(self.path, options)
+            return _session(self.path, options, self.sizes)
         except (Fail, InvalidGraph, NotImplemented) as error:
             names = [name for pattern in LACKS for name in re.findall(pattern, str(error))]
             if not names:

@@ -22,8 +22,13 @@ DEPLOY = """options = onnxruntime.SessionOptions()
 options.intra_op_num_threads, options.inter_op_num_threads = $threads, 1
 options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")  # float32
 options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_$level
+$fixed
 session = onnxruntime.InferenceSession(HERE / "$name.onnx", options, providers=["CPUExecutionProvider"])
 outputs = session.run($outputs, dict(zip($inputs, inputs)))"""
+FIXED = """for each, array in zip(onnxruntime.InferenceSession(HERE / "$name.onnx").get_inputs(), inputs):
+    for axis, size in zip(each.shape, array.shape):
+        isinstance(axis, str) and options.add_free_dimension_override_by_name(axis, size)"""
+OPEN = "# compiled for any size of the axes that the file leaves open"
 LEVELS = {"disable": "DISABLE_ALL", "basic": "ENABLE_BASIC", "extended": "ENABLE_EXTENDED", "all": "ENABLE_ALL"}
 
 
@@ -35,4 +40,5 @@ def deploy(options: Mapping[str, str]) -> Form:
     level = options.get("level", "all")
     if level not in LEVELS:
         raise XBenchError(f"onnxruntime is not deployed: it has no level {level!r}, but {', '.join(LEVELS)}")
-    return Form((("onnxruntime",), ("numpy",)), "import onnxruntime", DEPLOY, {"level": LEVELS[level]})
+    lines = DEPLOY.replace("$fixed", FIXED if options.get("shapes") == "fixed" else OPEN)
+    return Form((("onnxruntime",), ("numpy",)), "import onnxruntime", lines, {"level": LEVELS[level]})

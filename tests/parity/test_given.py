@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from xbench.case import Case
 from xbench.parity import calls, candidate
 from xbench.proof.record import graph_of
+from xbench.proof.tuning import NOTHING_CHOSEN, as_opened
 from xbench.runtimes import Options, load
 from xbench.runtimes.openvino import _read
 from xbench.workers.prepare import Exporter
@@ -94,7 +95,6 @@ def bare(runtime, path, x):
     if runtime == "onnxruntime":
         return onnxruntime.InferenceSession(path).run(None, {"x": x})[0]
     model = openvino.Core().read_model(path)
-    model.reshape(x.shape)
     return openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([x])[0]
 
 
@@ -104,12 +104,58 @@ def test_the_file_itself_is_run(name, brought):
     assert artifact.onnx.read_bytes() == path.read_bytes()
     (x,), labels = candidate.sample(artifact, 3, 0)
     for runtime in ("onnxruntime", "openvino"):
-        ready = load(runtime, artifact, Options("forward", "cpu", 1))
+        opened = as_opened(Case(artifact.name, runtime, "forward", 3), artifact, NOTHING_CHOSEN)
+        ready = load(opened.runtime, artifact, Options("forward", "cpu", 1))
         ready.prepare([x], labels, dropout=False)
         result = ready.forward(*ready.put([x]))
         ready.wait(result)
         (output,) = calls.outputs(ready, result)
         assert np.array_equal(output, bare(runtime, path, x)), runtime
+
+
+WRAPS = """<ir_version: 9, opset_import: ["": 20, "com.microsoft": 1]>
+g (float[n,8] x) => (float[n,8] y) <float s = {0.02}, uint8 z = {128}> {
+  q = QuantizeLinear(x, s, z)
+  p = com.microsoft.QLinearAdd(q, s, z, q, s, z, s, z)
+  y = DequantizeLinear(p, s, z) }"""
+
+
+def test_openvino_has_the_answer_of_a_bare_session(shell):
+    """With fixed shapes a sum of integers wraps around, with open ones it does not; the file has an open axis."""
+    path = shell.folder / "wraps.onnx"
+    onnx.save(onnx.parser.parse_model(WRAPS), path)
+    x = np.full((2, 8), 2, np.float32)
+    assert np.allclose(bare("openvino", path, x), 127 * 0.02)
+    fixed = openvino.Core().read_model(path)
+    fixed.reshape(x.shape)
+    assert (openvino.Core().compile_model(fixed, "CPU")([x])[0] < 0).all()
+    runtimes = ("--runtime", "openvino,openvino:shapes=fixed", "--mode", "forward", "--json")
+    rows = {row["runtime"]: row for row in json.loads(shell.run("check", "wraps.onnx", *runtimes).stdout)}
+    found = {runtime: (row["status"], row["note"]) for runtime, row in rows.items()}
+    assert found == {"openvino": ("PASS", "shapes=open"), "openvino:shapes=fixed": ("FAIL", None)}
+    for runtime, differs in (("openvino", False), ("openvino:shapes=fixed", True)):
+        answer = shell.run("bisect", "wraps.onnx", runtime, "--json")
+        assert (answer.returncode, json.loads(answer.stdout)["differs"]) == (int(differs), differs)
+
+
+AXES = """<ir_version: 9, opset_import: ["": 17]>
+g (float[n,time,8] x, float[?,time,8] v) => (float[n,time,8] y) { y = Add(x, v) }"""
+
+
+@pytest.mark.parametrize(
+    ("word", "shapes"),
+    [("onnxruntime", [["n", "time", 8], [None, "time", 8]]), ("onnxruntime:shapes=fixed", [[3, 5, 8], [None, 5, 8]])],
+)
+def test_named_axes_are_fixed_for_onnx_runtime_if_requested(exporter, tmp_path, word, shapes):
+    onnx.save(onnx.parser.parse_model(AXES), tmp_path / "axes.onnx")
+    artifact = exporter.artifact(f"{tmp_path / 'axes.onnx'}@time=5")
+    inputs, labels = candidate.sample(artifact, 3, 0)
+    ready = load(word, artifact, Options("forward", "cpu", 1))
+    ready.prepare(inputs, labels, dropout=False)
+    given = [each.shape for each in ready.session.get_inputs()]
+    assert [[None if "unk__" in str(size) else size for size in shape] for shape in given] == shapes
+    (output,) = calls.outputs(ready, ready.forward(*ready.put(inputs)))
+    assert np.array_equal(output, inputs[0] + inputs[1])
 
 
 def test_what_a_runtime_refuses_is_recorded_in_its_own_words(shell):

@@ -2,6 +2,7 @@
 
 import json
 
+import onnx
 import pytest
 from fault_kit import only_line, records
 
@@ -21,6 +22,41 @@ def test_a_tune_is_said_in_the_words_of_the_runtime(lenet):
     levels = ["onnxruntime:level=all", "onnxruntime:level=extended", "onnxruntime:level=basic"]
     assert [word for word, _ in words_of(lenet, "onnxruntime", tune="max")] == levels
     assert words_of(lenet, "tvm", tune="max", tune_budget=90.0) == [("tvm:tune=90", "nchw")]
+
+
+FILES = {
+    "open": "g (float[n, 4] x) => (float[n, 4] y) { y = Relu (x) }",
+    "fixed": "g (float[2, 4] x) => (float[2, 4] y) { y = Neg (x) }",
+}
+
+
+def test_a_file_is_compiled_with_the_axes_that_it_leaves_open(exporter, tmp_path, lenet):
+    artifacts = {}
+    for name, text in FILES.items():
+        model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 17]> {text}')
+        onnx.save(model, tmp_path / f"{name}.onnx")
+        artifacts[name] = exporter.artifact(str(tmp_path / f"{name}.onnx"))
+
+    def words(artifact, runtime="openvino", **fields):
+        return [word for word, _ in words_of(artifact, runtime, **fields)]
+
+    for tune in ("default", "off"):
+        assert words(artifacts["open"], tune=tune) == ["openvino:shapes=open"]
+        assert words(artifacts["open"], "openvino:shapes=fixed", tune=tune) == ["openvino:shapes=fixed"]
+        for artifact in (artifacts["fixed"], lenet):
+            assert words(artifact, tune=tune) == ["openvino"]
+        for mode in ("gradient", "step"):
+            assert words(artifacts["open"], tune=tune, mode=mode) == ["openvino"]
+    assert words(artifacts["open"], tune="max") == [
+        f"openvino:shapes={shapes},hint={hint}" for shapes in ("open", "fixed") for hint in ("latency", "throughput")
+    ]
+    assert words(artifacts["open"], "onnxruntime", tune="max")[-1] == "onnxruntime:level=all,shapes=fixed"
+    assert words(artifacts["open"], "onnxruntime") == ["onnxruntime"]
+    nothing = {"layout": None, "tuning": None}
+    case = Case("open.onnx", "openvino")
+    assert as_opened(case, artifacts["open"], nothing).runtime == "openvino:shapes=open"
+    chosen = {"layout": None, "tuning": {"chosen": "shapes=fixed,hint=latency"}}
+    assert as_opened(case, artifacts["open"], chosen).runtime == "openvino:shapes=fixed,hint=latency"
 
 
 def test_what_the_user_says_is_left_as_it_is(lenet):

@@ -124,6 +124,7 @@ def test_every_script_has_20_lines_at_most_and_no_xbench(lenet):
     [
         ("onnxruntime:level=extended", "ORT_ENABLE_EXTENDED"),
         ("onnxruntime:level=disable", "ORT_DISABLE_ALL"),
+        ("onnxruntime:shapes=fixed", "add_free_dimension_override_by_name(axis, size)"),
         ("openvino:hint=throughput", "\"PERFORMANCE_HINT\": 'THROUGHPUT'"),
         ("openvino", '"INFERENCE_NUM_THREADS": 3'),
         ("openvino", "model.reshape("),
