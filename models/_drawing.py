@@ -37,9 +37,15 @@ def _uniform(each: Input, shape: tuple[int, ...], batch: int, generator: np.rand
     if each.quantiles:
         places = np.linspace(0, 1, len(each.quantiles))
         return np.floor(np.interp(random(shape), places, each.quantiles)).astype(each.dtype)
-    if np.dtype(each.dtype).kind in "iub":
+    if _is_whole(each):
         return (low + np.floor(random(shape) * (high - low))).astype(each.dtype)
+    if each.dtype == "bfloat16":
+        import ml_dtypes  # noqa: F401  which tells NumPy of the type
     return (random(shape, dtype=np.float32) * np.float32(high - low) + np.float32(low)).astype(each.dtype, copy=False)
+
+
+def _is_whole(each: Input) -> bool:
+    return each.dtype.startswith(("int", "uint", "bool"))
 
 
 def _special(each: Input, values: np.ndarray, generator: np.random.Generator, alone: bool) -> np.ndarray:
@@ -90,7 +96,7 @@ def drawn(each: Input) -> str:
         return (
             f"0 or 1{why}{kept if each.shape[1:] else ''}{', rows end early and have gaps' if each.shape[1:] else ''}"
         )
-    if np.dtype(each.dtype).kind not in "iub":
+    if not _is_whole(each):
         return f"{each.low:.6g} to {each.high:.6g}{why}"
     last = f"{each.high - 1:.0f}"
     if each.within is not None:

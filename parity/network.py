@@ -14,7 +14,7 @@ from xbench.converters.artifact import Artifact
 from xbench.converters.autodiff.loss import loss_of
 from xbench.converters.ops import torch as ops
 from xbench.converters.ops.torch_dropout import dropping
-from xbench.converters.ops.torch_types import HALVES, from_numpy, lifted
+from xbench.converters.ops.torch_types import HALVES, from_numpy, lifted, to_numpy
 from xbench.parity.verdict import loss_by_step
 from xbench.runtimes.torch import (
     ProgramModule,
@@ -50,7 +50,7 @@ def run(
     of mode forward are computed."""
     with default_type(dtype), dropping(False):
         made = ProgramModule(artifact.program()) if exported else module_of(artifact)
-        module = made.to(dtype).train(mode != "forward")
+        module = in_type(made, dtype).train(mode != "forward")
         set_dropout(module, active=False)
         if moved is not None:
             move(module, moved, share)
@@ -65,11 +65,16 @@ def run(
 def values(program: Program, inputs: Sequence[np.ndarray], training: bool) -> Tensors:
     """The outputs of a program in float64 by name, without those that are no tensors."""
     with default_type(torch.float64), dropping(False), torch.no_grad():
-        module = ProgramModule(program).to(torch.float64).train(training)
+        module = in_type(ProgramModule(program), torch.float64).train(training)
         set_dropout(module, active=False)
         outputs = dict(zip(program.outputs, outputs_of(module, arrays(inputs, torch.float64)), strict=True))
     tensors = {n: v.detach().numpy() if isinstance(v, torch.Tensor) else v for n, v in outputs.items()}
     return {name: value for name, value in tensors.items() if isinstance(value, np.ndarray)}  # shapes come as NumPy
+
+
+def in_type(module: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """The network with its floats in a type; those of 8 bits stay, as their type says how to round to them."""
+    return module._apply(lambda t: t.to(dtype) if t.is_floating_point() and t.itemsize > 1 else t)
 
 
 def arrays(inputs: Sequence[np.ndarray], dtype: torch.dtype) -> list[torch.Tensor]:
@@ -122,7 +127,8 @@ def trained(
 
 
 def named(kind: str, tensors: Mapping[str, torch.Tensor]) -> Tensors:
-    return {f"{kind}/{name}": value.detach().numpy().copy() for name, value in tensors.items()}
+    """Copies of tensors as arrays, by their names in a reference."""
+    return {f"{kind}/{name}": to_numpy(value).copy() for name, value in tensors.items()}
 
 
 @contextlib.contextmanager

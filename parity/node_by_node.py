@@ -17,7 +17,7 @@ from xbench.converters.codegen.printer import constant
 from xbench.converters.codegen.program import convert
 from xbench.converters.frontends.onnx_file import canonical, read
 from xbench.converters.ops.torch_dropout import dropping
-from xbench.parity.network import Tensors, arrays, default_type, named
+from xbench.parity.network import Tensors, arrays, default_type, in_type, named
 from xbench.runtimes.torch import ProgramModule, set_dropout
 
 Values = dict[ir.Value, Any]
@@ -103,7 +103,7 @@ def _alone(
     graph = view.clone()
     rename(graph)
     module = ProgramModule(convert(ir.Model(graph, ir_version=10), []))
-    module.to(torch.float64).eval()
+    in_type(module, torch.float64).eval()
     set_dropout(module, active=False)
     return module
 

@@ -26,6 +26,7 @@ import onnx
 import torch
 
 from xbench.converters.artifact import Artifact
+from xbench.converters.ops.info import info
 from xbench.parity import node_by_node, steps
 from xbench.parity.network import MOVED_SHARE, NOTHING, Batch, Tensors, run, subnormal
 from xbench.parity.verdict import (
@@ -47,6 +48,10 @@ from xbench.runtimes.torch import MODULES
 
 class NotExported(Exception):
     """The graph of a module computes something else than the module: there is no common network to compare."""
+
+
+class Random(Exception):
+    """The outputs are random: every runtime draws other numbers."""
 
 
 RUNS = (  # batch reversed, oneDNN, subnormal numbers kept, seed of the moved weights
@@ -71,7 +76,10 @@ def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch], p
 
     Raises:
         NotExported: the artifact's graph differs from its module, or its program from its file.
+        Random: it has no fixed results.
     """
+    if drawing := [name for name in artifact.operators if info(name).random and name != "Dropout"]:
+        raise Random(f"{', '.join(drawing)} draws other numbers at every call and on every runtime")
     inputs, labels = batches[0]
     given = {**{f"input/{index}": array for index, array in enumerate(inputs)}, "labels": labels}
     while True:
@@ -88,16 +96,17 @@ def write(artifact: Artifact, path: Path, mode: str, batches: Sequence[Batch], p
     narrow = artifact.info.get("narrow")
     least = precision if precision in ROUNDED else narrow
     lower = _lowered(artifact, mode, batches, oracle, ROUNDED[least]) if least else {}
-    types = _narrow_types(artifact, narrow) if narrow else {}
+    types = _types_of_16_bits(artifact) | ({NARROW: np.array(narrow)} if narrow else {})
     join(path, {**given, **reference, **lower, **types})
 
 
-def _narrow_types(artifact: Artifact, narrow: str) -> dict[str, np.ndarray]:
-    """The entries of a network that computes in 16 bits: its precision, and which outputs have it."""
+def _types_of_16_bits(artifact: Artifact) -> dict[str, np.ndarray]:
+    """The types of outputs of 16 bits, which are stored as other floats."""
+    if not (artifact.info.get("narrow") or {"Cast", "CastLike"} & {*artifact.info["operators"]}):
+        return {}
     outputs = onnx.load(artifact.onnx, load_external_data=False).graph.output
     halves = {each.name: SIXTEEN.get(each.type.tensor_type.elem_type) for each in outputs}
-    types = {f"{TYPE}output/{name}": np.array(word) for name, word in halves.items() if word}
-    return {NARROW: np.array(narrow), **types}
+    return {f"{TYPE}output/{name}": np.array(word) for name, word in halves.items() if word}
 
 
 def _lowered(
@@ -149,7 +158,7 @@ def measured(
 ) -> tuple[Tensors, dict[str, tuple[float, float]], Tensors]:
     """Every tensor to compare in float64, its floors, and what else a verdict needs: its type if it has 64 bits in
     float32 PyTorch too, and what right float32 arithmetic may give if the network has steps (`steps.py`)."""
-    recorded = steps.Recorded()
+    recorded = steps.Recorded(_bits(artifact))
     oracle = run(artifact, mode, batches, F64, watch=recorded if mode == "forward" else NOTHING)
     floors, types = {name: (0.0, 0.0) for name in oracle}, dict[str, np.ndarray]()
     plain = list[Tensors]()  # the float32 results
@@ -180,7 +189,9 @@ def _stepped(
     """For tensors that float32 may get a step off: the floors of what is between the steps, and their spread. The sides
     that `plain` float32 takes are right too: with many ties, no run of the oracle need take the same ones."""
     floors = {name: (0.0, 0.0) for name in oracle}
-    spreads = {name: steps.Spread(expected) for name, expected in oracle.items()}
+    spreads, bits = {name: steps.Spread(expected) for name, expected in oracle.items()}, _bits(artifact)
+    if steps.has_halves(recorded):
+        plain = [*plain, run(artifact, "forward", batches, F64, watch=steps.Unrounded(bits))]
     for made, (name, spread) in itertools.product(plain, spreads.items()):
         spread.add(made[name], 0)
 
@@ -190,12 +201,16 @@ def _stepped(
     try:
         for onednn in (True, False):
             with torch.backends.mkldnn.flags(enabled=onednn):
-                made = run(artifact, "forward", batches, torch.float32, watch=steps.Forced(recorded))
+                made = run(artifact, "forward", batches, torch.float32, watch=steps.Forced(recorded, bits))
             floors = {name: _larger(floors[name], distance(made[name], oracle[name])) for name in oracle}
         for pair in range(steps.PAIRS if steps.are_near(recorded) else 0):
             share = steps.SHARES[pair % len(steps.SHARES)]
             for sign in (1, -1):
-                made = run(artifact, "forward", batches, F64, watch=steps.Moved(recorded, pair, sign * share))
+                try:
+                    moved = steps.Moved(recorded, pair, sign * share, bits)
+                    made = run(artifact, "forward", batches, F64, watch=moved)
+                except (IndexError, RuntimeError):  # moved out of a table: no right arithmetic does
+                    continue
                 for name, spread in spreads.items():
                     spread.add(made[name], pair)
             if pair + 1 >= len(steps.SHARES) and not jump():  # both sides of every tie have been taken
@@ -204,6 +219,10 @@ def _stepped(
         return {}, {}
     names = jump()
     return {n: floors[n] for n in names}, {key: value for n in names for key, value in spreads[n].arrays(n).items()}
+
+
+def _bits(artifact: Artifact) -> int:
+    return steps.NARROW if artifact.info.get("narrow") else steps.ALL
 
 
 def _larger(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:

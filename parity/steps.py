@@ -1,5 +1,6 @@
-"""Handles operators with steps: rounding, casts to integers, comparisons, indices of extremes. Near a tie float32 may
-take another side than float64, and the result is then a step off, however small the error before it.
+"""Handles operators with steps: rounding, casts to integers and to floats of 8 or 16 bits, comparisons, indices of
+extremes. Near a tie float32 may take another side than float64, and the result is then a step off, however small the
+error before it.
 
 So a network with steps is computed in float32 once more with every step taken from the oracle (`Forced`): its errors
 are those between the steps, and the errors of a step's inputs say how near to a tie float32 cannot choose sides. Then
@@ -39,6 +40,8 @@ FAKE = (
     "fake_quantize_per_channel_affine_cachemask",
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
 )
+HALVES = (torch.float16, torch.bfloat16)
+ALL, NARROW = 32, 16  # casts to floats of fewer bits are steps; those to 16 bits not in a network that computes in them
 STEPS = frozenset((*ROUND, *COMPARE, *PLACE, *FAKE))
 PAIRS = 12  # of runs of the oracle; one moves up what the other moves down, so that both sides of each tie are seen
 # Every second pair moves by the usual error of float32, not the largest: where one value in hundreds is near a tie, the
@@ -69,11 +72,15 @@ class Step:
 
 
 class _Watch(TorchDispatchMode):
-    """Intercepts the calls of operators with steps, in order."""
+    """Intercepts the calls of operators with steps, in order. A cast to floats of less than `bits` bits has steps."""
+
+    def __init__(self, bits: int = ALL) -> None:
+        super().__init__()
+        self.bits = bits
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if not _has_steps(func, args, kwargs):
+        if not _has_steps(func, args, kwargs, self.bits):
             return func(*args, **kwargs)
         if not func._schema.is_mutable:
             return self.step(func, args, kwargs)
@@ -88,8 +95,8 @@ class _Watch(TorchDispatchMode):
 class Recorded(_Watch):
     """Records every step of the oracle."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, bits: int = ALL) -> None:
+        super().__init__(bits)
         self.steps: list[Step] = []
 
     def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -103,8 +110,8 @@ class Recorded(_Watch):
 class Forced(_Watch):
     """Takes every step from a recording, and records how far off its own inputs were."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        super().__init__()
+    def __init__(self, steps: Sequence[Step], bits: int = ALL) -> None:
+        super().__init__(bits)
         self.steps = iter(steps)
 
     def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -119,8 +126,8 @@ class Forced(_Watch):
 class Moved(_Watch):
     """Moves the inputs of every step by a share of the error float32 may have, at random up or down."""
 
-    def __init__(self, steps: Sequence[Step], seed: int, share: float) -> None:
-        super().__init__()
+    def __init__(self, steps: Sequence[Step], seed: int, share: float, bits: int = ALL) -> None:
+        super().__init__(bits)
         self.steps, self.share = iter(steps), share
         self.generator = torch.Generator().manual_seed(seed)
 
@@ -134,6 +141,19 @@ class Moved(_Watch):
             return value
         up = torch.randint(0, 2, value.shape, generator=self.generator, dtype=value.dtype).mul_(2).sub_(1)
         return up.mul_(near).mul_(self.share).add_(value)
+
+
+class Unrounded(_Watch):
+    """Keeps all bits where the network casts to 16 of them, as compilers do that fuse such casts away."""
+
+    def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        kind = kwargs.get("dtype")
+        return args[0].clone() if kind in HALVES else func(*args, **kwargs)
+
+
+def has_halves(steps: Sequence[Step]) -> bool:
+    """Whether some step is a cast to 16 bits."""
+    return any(isinstance(each.result, torch.Tensor) and each.result.dtype in HALVES for each in steps)
 
 
 def are_near(steps: Sequence[Step]) -> bool:
@@ -174,13 +194,13 @@ class Spread:
         return {f"{SPREAD}{kind}/{name}": value for kind, value in entries.items()}
 
 
-def _has_steps(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+def _has_steps(func: Any, args: Sequence[Any], kwargs: dict[str, Any], bits: int) -> bool:
     name = func.overloadpacket.__name__.removesuffix("_")
     if not _floating(args):
         return False
     if name == "_to_copy":
         kind = kwargs.get("dtype")
-        return kind is not None and not (kind.is_floating_point or kind.is_complex)
+        return kind is not None and not kind.is_complex and (not kind.is_floating_point or 8 * kind.itemsize < bits)
     if name == "div":
         return kwargs.get("rounding_mode") is not None
     return name in STEPS or f"{name}.{func._overloadname}" in STEPS
@@ -207,7 +227,9 @@ def _next(steps: Iterator[Step], func: Any, given: Sequence[torch.Tensor]) -> St
 
 def _is_same(value: torch.Tensor, result: Any) -> bool:
     """Whether a result has the values of an input."""
-    return isinstance(result, torch.Tensor) and result.shape == value.shape and bool((result == value).all())
+    if not isinstance(result, torch.Tensor) or result.shape != value.shape:
+        return False
+    return bool((result.to(value.dtype) == value).all())
 
 
 def _near(value: torch.Tensor, expected: torch.Tensor) -> torch.Tensor | None:
@@ -230,6 +252,6 @@ def _like(kind: torch.dtype, recorded: Any) -> Any:
     def converted(each: Any) -> Any:
         if not isinstance(each, torch.Tensor):
             return each
-        return each.to(kind, copy=True) if each.is_floating_point() else each.clone()
+        return each.to(kind, copy=True) if each.is_floating_point() and each.itemsize > 2 else each.clone()
 
     return tree_map(converted, recorded)

@@ -8,15 +8,14 @@ stays within `LIMITS["fp32"]`; TF32 and float16 keep 10 bits of a float32's 23, 
 """
 
 import math
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xbench.converters import temporary
+from xbench.parity.arrays_file import join as join
+from xbench.parity.arrays_file import read as read
 
 LIMITS = {"fp32": 64.0, "tf32": 3000.0, "half": 2.0**17}
 # The error allowed by precision; for int8 a share of the tensor, because its error scales with the tensor's range.
@@ -277,23 +276,6 @@ def _off(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) 
 def classify(ratio: float) -> str:
     """The arithmetic that explains an error of `ratio` noise floors: fp32, tf32, half (bf16, fp16) or wrong."""
     return next((name for name, limit in LIMITS.items() if ratio <= limit), "wrong")
-
-
-def join(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes an `.npz` to a temporary file and moves it into place: a reader sees all of it or nothing. NumPy's own
-    function takes names as keywords, which clash with its own (`file`). An array of bfloat16 is written as float32."""
-    with temporary.file(path) as new, zipfile.ZipFile(new, "w") as archive:
-        for name, array in arrays.items():
-            array = array.astype(np.float32) if array.dtype.name == "bfloat16" else array
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
-
-
-def read(path: Path, names: str | tuple[str, ...] = "") -> dict[str, np.ndarray]:
-    """The arrays of a file whose names begin with `names`."""
-    with np.load(path, allow_pickle=False) as file:
-        # by the name in the archive: `file["x.npy"]` is the array `x` if there is one
-        return {name: file[f"{name}.npy"] for name in file.files if name.startswith(names)}
 
 
 class Changed(Exception):

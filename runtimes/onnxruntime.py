@@ -20,6 +20,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotI
 from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Layer, Options, Runtime, Unavailable
+from xbench.runtimes.support import onnxruntime_values
 from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer
 
 LEVELS = {
@@ -133,6 +134,7 @@ class Inference(Runtime):
         self.operators: dict[str, int] = artifact.info["operators"]
         self.names = [item["name"] for item in artifact.info["inputs"]]
         self.sizes: dict[str, int] = {}
+        self.has_bits = False  # of bfloat16, which NumPy lacks, in its outputs
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         shapes = {name: array.shape for name, array in zip(self.names, inputs, strict=True)}
@@ -148,6 +150,8 @@ class Inference(Runtime):
                 self.session = _session(model, self.options, self.sizes)
         else:
             self.session = self._opened(self.options)
+        types = [each.type for each in self.session.get_outputs()]
+        self.has_bits = onnxruntime_values.BFLOAT16 in types and self.options.device == "cpu"
         return True
 
     def _opened(self, options: Options) -> onnxruntime.InferenceSession:
@@ -170,11 +174,13 @@ class Inference(Runtime):
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         if self.options.device == "cpu":
-            return tuple(np.asarray(array, order="C") for array in arrays)
+            return tuple(onnxruntime_values.value(np.asarray(array, order="C"), self.has_bits) for array in arrays)
         return tuple(onnxruntime.OrtValue.ortvalue_from_numpy(array, "cuda", 0) for array in arrays)
 
     def forward(self, *inputs: Any) -> Any:
         feed = dict(zip(self.names, inputs, strict=True))
+        if self.has_bits:
+            return self.session.run_with_ort_values(self.outputs, feed)
         if self.options.device == "cpu":
             return self.session.run(self.outputs, feed)
         binding = self.session.io_binding()
@@ -199,6 +205,8 @@ class Inference(Runtime):
             result.synchronize_outputs()
 
     def get(self, outputs: Any) -> list[np.ndarray]:
+        if self.has_bits:
+            return [onnxruntime_values.array(value) for value in outputs]
         return outputs if self.options.device == "cpu" else outputs.copy_outputs_to_cpu()
 
     def placed(self) -> dict[str, int] | None:

@@ -52,6 +52,18 @@ def _array(constant: openvino.Node) -> np.ndarray:
     return array.view(ml_dtypes.bfloat16) if constant.get_element_type() == openvino.Type.bf16 else array
 
 
+def _tensor(array: np.ndarray) -> openvino.Tensor:
+    """A tensor in an array's memory."""
+    if array.dtype.name == "bfloat16":
+        return openvino.Tensor(array.view(np.float16), array.shape, openvino.Type.bf16)
+    return openvino.Tensor(array, shared_memory=True)
+
+
+def _copy(tensor: openvino.Tensor) -> np.ndarray:
+    copy = tensor.data.copy()
+    return copy.view(ml_dtypes.bfloat16) if tensor.element_type == openvino.Type.bf16 else copy
+
+
 def _read(core: openvino.Core, artifact: Artifact) -> openvino.Model:
     """The model by OpenVINO's own importer.
 
@@ -107,7 +119,7 @@ class Inference(Runtime):
         return True
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
-        return tuple(openvino.Tensor(np.asarray(array, order="C"), shared_memory=True) for array in arrays)
+        return tuple(_tensor(np.asarray(array, order="C")) for array in arrays)
 
     def forward(self, *inputs: Any) -> Any:
         for place, tensor in zip(self.places, inputs, strict=True):  # by name takes longer
@@ -119,7 +131,7 @@ class Inference(Runtime):
         pass  # infer() returns when the outputs are computed
 
     def get(self, outputs: Any) -> list[np.ndarray]:
-        return [tensor.data.copy() for tensor in outputs.output_tensors]
+        return [_copy(tensor) for tensor in outputs.output_tensors]
 
     def placed(self) -> dict[str, int]:
         return _placed(self.compiled)

@@ -190,7 +190,7 @@ class TensorFlow(Trainer):
             tf.test.experimental.sync_devices()
 
     def get(self, outputs: Any) -> list[np.ndarray]:
-        return [value.numpy() for value in outputs]
+        return [value.numpy() if tf.is_tensor(value) else np.asarray(value) for value in outputs]
 
     def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
         loss, grads = result

@@ -251,7 +251,7 @@ class Torch(Trainer):
             torch.cuda.synchronize(self.device)
 
     def get(self, outputs: Any) -> list[np.ndarray]:
-        return [to_numpy(value.detach().cpu()) for value in outputs]
+        return [to_numpy(each) for each in outputs]
 
     def fetch(self, result: Any) -> tuple[float, dict[str, np.ndarray]]:
         grads = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in self.named.items()}
@@ -286,4 +286,4 @@ class Torch(Trainer):
         return torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None
 
     def weights(self) -> dict[str, np.ndarray]:
-        return {name: to_numpy(value.detach().cpu()).copy() for name, value in named_tensors(self.module).items()}
+        return {name: to_numpy(value).copy() for name, value in named_tensors(self.module).items()}

@@ -10,6 +10,10 @@ from xbench import models
 from xbench.converters.source import BATCH, Source, chosen_size, usual_size
 from xbench.errors import XBenchError
 
+_NUMBERS = """
+    FLOAT DOUBLE FLOAT16 BFLOAT16 COMPLEX64 COMPLEX128 BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64
+"""
+DRAWN = {ir.DataType[name] for name in _NUMBERS.split()}  # the types that inputs may have
 INFERRED = "unk__"  # begins the names that ONNX's shape inference gives to axes without one
 
 
@@ -84,7 +88,16 @@ def input_of(source: Source, value: ir.Value) -> models.Input:
 
 
 def _input(source: Source, value: ir.Value) -> models.Input:
-    """An input as the file declares it: an axis is a size, or a name, "" if it has none."""
+    """An input as the file declares it: an axis is a size, or a name, "" if it has none.
+
+    Raises:
+        XBenchError: it is no tensor of numbers, or nothing is known of its shape.
+    """
+    what = "a sequence or optional" if value.type is not None and not isinstance(value.type, ir.TensorType) else ""
+    if not what and value.dtype is not None and value.dtype not in DRAWN:
+        what = f"of type {value.dtype.name.lower()}"
+    if what:
+        raise XBenchError(f"{source.place}: input {value.name} is {what}; xbench feeds tensors of numbers")
     if value.shape is None or value.dtype is None:
         raise XBenchError(f"{source.place}: the shape of input {value.name} is not known: --shape {value.name}=...")
     names = [size if isinstance(size, int) else str(getattr(size, "value", None) or "") for size in value.shape]

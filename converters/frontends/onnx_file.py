@@ -20,6 +20,7 @@ from xbench.converters import files
 from xbench.converters.frontends import low_bits, validity
 from xbench.converters.frontends.tensors import (
     InvalidModel,
+    NoOracle,
     check_external,
     check_shapes,
     data_size,
@@ -28,6 +29,7 @@ from xbench.converters.frontends.tensors import (
 )
 
 OPSET = 20
+OLDEST = 7  # opset that runtimes promise to read
 MAX_FILE = 2**31 - 1  # protobuf's own limit; larger weights are external data
 SMALL = 1000  # bytes; smaller tensors may be shapes, whose values ONNX's shape inference reads
 MAX_LOADED = 2**28  # bytes of external data outside the main graph's initializers, loaded at once
@@ -147,7 +149,7 @@ def canonical(proto: onnx.ModelProto, folder: Path | None = None) -> ir.Model:
         if opset < 9 and any(node.op_type == "Scan" for node in bare.graph.node):
             raise InvalidModel("it has a Scan of opset 8, whose batch axis ONNX's version converter leaves in place")
         if opset < OPSET:
-            bare = onnx.version_converter.convert_version(bare, OPSET)
+            bare = _converted(bare, opset)
         bare = onnx.shape_inference.infer_shapes(bare, data_prop=True)
         check_shapes(bare.graph)
         model = ir.from_proto(bare)
@@ -158,6 +160,20 @@ def canonical(proto: onnx.ModelProto, folder: Path | None = None) -> ir.Model:
     except Exception as error:  # C++ code raises many kinds for a well-formed model without meaning
         raise InvalidModel(error) from error
     return model
+
+
+def _converted(bare: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    """The model at our opset.
+
+    Raises:
+        NoOracle: it is older than what runtimes promise to read, and ONNX's converter fails.
+    """
+    try:
+        return onnx.version_converter.convert_version(bare, OPSET)
+    except Exception as error:
+        if opset >= OLDEST:
+            raise
+        raise NoOracle(f"its opset is {opset}; before {OLDEST} ONNX converts few files: {plain(error)}") from error
 
 
 def attach(model: ir.Model, weights: Iterable[onnx.TensorProto], order: Iterable[str], folder: Path | None) -> None:

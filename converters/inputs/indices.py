@@ -26,6 +26,9 @@ COUNTS: dict[tuple[str, int], tuple[float, float]] = {
     ("Squeeze", 1): (0, 0),
 }
 
+# What an index input of these operators is an index of.
+TABLES = {"RotaryEmbedding": 1, "RoiAlign": 0}
+
 
 def _named(trace: Trace, value: ir.Value | None, axis: int) -> str:
     """Describes a table, or an axis of a result."""
@@ -39,6 +42,21 @@ def index(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     axis = node.attributes.get_int("axis", 0)
     size = trace.size(node.inputs[0], axis)
     trace.limits.want(state, 0, size - 1, _named(trace, node.inputs[0], axis))
+    return ()
+
+
+def position(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
+    """Operators that read an index of the first axis of another input: a row of angles, a sample of a batch."""
+    table = node.inputs[TABLES[node.op_type]]
+    trace.limits.want(state, 0, trace.size(table, 0) - 1, _named(trace, table, 0))
+    return ()
+
+
+def write(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
+    """TensorScatter: where an update begins, which must end within the axis."""
+    axis = node.attributes.get_int("axis", -2)
+    room = trace.size(node.inputs[0], axis) - trace.size(node.inputs[1], axis)
+    trace.limits.want(state, 0, room, f"where an update of {_named(trace, node.inputs[0], axis)[8:]} begins")
     return ()
 
 
@@ -68,6 +86,18 @@ def class_(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
 def length(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
     axis = node.attributes.get_int("time_axis", 0)
     trace.limits.want(state, 1, trace.size(node.inputs[0], axis), f"a length along axis {axis} of {node.op_type}")
+    return ()
+
+
+def member(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
+    """SequenceAt. How many tensors a sequence has is not known here; one is there."""
+    trace.limits.want(state, 0, 0, "a place in a sequence")
+    return ()
+
+
+def keys(trace: Trace, node: ir.Node, index: int, state: State) -> Onward:
+    """Attention: how many keys of a sample are no padding. They are the last axis but one of K."""
+    trace.limits.want(state, 1, trace.size(node.inputs[1], -2), "how many keys are no padding")
     return ()
 
 

@@ -150,7 +150,7 @@ def _scope(artifact: Artifact, reference: Tensors, candidate: Tensors, mistake: 
 
 
 def _outputs(artifact: Artifact, reference: Tensors, table: Mapping[str, Callable[..., Any]]) -> Tensors:
-    module = ProgramModule(artifact.program(), table).to(torch.float64).eval()
+    module = network.in_type(ProgramModule(artifact.program(), table), torch.float64).eval()
     with torch.no_grad():
         outputs = module(*network.arrays(inputs_of(reference), torch.float64))
-    return {f"output/{n}": v.detach().numpy() for n, v in zip(artifact.info["outputs"], outputs, strict=True)}
+    return network.named("output", dict(zip(artifact.info["outputs"], outputs, strict=True)))

@@ -33,7 +33,7 @@ class Step:
         self, mistake: Mistake, seed: int | None = None, dtype: torch.dtype = torch.float64, moved: int | None = None
     ) -> Tensors:
         """Every tensor to compare; `seed` is the seed of dropout, if on, `moved` that of a change of all weights."""
-        module = ProgramModule(self.artifact.program(), mistake.table(TABLE)).to(dtype).train()
+        module = network.in_type(ProgramModule(self.artifact.program(), mistake.table(TABLE)), dtype).train()
         if moved is not None:
             network.move(module, moved)
         module.dropout = seed is not None

@@ -108,6 +108,42 @@ def test_an_index_into_what_other_inputs_are_stays_within_it(inputs, body, last)
     assert (values.min(), values.max()) == (0, last)
 
 
+NEWER = {
+    "a row of angles": (
+        23,
+        "float[N, 2, 6, 8] x, float[7, 4] c, float[7, 4] s, int64[N, 6] i",
+        "y = RotaryEmbedding (x, c, s, i)",
+        *(0, 6),
+    ),
+    "the image of a box": (20, "float[N, 3, 8, 8] x, float[4, 4] r, int64[4] i", "y = RoiAlign (x, r, i)", 0, 4),
+    "where an update begins": (
+        24,
+        "float[N, 9, 4] x, float[N, 3, 4] u, int64[N] i",
+        "y = TensorScatter (x, u, i)",
+        *(0, 6),
+    ),
+    "keys that are no padding": (
+        24,
+        "float[N, 2, 6, 8] q, float[N, 2, 6, 8] k, float[N, 2, 6, 8] v, int64[N] i",
+        "y = Attention (q, k, v, , , , i)",
+        *(1, 6),
+    ),
+    "a place in a sequence": (
+        20,
+        "float[N, 4] x, int64 i",
+        "s = SequenceConstruct (x, x); y = SequenceAt (s, i)",
+        *(0, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("opset", "inputs", "body", "low", "last"), NEWER.values(), ids=NEWER)
+def test_operators_that_index_without_a_gather_get_what_they_can_take(opset, inputs, body, low, last):
+    each = drawn(graph(inputs, body, opset))
+    values = np.concatenate([models.draw(each, 5, seed).ravel() for seed in range(200)])
+    assert (values.min(), values.max()) == (low, last)
+
+
 IMAGE = "float[N, 6] x, int64[N, 1] i"
 COUNTS = {
     "a length": (IMAGE, "k = Less ($[0, 1, 2, 3, 4, 5], i); f = Cast <to = 1> (k); y = Mul (x, f)", 1, 6),

@@ -93,6 +93,8 @@ def _write(
         oracle.write(artifact, path, mode, batches, precision)
     except oracle.NotExported as error:
         raise XBenchError(f"{artifact.name} was not exported as it is: {error}") from error
+    except oracle.Random as error:
+        raise XBenchError(f"{artifact.name} has no fixed results to compare with: {error}") from error
 
 
 def unread(artifact: str, batch: int) -> dict[str, list[str]]:

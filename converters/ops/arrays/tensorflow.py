@@ -42,6 +42,8 @@ def _all(*arrays):
 
 def astype(x, name):
     x = asarray(x)
+    if name.endswith("fnuz"):
+        raise NotImplementedError(f"TensorFlow does not cast to {name}")
     if name.startswith("uint") and x.dtype.is_floating:
         x = tf.cast(x, tf.int64)  # a direct cast of a negative number is undefined
     return tf.cast(x, name)

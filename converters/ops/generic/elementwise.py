@@ -3,7 +3,7 @@
 import functools
 import math
 
-from xbench.converters.ops.generic.types import TYPES
+from xbench.converters.ops.generic.types import LARGEST, rounded, type_numbered
 
 # ONNX's name -> NumPy's
 RENAMED = {
@@ -126,11 +126,15 @@ def IsInf(xp, x, *, detect_negative=1, detect_positive=1):
 
 
 def Cast(xp, x, *, to, saturate=1):
-    return xp.astype(x, TYPES[to])
+    return _cast(xp, x, type_numbered(to), saturate)
 
 
 def CastLike(xp, x, like, *, saturate=1):
-    return xp.astype(x, xp.type_of(like))
+    return _cast(xp, x, xp.type_of(like), saturate)
+
+
+def _cast(xp, x, name, saturate):
+    return rounded(xp, x, name, saturate) if name in LARGEST else xp.astype(x, name)
 
 
 # ***** activations; written so that the branch not taken has a finite gradient *****

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from xbench.converters.ops import geometry
-from xbench.converters.ops.generic.types import TYPES
+from xbench.converters.ops.generic.types import LARGEST, rounded, type_numbered
 
 
 def _kind(xp, value):
@@ -31,24 +31,27 @@ def _saturated(xp, y, name):
     return xp.astype(xp.minimum(xp.maximum(y, float(limits.min)), float(limits.max)), name)
 
 
-def _quantized(xp, x, scale, zero_point, name):
-    y = xp.rint(xp.quotient(x, scale))
+def _quantized(xp, x, scale, zero_point, name, saturate=1):
+    y = xp.quotient(x, scale)
+    if name in LARGEST:  # whose zero point is zero
+        return rounded(xp, y, name, saturate)
+    y = xp.rint(y)
     return _saturated(xp, y if zero_point is None else y + zero_point, name)
 
 
 def QuantizeLinear(xp, x, scale, zero_point=None, *, axis=1, block_size=0, output_dtype=0, precision=0, saturate=1):
     """saturate(round(x / scale) + zero_point), ties to even; in uint8 by default."""
-    name = xp.type_of(zero_point) if zero_point is not None else TYPES.get(output_dtype or 2, "what NumPy lacks")
+    name = xp.type_of(zero_point) if zero_point is not None else type_numbered(output_dtype or 2)
     x = xp.astype(x, _kind(xp, scale))
     scale = _spread(xp, xp.asarray(scale, x), x, axis, block_size)
     if zero_point is not None:
         zero_point = _spread(xp, xp.astype(zero_point, xp.type_of(x)), x, axis, block_size)
-    return _quantized(xp, x, scale, zero_point, name)
+    return _quantized(xp, x, scale, zero_point, name, saturate)
 
 
 def DequantizeLinear(xp, x, scale, zero_point=None, *, axis=1, block_size=0, output_dtype=0):
     """(x - zero_point) * scale, in the type of the scale."""
-    name = TYPES[output_dtype] if output_dtype else _kind(xp, scale)
+    name = type_numbered(output_dtype) if output_dtype else _kind(xp, scale)
     y = xp.astype(x, name)
     if zero_point is not None:
         y = y - _spread(xp, xp.astype(zero_point, name), x, axis, block_size)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from xbench.converters.ops.generic.types import TYPES
+from xbench.converters.ops.generic.types import type_numbered
 
 
 def _seed(seed):
@@ -13,7 +13,7 @@ def _seed(seed):
 
 
 def _type(xp, x, dtype):
-    return xp.type_of(x) if dtype is None else TYPES[dtype]
+    return xp.type_of(x) if dtype is None else type_numbered(dtype)
 
 
 def _drawn(xp, draw, shape, seed, scale, shift, name):
@@ -21,7 +21,7 @@ def _drawn(xp, draw, shape, seed, scale, shift, name):
 
 
 def RandomNormal(xp, *, shape, dtype=1, mean=0.0, scale=1.0, seed=None):
-    return _drawn(xp, xp.normal, shape, seed, scale, mean, TYPES[dtype])
+    return _drawn(xp, xp.normal, shape, seed, scale, mean, type_numbered(dtype))
 
 
 def RandomNormalLike(xp, x, *, dtype=None, mean=0.0, scale=1.0, seed=None):
@@ -29,7 +29,7 @@ def RandomNormalLike(xp, x, *, dtype=None, mean=0.0, scale=1.0, seed=None):
 
 
 def RandomUniform(xp, *, shape, dtype=1, high=1.0, low=0.0, seed=None):
-    return _drawn(xp, xp.uniform, shape, seed, high - low, low, TYPES[dtype])
+    return _drawn(xp, xp.uniform, shape, seed, high - low, low, type_numbered(dtype))
 
 
 def RandomUniformLike(xp, x, *, dtype=None, high=1.0, low=0.0, seed=None):
@@ -53,4 +53,4 @@ def Multinomial(xp, x, *, dtype=6, sample_size=1, seed=None):
         total, (slice(None), slice(-1, None))
     )
     below = xp.less_equal(xp.expand_dims(total, (1,)), xp.expand_dims(drawn, (2,)))
-    return xp.astype(xp.minimum(xp.sum(xp.astype(below, "int32"), 2), classes - 1), TYPES[dtype])
+    return xp.astype(xp.minimum(xp.sum(xp.astype(below, "int32"), 2), classes - 1), type_numbered(dtype))

@@ -71,6 +71,17 @@ def ScatterElements(xp, x, indices, updates, *, axis=0, reduction="none"):
     return xp.reshape(written, xp.shape(x))
 
 
+def TensorScatter(xp, past, update, write_indices=None, *, axis=-2, mode="linear"):
+    """The cache `past` with `update` written along an axis, for each sample from its own place on; `circular` wraps
+    around at the end."""
+    shape, length, axis = xp.shape(update), xp.shape(past)[axis], axis % len(xp.shape(past))
+    start = np.zeros(shape[0], np.int64) if write_indices is None else write_indices
+    at = xp.reshape(xp.astype(start, "int64"), [-1] + [1] * (len(shape) - 1))
+    ramp = np.arange(shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    at = at + xp.asarray(np.broadcast_to(ramp, (1, *shape[1:])).copy(), at)
+    return ScatterElements(xp, past, xp.mod(at, length) if mode == "circular" else at, update, axis=axis)
+
+
 def Scatter(xp, x, indices, updates, *, axis=0):
     return ScatterElements(xp, x, indices, updates, axis=axis)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from xbench.converters.ops import geometry
-from xbench.converters.ops.generic.types import TYPES
+from xbench.converters.ops.generic.types import type_numbered
 
 
 def Constant(xp, *, value=None, value_int=None, value_ints=None, value_float=None, value_floats=None):
@@ -38,7 +38,7 @@ def Range(xp, start, limit, delta):
 
 def EyeLike(xp, x, *, dtype=None, k=0):
     rows, columns = xp.shape(x)
-    return np.eye(rows, columns, k, xp.type_of(x) if dtype is None else TYPES[dtype])
+    return np.eye(rows, columns, k, xp.type_of(x) if dtype is None else type_numbered(dtype))
 
 
 def Reshape(xp, x, shape, *, allowzero=0):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from xbench.converters.ops.generic.types import TYPES
+from xbench.converters.ops.generic.types import type_numbered
 
 
 def _integer(value):
@@ -68,7 +68,7 @@ def _cosines(weights, size, periodic, output_datatype):
     size = _integer(size)
     angle = 2 * np.pi * np.arange(size) / max(size if periodic else size - 1, 1)
     y = sum((-1) ** k * weight * np.cos(k * angle) for k, weight in enumerate(weights))
-    return np.asarray(y, TYPES[output_datatype])
+    return np.asarray(y, type_numbered(output_datatype))
 
 
 def BlackmanWindow(xp, size, *, output_datatype=1, periodic=1):
@@ -95,4 +95,4 @@ def MelWeightMatrix(
     at = np.arange(length // 2 + 1).reshape(-1, 1)
     rising, falling = (at - left) / np.maximum(peak - left, 1), (right - at) / np.maximum(right - peak, 1)
     y = np.where(at < peak, rising, np.where(at == peak, 1, falling))
-    return np.maximum(y, 0).astype(TYPES[output_datatype])
+    return np.maximum(y, 0).astype(type_numbered(output_datatype))
