@@ -13,13 +13,14 @@ BITS = ".bfloat16"  # ends the name of an input that is stored as its bits
 
 def join(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes an `.npz` to a temporary file and moves it into place: a reader sees all of it or nothing. NumPy's own
-    function takes names as keywords, which clash with its own (`file`), and has no bfloat16: inputs keep their bits,
-    other arrays are written as float32."""
+    function takes names as keywords, which clash with its own (`file`), and has no floats of bfloat16 or 8 bits: inputs
+    of bfloat16 keep their bits, all others are written as float32."""
     with temporary.file(path) as new, zipfile.ZipFile(new, "w") as archive:
         for name, array in arrays.items():
-            if array.dtype.name == "bfloat16":
-                is_input = name.startswith("input/")
-                name, array = (name + BITS, array.view(np.uint16)) if is_input else (name, array.astype(np.float32))
+            if array.dtype.name == "bfloat16" and name.startswith("input/"):
+                name, array = name + BITS, array.view(np.uint16)
+            elif array.dtype.isbuiltin == 2:  # a type of ml_dtypes
+                array = array.astype(np.float32)
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
 
@@ -29,10 +30,9 @@ def read(path: Path, names: str | tuple[str, ...] = "") -> dict[str, np.ndarray]
     with np.load(path, allow_pickle=False) as file:
         # by the name in the archive: `file["x.npy"]` is the array `x` if there is one
         arrays = {name: file[f"{name}.npy"] for name in file.files if name.startswith(names)}
-    return {name.removesuffix(BITS): _bfloat16(a) if name.endswith(BITS) else a for name, a in arrays.items()}
+    bits = [name for name in arrays if name.startswith("input/") and name.endswith(BITS)]
+    if bits:
+        import ml_dtypes
 
-
-def _bfloat16(array: np.ndarray) -> np.ndarray:
-    import ml_dtypes
-
-    return array.view(ml_dtypes.bfloat16)
+        arrays |= {name.removesuffix(BITS): arrays.pop(name).view(ml_dtypes.bfloat16) for name in bits}
+    return arrays

@@ -68,7 +68,7 @@ def values(program: Program, inputs: Sequence[np.ndarray], training: bool) -> Te
         module = in_type(ProgramModule(program), torch.float64).train(training)
         set_dropout(module, active=False)
         outputs = dict(zip(program.outputs, outputs_of(module, arrays(inputs, torch.float64)), strict=True))
-    tensors = {n: v.detach().numpy() if isinstance(v, torch.Tensor) else v for n, v in outputs.items()}
+    tensors = {n: to_numpy(v) if isinstance(v, torch.Tensor) else v for n, v in outputs.items()}
     return {name: value for name, value in tensors.items() if isinstance(value, np.ndarray)}  # shapes come as NumPy
 
 

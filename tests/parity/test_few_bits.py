@@ -128,6 +128,16 @@ def test_a_network_of_8_bits_in_another_type_of_8_bits_fails(judge):
     assert judged(quantised(other[kind])).status == "FAIL"
 
 
+def test_a_bisection_cuts_no_tensor_of_8_bits(shell):
+    """ONNX Runtime's default refuses such a product: the smallest part begins and ends in float32."""
+    onnx.save(quantised(TensorProto.FLOAT8E4M3FN), shell.folder / "eight.onnx")
+    answer = shell.run("bisect", "eight.onnx", "onnxruntime", "onnxruntime:level=basic", "--json")
+    report = json.loads(answer.stdout)
+    assert (answer.returncode, report["wrong"], report["node"]["op_type"]) == (1, "a", "MatMul")
+    assert "MatMulIntegerToFloat" in report["failures"]["a"] and report["failures"].get("b") is None
+    assert [each["op_type"] for each in report["subgraph"]][0] == "QuantizeLinear"
+
+
 ROUNDS = """<ir_version: 10, opset_import: ["": 20]> g (float[n,64] x) => (float[n,64] y) {
   a = Exp(x) b = Cast<to=10>(a) c = Cast<to=1>(b) y = Sqrt(c) }"""
 

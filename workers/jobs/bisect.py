@@ -115,7 +115,8 @@ def _fixed(artifact: str, given: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: str) -> bool:
-    """Writes some nodes of a model, given their inputs; False if they compute nothing, or have nothing to train.
+    """Writes some nodes of a model, given their inputs; False if they compute nothing, have nothing to train, or begin
+    or end in floats of 8 bits, which runtimes neither take nor give.
 
     For training, the part's output is the logits; labels are drawn.
     """
@@ -123,6 +124,9 @@ def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: st
         known = Stored(file)
         model = subgraph.cut(_graph(artifact, mode != "forward"), nodes, known, trains=mode != "forward")
         if not model.graph.outputs or (mode != "forward" and not subgraph.trainable(model)):
+            return False
+        ends = [value.dtype.name for value in (*model.graph.inputs, *model.graph.outputs) if value.dtype]
+        if any(name.startswith("FLOAT8") for name in ends):
             return False
         inputs = [subgraph.typed(value, known[str(value.name)]) for value in model.graph.inputs]
         last = model.graph.outputs[0]
