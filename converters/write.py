@@ -21,6 +21,7 @@ from xbench.host.memory import uncollected
 
 KEPT = ("Cast", "CastLike", "Constant", "Identity")  # operators that do not compute
 NARROW = {ir.DataType.BFLOAT16: "bf16", ir.DataType.FLOAT16: "fp16"}
+HALVES = {ir.DataType.BFLOAT16: "bfloat16", ir.DataType.FLOAT16: "float16"}  # of outputs, by NumPy's names
 EXTERNAL = 2**30  # bytes of weights from which they are external data: protobuf ends at 2 GB
 INSIDE = 1000  # bytes up to which an initializer still stays in the graph, if the text does not read it
 
@@ -59,6 +60,7 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
         "dead_nodes": _dead_nodes(model),
         "unused": json.loads(model.metadata_props.get(UNUSED, "{}")),
         "narrow": narrow,
+        "halves": {str(v.name): HALVES[v.dtype] for v in model.graph.outputs if v.dtype in HALVES},
         "untraced": untraced,
         "looked_up": _looked_up(model, trainable),
         "untrainable": untrainable,

@@ -53,9 +53,11 @@ def _array(constant: openvino.Node) -> np.ndarray:
 
 
 def _tensor(array: np.ndarray) -> openvino.Tensor:
-    """A tensor in an array's memory."""
+    """A tensor in an array's memory; of bfloat16 in its own, where OpenVINO shows the bits as float16."""
     if array.dtype.name == "bfloat16":
-        return openvino.Tensor(array.view(np.float16), array.shape, openvino.Type.bf16)
+        tensor = openvino.Tensor(openvino.Type.bf16, array.shape)
+        tensor.data[...] = array.view(np.float16)
+        return tensor
     return openvino.Tensor(array, shared_memory=True)
 
 

@@ -135,7 +135,7 @@ def test_a_bisection_cuts_no_tensor_of_8_bits(shell):
     report = json.loads(answer.stdout)
     assert (answer.returncode, report["wrong"], report["node"]["op_type"]) == (1, "a", "MatMul")
     assert "MatMulIntegerToFloat" in report["failures"]["a"] and report["failures"].get("b") is None
-    assert [each["op_type"] for each in report["subgraph"]][0] == "QuantizeLinear"
+    assert next(each["op_type"] for each in report["subgraph"]) == "QuantizeLinear"
 
 
 ROUNDS = """<ir_version: 10, opset_import: ["": 20]> g (float[n,64] x) => (float[n,64] y) {

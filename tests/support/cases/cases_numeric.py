@@ -298,6 +298,12 @@ CASES_NUMERIC: dict[str, list[Row]] = {
     "Sum": [*binary(), row(X, real(4), real(3, 1)), row(X)],
     "Swish": [row(X, opset=24), row(X, alpha=2.0, opset=24)],
     "Tan": unary(x=INSIDE),
+    "TensorScatter": [
+        row(real(2, 3, 6, 4), real(2, 3, 2, 4), opset=24),
+        row(real(2, 3, 6, 4), real(2, 3, 2, 4), np.array([4, 1]), opset=24),
+        row(real(2, 3, 6, 4), real(2, 3, 3, 4), np.array([5, 0]), opset=24, mode="circular"),
+        row(real(2, 6, 4), real(2, 2, 4), np.array([0, 3]), opset=24, axis=1),
+    ],
     "ThresholdedRelu": [row(X), row(X, alpha=0.5)],
     "TopK": selected_most(),
     "Unique": [
