@@ -140,7 +140,7 @@ class Moved(_Watch):
         if near is None:
             return value
         up = torch.randint(0, 2, value.shape, generator=self.generator, dtype=value.dtype).mul_(2).sub_(1)
-        return up.mul_(near).mul_(self.share).add_(value)
+        return _on_one_side(up.mul_(near).mul_(self.share).add_(value), value)
 
 
 class Unrounded(_Watch):
@@ -244,6 +244,15 @@ def _near(value: torch.Tensor, expected: torch.Tensor) -> torch.Tensor | None:
         return None
     least = torch.abs(expected, out=off).nan_to_num_(0.0, 0.0).mul_(HALF_ULP)
     return least.clamp_(min=usual).mul_(LIMITS["fp32"])
+
+
+def _on_one_side(moved: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """Nothing moves across the zeros that a ReLU or a clip leaves: its output has one sign on every runtime. One zero
+    alone may be there by chance."""
+    if not value.numel() or (value == 0).sum() < 2:
+        return moved
+    low, high = value.aminmax()
+    return moved.clamp_(min=0) if low == 0 else moved.clamp_(max=0) if high == 0 else moved
 
 
 def _like(kind: torch.dtype, recorded: Any) -> Any:

@@ -53,6 +53,30 @@ def test_an_int8_sum_with_another_scale_or_zero_point_is_another_network(tmp_pat
         assert_same_network(Sum(), inputs, runtimes=["onnxruntime"], converted=file)
 
 
+CLIPPED = """<ir_version: 9, opset_import: ["": 19]>
+g (float[n,64] x) => (float[n,64,3] y) <float low = {0.0}, float high = {5.0}> {
+  a = Exp(x) b = Sub(a, high) c = Clip(b, low, high) f = Floor(c) i = Cast <to = 7> (f) y = Gather(e, i) }"""
+
+
+def test_zeros_that_a_clip_leaves_are_moved_to_no_other_side(exporter, tmp_path):
+    """Below zero the floor would be another row of the table, the last."""
+    model = onnx.parser.parse_model(CLIPPED)
+    table = np.arange(18, dtype=np.float32).reshape(6, 3)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(table, "e"))
+    onnx.save(model, tmp_path / "clipped.onnx")
+    artifact = exporter.artifact(str(tmp_path / "clipped.onnx"))
+    path = tmp_path / "reference.npz"
+    oracle.write(artifact, path, "forward", [candidate.sample(artifact, 4, 0)])
+    reference = verdict.read(path)
+    right = reference["output/y"]
+    assert (right[..., 0] == 0).mean() > 0.5, "most are clipped"
+    assert verdict.judge({"output/y": right.astype(np.float32)}, reference).status == "PASS"
+    wrong = right.astype(np.float32)
+    place = tuple(np.argwhere(right[..., 0] == 0)[0])
+    wrong[place] = table[-1]
+    assert verdict.judge({"output/y": wrong}, reference).status == "FAIL"
+
+
 @pytest.mark.parametrize("kind", [torch.int64, torch.uint8, torch.bool])
 def test_a_cast_of_whole_numbers_is_recorded_once_and_forced_where_float32_is_below_one(kind):
     """A quantised network has two steps for each value, a rounding and a cast: the cast needs no copy of its input."""
