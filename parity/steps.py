@@ -5,12 +5,12 @@ error before it.
 So a network with steps is computed in float32 once more with every step taken from the oracle (`Forced`): its errors
 are those between the steps, and the errors of a step's inputs say how near to a tie float32 cannot choose sides. Then
 the oracle is computed again, with everything that near to a tie moved to either side (`Moved`): the results of these
-runs are what right float32 arithmetic may give.
+runs are what right float32 arithmetic may give. What a clip leaves is exact (`clips.py`).
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,23 +18,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from xbench.parity import clips
 from xbench.parity.verdict import HALF_ULP, LIMITS, SPREAD, distance
 
 ROUND = ("round", "floor", "ceil", "trunc", "sign", "heaviside", "floor_divide", "remainder", "fmod")
 COMPARE = ("lt", "le", "gt", "ge", "bucketize", "searchsorted")
-PLACE = (
-    "argmax",
-    "argmin",
-    "topk",
-    "sort",
-    "argsort",
-    "max.dim",
-    "min.dim",
-    "median.dim",
-    "kthvalue",
-    "cummax",
-    "cummin",
-)
+EXTREME = ("argmax", "argmin", "max.dim", "min.dim", "median.dim", "kthvalue", "cummax", "cummin")
+PLACE = (*EXTREME, "topk", "sort", "argsort")
 FAKE = (
     "fake_quantize_per_tensor_affine_cachemask",
     "fake_quantize_per_channel_affine_cachemask",
@@ -58,13 +48,16 @@ class Unaligned(Exception):
 class Step:
     """One call of an operator with steps in the oracle: its floating inputs, its result, and how far float32 may be
     off in each input. Large networks have 100 million of these numbers, so an input is None where the result has the
-    same values, as a cast of integers has, and `near` where float32 is exact."""
+    same values, as a cast of integers has, and `near` where float32 is exact. `ends` are the ends of each input's range
+    that a clip made, and `before` the clips since the last step."""
 
     name: str
     shapes: list[torch.Size]
     inputs: list[torch.Tensor | None]
     result: Any
     near: list[torch.Tensor | None]
+    ends: list[tuple[float, float]] = field(default_factory=list)
+    before: list[clips.Clip] = field(default_factory=list)
 
     def input(self, index: int) -> torch.Tensor:
         value = self.inputs[index]
@@ -80,16 +73,23 @@ class _Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if not _has_steps(func, args, kwargs, self.bits):
+        if _has_steps(func, args, kwargs, self.bits):
+            handle = self.step
+        elif clips.is_clip(func):
+            handle = self.clip
+        else:
             return func(*args, **kwargs)
         if not func._schema.is_mutable:
-            return self.step(func, args, kwargs)
+            return handle(func, args, kwargs)
         name, overload = func.overloadpacket.__name__, func._overloadname
         pure = getattr(getattr(torch.ops.aten, name.removesuffix("_")), overload)
-        return args[0].copy_(self.step(pure, args, kwargs))
+        return args[0].copy_(handle(pure, args, kwargs))
 
     def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         raise NotImplementedError
+
+    def clip(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        return func(*args, **kwargs)
 
 
 class Recorded(_Watch):
@@ -98,49 +98,85 @@ class Recorded(_Watch):
     def __init__(self, bits: int = ALL) -> None:
         super().__init__(bits)
         self.steps: list[Step] = []
+        self.clips, self.bounds = list[clips.Clip](), set[float]()  # since the last step; of all clips
 
     def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         result, given = func(*args, **kwargs), _floating(args)
         inputs = [None if _is_same(each, result) else each.clone() for each in given]
         shapes = [each.shape for each in given]
-        self.steps.append(Step(func.__name__, shapes, inputs, _copied(result), [None] * len(given)))
+        # Which of equal values comes first is no matter of rounding, but of the operator.
+        ends = [clips.UNBOUNDED if _has_places(func) else clips.ends(each, self.bounds) for each in given]
+        step = Step(func.__name__, shapes, inputs, _copied(result), [None] * len(given), ends, self.clips)
+        self.steps.append(step)
+        self.clips = []
         return result
 
+    def clip(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        clip = clips.recorded(func, args, kwargs)
+        self.clips.append(clip)
+        self.bounds |= clip.bounds
+        return func(*args, **kwargs)
 
-class Forced(_Watch):
-    """Takes every step from a recording, and records how far off its own inputs were."""
+
+class _Replay(_Watch):
+    """Follows a recording: each call meets its own entry."""
 
     def __init__(self, steps: Sequence[Step], bits: int = ALL) -> None:
         super().__init__(bits)
         self.steps = iter(steps)
+        self._advance()
+
+    def _advance(self) -> None:
+        self.ahead = next(self.steps, None)
+        self.clips = iter(self.ahead.before if self.ahead else ())
+
+    def _next(self, func: Any, given: Sequence[torch.Tensor]) -> Step:
+        step = self.ahead
+        if step is None or step.name != func.__name__ or step.shapes != [a.shape for a in given]:
+            raise Unaligned
+        self._advance()
+        return step
+
+
+class Forced(_Replay):
+    """Takes every step from a recording, and records how far off its own inputs were."""
 
     def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         given = _floating(args)
-        step = _next(self.steps, func, given)
+        step = self._next(func, given)
         for index, value in enumerate(given):
-            before, near = step.near[index], _near(value, step.input(index))
+            before, near = step.near[index], _near(value, step.input(index), step.ends[index])
             step.near[index] = near if before is None else before if near is None else before.maximum(near)
         return _like(given[0].dtype, step.result)
 
+    def clip(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if clip := clips.next_of(self.clips, func, args):
+            clips.compare(clip, args)
+        return func(*args, **kwargs)
 
-class Moved(_Watch):
+
+class Moved(_Replay):
     """Moves the inputs of every step by a share of the error float32 may have, at random up or down."""
 
     def __init__(self, steps: Sequence[Step], seed: int, share: float, bits: int = ALL) -> None:
-        super().__init__(bits)
-        self.steps, self.share = iter(steps), share
-        self.generator = torch.Generator().manual_seed(seed)
+        super().__init__(steps, bits)
+        self.share, self.generator = share, torch.Generator().manual_seed(seed)
 
     def step(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        near = iter(_next(self.steps, func, _floating(args)).near)
-        moved = [self._moved(each, next(near)) if _is_floating(each) else each for each in args]
+        step = self._next(func, _floating(args))
+        own = iter(zip(step.near, step.ends, strict=True))
+        moved = [self._moved(each, *next(own)) if _is_floating(each) else each for each in args]
         return func(*moved, **kwargs)
 
-    def _moved(self, value: torch.Tensor, near: torch.Tensor | None) -> torch.Tensor:
+    def _moved(self, value: torch.Tensor, near: torch.Tensor | None, ends: tuple[float, float]) -> torch.Tensor:
         if near is None:
             return value
-        up = torch.randint(0, 2, value.shape, generator=self.generator, dtype=value.dtype).mul_(2).sub_(1)
-        return _on_one_side(up.mul_(near).mul_(self.share).add_(value), value)
+        return clips.signs(value, self.generator).mul_(near).mul_(self.share).add_(value).clamp_(*ends)
+
+    def clip(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if clip := clips.next_of(self.clips, func, args):
+            args = clips.moved(clip, args, self.share * LIMITS["fp32"], self.generator)
+        return func(*args, **kwargs)
 
 
 class Unrounded(_Watch):
@@ -194,6 +230,11 @@ class Spread:
         return {f"{SPREAD}{kind}/{name}": value for kind, value in entries.items()}
 
 
+def _has_places(func: Any) -> bool:
+    name = func.overloadpacket.__name__
+    return name in PLACE or f"{name}.{func._overloadname}" in PLACE
+
+
 def _has_steps(func: Any, args: Sequence[Any], kwargs: dict[str, Any], bits: int) -> bool:
     name = func.overloadpacket.__name__.removesuffix("_")
     if not _floating(args):
@@ -218,13 +259,6 @@ def _is_floating(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def _next(steps: Iterator[Step], func: Any, given: Sequence[torch.Tensor]) -> Step:
-    step = next(steps, None)
-    if step is None or step.name != func.__name__ or step.shapes != [a.shape for a in given]:
-        raise Unaligned
-    return step
-
-
 def _is_same(value: torch.Tensor, result: Any) -> bool:
     """Whether a result has the values of an input."""
     if not isinstance(result, torch.Tensor) or result.shape != value.shape:
@@ -232,27 +266,21 @@ def _is_same(value: torch.Tensor, result: Any) -> bool:
     return bool((result.to(value.dtype) == value).all())
 
 
-def _near(value: torch.Tensor, expected: torch.Tensor) -> torch.Tensor | None:
+def _near(value: torch.Tensor, expected: torch.Tensor, ends: tuple[float, float]) -> torch.Tensor | None:
     """How far float32 may be off in each element, if it is off at all. An element that is right here by chance need not
-    be right elsewhere."""
+    be right elsewhere, but what a clip left at the ends of the range is."""
     expected = expected.to(torch.float64)
     off = value - expected
     if not off.any():
         return None
+    clipped = torch.zeros_like(off, dtype=torch.bool)
+    for end in ends:
+        clipped |= (expected == end) & (value == torch.tensor(end, dtype=value.dtype))
     usual = float(torch.linalg.vector_norm(off.nan_to_num_(0.0, 0.0, 0.0))) / math.sqrt(off.numel())
     if not usual:
         return None
     least = torch.abs(expected, out=off).nan_to_num_(0.0, 0.0).mul_(HALF_ULP)
-    return least.clamp_(min=usual).mul_(LIMITS["fp32"])
-
-
-def _on_one_side(moved: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """Nothing moves across the zeros that a ReLU or a clip leaves: its output has one sign on every runtime. One zero
-    alone may be there by chance."""
-    if not value.numel() or (value == 0).sum() < 2:
-        return moved
-    low, high = value.aminmax()
-    return moved.clamp_(min=0) if low == 0 else moved.clamp_(max=0) if high == 0 else moved
+    return least.clamp_(min=usual).mul_(LIMITS["fp32"]).masked_fill_(clipped, 0.0)
 
 
 def _like(kind: torch.dtype, recorded: Any) -> Any:

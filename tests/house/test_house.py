@@ -51,6 +51,7 @@ BRIDGES = {
     "parity/draws.py": "torch",
     "parity/network.py": "torch",
     "parity/node_by_node.py": "torch",
+    "parity/clips.py": "torch",
     "parity/steps.py": "torch",
 }
 ALIASES = {"jaxlib": "jax"}

@@ -77,6 +77,41 @@ def test_zeros_that_a_clip_leaves_are_moved_to_no_other_side(exporter, tmp_path)
     assert verdict.judge({"output/y": wrong}, reference).status == "FAIL"
 
 
+MASKED = """<ir_version: 9, opset_import: ["": 19]>
+g (float[n,64] x) => (float[n,64] y) <float zero = {{0.0}}, float one = {{1.0}}, float other = {{-3.0}}> {{
+  a = MatMul(x, w) b = MatMul(x, v) {mask} y = Where(m, b, other) }}"""
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "c = Relu(a) m = Greater(c, zero)",
+        "c = Clip(a, zero, one) m = GreaterOrEqual(c, one)",
+        "c = Max(zero, a) s = Sign(c) m = Cast <to = 9> (s)",
+        "k = Greater(a, zero) c = Where(k, a, zero) m = Greater(c, zero)",
+    ],
+)
+def test_a_mask_of_what_a_clip_leaves_has_no_ties(mask, exporter, tmp_path):
+    """Half of the elements are at the step itself, and right on every runtime."""
+    model, draw = onnx.parser.parse_model(MASKED.format(mask=mask)), np.random.default_rng(0)
+    products = [draw.normal(size=(64, 64)).astype(np.float32) / 4 for _ in range(2)]
+    named = zip(products, ("w", "v"), strict=True)
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(*each) for each in named)
+    onnx.save(model, tmp_path / "masked.onnx")
+    artifact = exporter.artifact(str(tmp_path / "masked.onnx"))
+    inputs, labels = candidate.sample(artifact, 32, 0)
+    known = reference(artifact, (inputs, labels))
+    right = onnxruntime.InferenceSession(tmp_path / "masked.onnx").run(None, {"x": inputs[0]})[0]
+    assert verdict.judge({"output/y": right}, known).status == "PASS"
+    without = inputs[0] @ products[1]
+    masked = np.argwhere(right == -3)
+    assert len(masked) > 300
+    for wrong in (masked[:5], masked[::2], masked):
+        answer = right.copy()
+        answer[tuple(wrong.T)] = without[tuple(wrong.T)]
+        assert verdict.judge({"output/y": answer}, known).status == "FAIL"
+
+
 @pytest.mark.parametrize("kind", [torch.int64, torch.uint8, torch.bool])
 def test_a_cast_of_whole_numbers_is_recorded_once_and_forced_where_float32_is_below_one(kind):
     """A quantised network has two steps for each value, a rounding and a cast: the cast needs no copy of its input."""
@@ -235,6 +270,13 @@ def ran(function, watch, *values, dtype=torch.float64):
         (lambda x: torch.argmax(x / 3).reshape(1), [1.7, 1.7, 1.6], {(0,), (1,)}),
         (lambda x: torch.topk(x / 3, 2).indices, [1.7, 1.5, 1.5], {(0, 1), (0, 2)}),
         (lambda x: torch.div(x, 0.7, rounding_mode="floor"), [2.0, 2.1, 2.2], {(2, 2, 3), (2, 3, 3)}),
+        (lambda x: torch.relu(x / 3 - 0.7) > 0, [2.0, 2.1, 2.2], {(0, 0, 1), (0, 1, 1)}),
+        (lambda x: torch.floor(torch.relu_(x / 3 - 0.7)), [2.0, 2.1, 2.2], {(0, 0, 0)}),
+        (lambda x: torch.ceil(torch.clamp(x / 3 - 0.7, min=0)), [2.0, 2.1, 2.2], {(0, 0, 1), (0, 1, 1)}),
+        (lambda x: torch.maximum(torch.zeros(1).to(x), x / 3 - 0.7) > 0, [2.0, 2.1, 2.2], {(0, 0, 1), (0, 1, 1)}),
+        (lambda x: torch.nn.functional.hardtanh(x / 3, 0.0, 0.7) >= 0.7, [2.0, 2.1, 2.2], {(0, 0, 1), (0, 1, 1)}),
+        (lambda x: torch.where(x / 3 <= 0.7, 0.0, x / 3).sign(), [2.0, 2.1, 2.2], {(0, 0, 1), (0, 1, 1)}),
+        (lambda x: torch.nn.functional.pad(torch.relu(x / 3), (1, 1)) > 0, [-2.1, 2.2], {(0, 0, 1, 0)}),
     ],
 )
 def test_what_is_near_a_tie_is_seen_on_both_sides(function, values, sides):
