@@ -148,11 +148,18 @@ def subnormal(kept: bool) -> Iterator[None]:
 @contextlib.contextmanager
 def default_type(dtype: torch.dtype) -> Iterator[None]:
     """Sets PyTorch's default type for new arrays, which the operator table uses for ONNX's float, and for its 16-bit
-    floats, whose casts round."""
-    before = torch.get_default_dtype()
+    floats, whose casts round. A network of float32 has the limits of float32, whatever it is computed in: a module that
+    fills a mask with the least number of its inputs' type would make NaN of -1.8e308."""
+    before, limits = torch.get_default_dtype(), torch.finfo
+
+    def float32_limits(kind: torch.dtype = torch.float32) -> torch.finfo:
+        return limits(torch.float32 if kind == torch.float64 else kind)
+
     torch.set_default_dtype(dtype)
+    vars(torch)["finfo"] = float32_limits
     try:
         with lifted():
             yield
     finally:
         torch.set_default_dtype(before)
+        vars(torch)["finfo"] = limits

@@ -306,6 +306,39 @@ def test_a_training_in_which_rounding_explodes_is_judged_over_fewer_steps(tmp_pa
     assert message.startswith(f"behind step {steps} ") and ("what the optimizer carries" in message) == (steps == 1)
 
 
+LIMITED = """
+import torch
+from torch import nn
+
+class Limited(nn.Linear):
+    def forward(self, x):
+        limits, scores = torch.finfo(x.dtype), super().forward(x)
+        masked = torch.softmax(scores + limits.min, -1, dtype=torch.float32).to(x.dtype)
+        return masked * scores + torch.log(torch.relu(scores - 9) + limits.tiny), scores / (scores * 0 + limits.eps)
+
+def make():
+    return Limited(4, 2)
+"""  # a row of which all is masked, as in Gemma 2, whose softmax is in float32
+
+
+@pytest.mark.parametrize("mode", ["forward", "gradient"])
+def test_the_limits_of_a_type_are_those_of_float32_in_float64_too(tmp_path, monkeypatch, mode):
+    """-1.8e308 is infinite in float32, and the softmax of a row of infinities no number."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "limited.py").write_text(LIMITED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    build.export_module(parse("limited:make@x:float32:batch,4"), tmp_path / "model")
+    artifact = Artifact.read(tmp_path / "model")
+    oracle.write(artifact, tmp_path / "reference.npz", mode, [sample(artifact, 4, 0)])
+    reference = verdict.read(tmp_path / "reference.npz")
+    names = verdict.compared(reference, reference)
+    assert all(np.isfinite(reference[name]).all() for name in names)
+    if mode == "forward":
+        masked = reference[names[0]]
+        assert (masked < -80).all() and (masked > -95).all(), "the logarithm of float32's least number is -87"
+    assert torch.finfo(torch.float64).max > 1e300, "it leaves no trace"
+
+
 def test_another_seed_is_another_sample(artifact):
     (first,), labels = sample(artifact, 4, 0)
     (second,), others = sample(artifact, 4, 1)
