@@ -65,6 +65,8 @@ def recommend(
     precision: Precision = "fp32",
     layout: Layout = None,
     machine: Machine = None,
+    shape: options.Shapes = None,
+    shapes: options.ShapeFile = None,
     runtime: options.OnlyRuntimes = None,
     measure: Measure = False,
     budget: options.Budget = 2.0,
@@ -77,28 +79,27 @@ def recommend(
 
     Only runtimes that are verified are ranked: by the time of a call, or with --calls by that of a new process with so
     many calls, or with --scenario by what they did under load. Ties are called ties. A limit is met only where that is
-    certain: p99=5 needs 299 samples. Exit code 1 if none meets the limits; then it says what would.
+    certain: p99=5 needs 299 samples. Of several shapes it is the mean of all by their weights, and a limit holds at
+    each. Exit code 1 if none meets the limits; then it says what would.
 
     xbench recommend lenet --max-latency-ms p99=5 --measure --deploy lenet-deployed
     """
     from xbench.recommend.deployment import check_folder
+    from xbench.recommend.question import check_one_shape, check_options
+    from xbench.recommend.shapes import shared_words
 
     if as_json and as_markdown:
         raise XBenchError("--json and --markdown exclude one another: give one of them")
     given = {"batch": batch, "threads": threads, "device": device, "mode": mode, "plane": plane, "machine": machine}
     given |= {"scenario": scenario, "stream": samples_per_query}
     more = _fields(max_latency_ms, max_memory_mb, calls, scenario, precision, layout, runtime)
-    _sensible(given, more)
+    check_options(given, more)
     if deploy:
         check_folder(deploy)
-    answer = _answered(model, given, more, out, budget if measure else None)
-    lines, failure = _deployed(answer, deploy) if deploy and answer.ranked else (None, None)
-    _report(answer, str(deploy) if lines else None, as_json, as_markdown)
-    for line in lines or ():
-        say(line, err=True)
-    if failure:
-        raise failure
-    raise typer.Exit(0 if answer.ranked else 1)
+    shares = shared_words(model, shape or [], shapes)
+    check_one_shape(len(shares), deploy=deploy, calls=calls, scenario=scenario)
+    answer = _answered(shares, given, more, out, budget if measure else None)
+    _end(answer, deploy, as_json, as_markdown)
 
 
 def _fields(
@@ -132,53 +133,48 @@ def _fields(
     return fields | {"precisions": precisions, "layout": layout, "runtimes": tuple(choose.split(runtimes))}
 
 
-def _sensible(given: dict[str, Any], more: dict[str, Any]) -> None:
-    """
-    Raises:
-        XBenchError: an unknown word, or options that exclude one another.
-    """
-    from xbench.case import DEVICES, PLANES
-
-    choose.choose_modes([given["mode"]] if given["mode"] else None, ())
-    for option, known in (("device", DEVICES), ("plane", PLANES)):
-        if given[option] not in (None, *known):
-            raise XBenchError(f"--{option} must be one of {', '.join(known)}, not {given[option]!r}")
-    scenario, percents = more["scenario"], [limit for limit in more["limits"] if limit.percent is not None]
-    if given["stream"] and scenario != "multi-stream":
-        raise XBenchError("--samples-per-query is for --scenario multi-stream")
-    if scenario is None:
-        return
-    if more["calls"]:
-        raise XBenchError("--calls and --scenario exclude one another: a load has its own number of queries")
-    if given["mode"] not in (None, "forward") or given["plane"] not in (None, "host"):
-        raise XBenchError("--scenario is of mode forward on plane host: that is what `xbench load` measures")
-    if scenario == "offline" and percents:
-        raise XBenchError("--scenario offline has no latency that could be limited")
-    if scenario == "server" and len(percents) > 1:
-        raise XBenchError("--scenario server has one limit of its latency")
-
-
-def _answered(model: str, given: dict[str, Any], more: dict[str, Any], out: Path, budget: float | None) -> "Answer":
-    """The answer from the store, after measuring each cell for `budget` seconds if that is given."""
+def _answered(
+    shares: dict[str, float], given: dict[str, Any], more: dict[str, Any], out: Path, budget: float | None
+) -> "Answer":
+    """The answer from the store for the words of `shares`, after measuring each cell for `budget` seconds if that is
+    given."""
     from xbench.experiments.load import Load
-    from xbench.recommend.missing import measurable
-    from xbench.recommend.question import settled
-    from xbench.recommend.recommendation import recommend as recommended
+    from xbench.recommend.shapes import over_shapes
 
     file = Load.file if more["scenario"] else FILE
     if budget is not None:
-        model = choose.choose_model("recommend", model)
+        shares = {choose.choose_model("recommend", word): share for word, share in shares.items()}
         choose.choose_runtimes(more["runtimes"])
         choose.choose_device(given["device"] or "cpu")
         open_store(out, file)
     records, timed = _read(out / file), _read(out / FILE, silent=True) if more["scenario"] else []
-    question = settled(records, model, given, more, budget is not None)
-    _known(question, records)
-    answer = recommended(records, question, measurable(question), timed)
+    answers: dict[str, Answer] = {}
+    for word in shares:
+        answers[word] = _answer(word, given, more, (records, timed), out / file, budget)
+        given = {name: getattr(answers[word].question, name) for name in given}  # the same cells at each shape
+    return over_shapes(answers, shares) if len(shares) > 1 else answers.popitem()[1]
+
+
+def _answer(
+    word: str,
+    given: dict[str, Any],
+    more: dict[str, Any],
+    stored: "tuple[list[Record], list[Record]]",
+    path: Path,
+    budget: float | None,
+) -> "Answer":
+    """The answer for one word from the records, those to ask and those of `xbench time`, and from what is measured."""
+    from xbench.recommend.missing import measurable
+    from xbench.recommend.question import settled
+    from xbench.recommend.recommendation import recommend as recommended
+
+    question = settled(stored[0], word, given, more, budget is not None)
+    _known(question, stored[0])
+    answer = recommended(stored[0], question, measurable(question), stored[1])
     if budget is not None:
         for again in (False, *[True] * PASSES):
-            if _measured(answer, again, out, budget):
-                answer = recommended(_read(out / file, silent=True), question, measurable(question), timed)
+            if _measured(answer, again, path.parent, budget):
+                answer = recommended(_read(path, silent=True), question, measurable(question), stored[1])
     return answer
 
 
@@ -256,6 +252,21 @@ def _deployed(answer: "Answer", folder: Path) -> tuple[list[str] | None, XBenchE
             return None, error
         finally:
             exporter.close()
+
+
+def _end(answer: "Answer", deploy: Path | None, as_json: bool, as_markdown: bool) -> None:
+    """Deploy the first cell if that is asked for, print the answer, and end the command.
+
+    Raises:
+        XBenchError: why it could not be deployed; the answer is printed before.
+    """
+    lines, failure = _deployed(answer, deploy) if deploy and answer.ranked else (None, None)
+    _report(answer, str(deploy) if lines else None, as_json, as_markdown)
+    for line in lines or ():
+        say(line, err=True)
+    if failure:
+        raise failure
+    raise typer.Exit(0 if answer.ranked else 1)
 
 
 def _report(answer: "Answer", deployed: str | None, as_json: bool, as_markdown: bool) -> None:

@@ -47,13 +47,15 @@ def choose_models(
         XBenchError: an unknown word, or an option that cannot be parsed.
     """
     from xbench import models
-    from xbench.converters.source import parse, with_options
+    from xbench.converters.source import AUTO, parse, with_options
     from xbench.converters.sweep import read_shapes, swept
 
     typed = [f"./{word}" if word.startswith("-") else word for word in words or default]  # a file, not an option
     chosen = [name for word in typed for name in (models.MODELS if word == ALL else [word])]
     if (shapes or shape_file) and all(name.partition("@")[0] in models.MODELS for name in chosen):
         raise XBenchError(f"{chosen[0]} has shapes of its own: --shape is for files with dynamic axes, and for modules")
+    if wrong := next((each for each in shapes or () if "=" not in each and each != AUTO), None):
+        raise XBenchError(f"--shape {wrong}: write name=128, x=batch,3,224,224 or {AUTO}")
     rows = [each.options for each in read_shapes(shape_file)] if shape_file else [[]]
     given = (list(inputs or ()) if words else [], optimizer, ranges or (), weights, loss)
     sizes = [[*(shapes or ()), *row] if words else [] for row in rows]

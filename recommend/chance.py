@@ -66,9 +66,9 @@ def ratio_of(a: Observation, b: Observation) -> Ratio:
     return as_ratio(moderated([[a], [b]], SESSION), False)
 
 
-def drawn_steps(records: Sequence[Record], centres: Sequence[float]) -> Array:
+def drawn_steps(records: Sequence[Record], centres: Sequence[float], seed: int = 0) -> Array:
     """Draws of the true time of a step, around its estimate, in seconds, of shape (cells, draws)."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     logs = np.log(np.array(centres))[:, None] + np.zeros((len(records), DRAWS))
     alone = set(range(len(records)))
     for members in _sessions(records):

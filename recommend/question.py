@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xbench.case import DEVICES, PLANES
 from xbench.errors import XBenchError
-from xbench.experiments.choose import batch_of
+from xbench.experiments.choose import batch_of, choose_modes
 from xbench.experiments.load import SCENARIOS
 from xbench.host import machine
 from xbench.recommend.limits import Limit
@@ -24,7 +25,8 @@ USUAL: dict[str, Any] = {"mode": "forward", "device": "cpu", "data": "synthetic"
 class Question:
     """The cells of one case, of any runtime, layout and effort, and the requirements on them. `calls` is how often one
     process will be called, `precisions` are the acceptable ones, `stream` the samples of a multi-stream query.
-    `runtimes` are those to consider, all if empty."""
+    `runtimes` are those to consider, all if empty. `shapes` are those of the calls with their shares, if they have
+    several; `model` is then the model without them."""
 
     model: str
     batch: int
@@ -41,6 +43,7 @@ class Question:
     scenario: str | None = None
     stream: int | None = None
     limits: tuple[Limit, ...] = ()
+    shapes: tuple[tuple[str, float], ...] = ()
 
     def holds(self, record: Record) -> bool:
         """Whether a record is of this case, on this machine."""
@@ -106,6 +109,39 @@ def never(model: str, records: Sequence[Record]) -> str:
     near = difflib.get_close_matches(model, known, n=1)
     there = f"did you mean {near[0]}?" if near else f"there is {', '.join(known[:8]) or 'nothing'}"
     return f"{model} was never measured here: {there} (--measure measures it)"
+
+
+def check_options(given: Mapping[str, Any], more: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        XBenchError: an unknown word, or options that exclude one another.
+    """
+    choose_modes([given["mode"]] if given["mode"] else None, ())
+    for option, known in (("device", DEVICES), ("plane", PLANES)):
+        if given[option] not in (None, *known):
+            raise XBenchError(f"--{option} must be one of {', '.join(known)}, not {given[option]!r}")
+    scenario, percents = more["scenario"], [limit for limit in more["limits"] if limit.percent is not None]
+    if given["stream"] and scenario != "multi-stream":
+        raise XBenchError("--samples-per-query is for --scenario multi-stream")
+    if scenario is None:
+        return
+    if more["calls"]:
+        raise XBenchError("--calls and --scenario exclude one another: a load has its own number of queries")
+    if given["mode"] not in (None, "forward") or given["plane"] not in (None, "host"):
+        raise XBenchError("--scenario is of mode forward on plane host: that is what `xbench load` measures")
+    if scenario == "offline" and percents:
+        raise XBenchError("--scenario offline has no latency that could be limited")
+    if scenario == "server" and len(percents) > 1:
+        raise XBenchError("--scenario server has one limit of its latency")
+
+
+def check_one_shape(shapes: int, **options: Any) -> None:
+    """
+    Raises:
+        XBenchError: there are several, and an option is for one shape.
+    """
+    if shapes > 1 and (named := [name for name, value in options.items() if value]):
+        raise XBenchError(f"--{named[0]} is for one shape, and these are {shapes}")
 
 
 def choose_scenario(word: str | None) -> str | None:

@@ -28,6 +28,7 @@ def to_json(answer: Answer, deployed: str | None = None) -> str:
     }
     question |= {"samples_per_query": wanted.stream, "precisions": list(wanted.precisions)}
     question["limits"] = {limit.name: limit.most for limit in wanted.limits}
+    question["shapes"] = [{"shape": shape, "share": share} for shape, share in wanted.shapes]
     report = {
         "question": question,
         "best": answer.ranked[0].cell.label if answer.ranked else None,
@@ -44,11 +45,11 @@ def to_json(answer: Answer, deployed: str | None = None) -> str:
 
 
 def _ranked(place: Place, question: Question) -> dict[str, Any]:
-    times = place.cell.record["times"] or NOTHING
+    times = NOTHING if question.shapes else place.cell.record["times"] or NOTHING
     ratio = place.ratio
     return _cell(place.cell) | {
         "cost_s": place.cost,
-        "median_s": None if question.scenario else times.get("median_s"),
+        "median_s": None if question.scenario else place.step,
         "start_s": chance.start(times) if times.get("first_s") is not None else None,
         "probability": place.chance,
         "ratio": ratio.value,
@@ -75,6 +76,7 @@ def title(question: Question) -> str:
     threads = "1 thread" if question.threads == 1 else f"{question.threads} threads"
     what = question.scenario or question.mode
     parts = [f"{question.model} {what}", f"batch {question.batch}", question.device, threads, question.machine]
+    parts += [f"{len(question.shapes)} shapes"] if question.shapes else []
     parts += [f"{question.calls} calls"] if question.calls else []
     parts += [f"{question.stream} samples a query"] if question.stream else []
     parts += [f"{limit.name} up to {_amount(limit.name, limit.most)}" for limit in question.limits]
@@ -147,7 +149,8 @@ def header(question: Question) -> list[str]:
     if question.scenario:
         cost = [FASTER.get(question.scenario, f"p{question.percent:g}")]
     else:
-        cost = [f"{question.calls} calls", "start", "median"] if question.calls else ["median"]
+        plain = "weighted mean" if question.shapes else "median"
+        cost = [f"{question.calls} calls", "start", plain] if question.calls else [plain]
     limits = ["memory" if each.name == MEMORY else f"{each.name} at most" for each in question.limits]
     return ["runtime", "status", *cost, "ratio", "95 % interval", "best", *limits]
 
@@ -203,7 +206,8 @@ def _cost(place: Place, question: Question) -> str:
         return f"p{question.percent:g} is {seconds(place.cost)}"
     if question.calls:
         return f"{seconds(place.cost)} for {question.calls} calls in a new process"
-    return f"{seconds(place.step)} a {'call' if question.mode == 'forward' else question.mode}"
+    over = ", the weighted mean of all shapes" if question.shapes else ""
+    return f"{seconds(place.step)} a {'call' if question.mode == 'forward' else question.mode}{over}"
 
 
 def _interval(place: Place) -> str:
