@@ -112,7 +112,7 @@ def _traced(source: Source, network: Any) -> tuple[ir.Model, str | None]:
     try:
         return export(network, example, fixed, training=False), untraced
     except Exception as raised:
-        raise XBenchError(f"{source.place} cannot be exported: {untraced}") from raised
+        raise XBenchError(f"{source.place} cannot be exported: {explained(raised)}") from raised
 
 
 def training_of(source: Source, model: ir.Model) -> dict[str, Any]:

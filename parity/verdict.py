@@ -269,8 +269,10 @@ def _quotient(error: float, bound: float) -> float:
 def _off(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -> str:
     """The error of a tensor in words, in noise floors and in absolute size."""
     ratio, expected = off(candidate, name, reference), reference[name]
-    own = f"(by {distance(candidate, expected)[1]:.2g}, its largest value is {size_of(expected)[1]:.2g})"
-    return "not finite or of another shape" if math.isinf(ratio) else f"{ratio:.0f} times the float32 noise off {own}"
+    error, size = distance(candidate, expected)[1], size_of(expected)[1]
+    if math.isinf(ratio):
+        return f"{error:.2g}, not zero" if math.isfinite(error) and not size else "not finite or of another shape"
+    return f"{ratio:.0f} times the float32 noise off (by {error:.2g}, its largest value is {size:.2g})"
 
 
 def classify(ratio: float) -> str:

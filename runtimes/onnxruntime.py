@@ -21,7 +21,7 @@ from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Layer, Options, Runtime, Unavailable
 from xbench.runtimes.support import onnxruntime_values
-from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer
+from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer, drop_unread_inputs
 
 LEVELS = {
     "disable": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -230,6 +230,7 @@ class Inference(Runtime):
 
 class Training(GraphTrainer):
     def compile(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+        drop_unread_inputs(model.graph)
         self.session = _session(model.SerializeToString(), self.options)
         return self.session
 
@@ -247,15 +248,15 @@ class Training(GraphTrainer):
         buffer.update_inplace(np.asarray(array, order="C"))
 
     def bind(self, compiled: onnxruntime.InferenceSession, given: Arrays, made: Arrays) -> Call:
-        binding = compiled.io_binding()
-        for name, value in given.items():
-            binding.bind_ortvalue_input(name, value)
+        binding, read = compiled.io_binding(), {each.name for each in compiled.get_inputs()}
+        for name in read & given.keys():
+            binding.bind_ortvalue_input(name, given[name])
         for name, value in made.items():
             binding.bind_ortvalue_output(name, value)
 
         def call(inputs: Mapping[str, Any]) -> None:
-            for name, value in inputs.items():
-                binding.bind_ortvalue_input(name, value)
+            for name in read & inputs.keys():
+                binding.bind_ortvalue_input(name, inputs[name])
             compiled.run_with_iobinding(binding)  # returns when the outputs are complete
 
         return call

@@ -28,7 +28,7 @@ from xbench.converters.frontends.folding import fold
 from xbench.converters.frontends.torch_attention import attention
 from xbench.converters.frontends.torch_call import BadCall, name_outputs
 from xbench.converters.frontends.torch_parameters import keep_names
-from xbench.converters.frontends.torch_registry import read_once
+from xbench.converters.frontends.torch_registry import mend
 from xbench.converters.frontends.torch_sizes import sizes
 from xbench.converters.ops.torch_dropout import dropping
 from xbench.converters.passes import identities
@@ -44,7 +44,7 @@ def export(
     `inputs` are example arrays by name, in the order of the arguments; to the tracer a batch of 0 or 1 is a constant.
     """
     module.train(training)
-    read_once()
+    mend()
     batch = torch.export.Dim("batch")
     arguments = tuple(torch.from_numpy(array) for array in inputs.values())
     # A faster attention kernel gives its result other strides, so that the tracer takes a copy for a view.

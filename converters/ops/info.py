@@ -94,7 +94,7 @@ OPERATORS: dict[str, OpInfo] = {
     "DeformConv": OpInfo(uncounted=True),
     "DequantizeLinear": OpInfo(quantised=True),
     "Div": OpInfo(elementwise=True, folded=True, shape_arithmetic=True),
-    "Dropout": OpInfo(static=(1, 2), counts_outputs=True, elementwise=True, folded=True, view=True, hands_on=True),
+    "Dropout": OpInfo(static=(1, 2), counts_outputs=True, elementwise=True, view=True, hands_on=True),
     "DynamicQuantizeLinear": OpInfo(outputs=3, quantised=True),
     "Einsum": OpInfo(uncounted=True),
     "Elu": OpInfo(elementwise=True),

@@ -170,3 +170,22 @@ def fixed(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.M
             dim.dim_value = size
     del proto.graph.value_info[:]
     return proto
+
+
+def drop_unread_inputs(graph: onnx.GraphProto) -> None:
+    """Removes the inputs that nothing reads: a session of ONNX Runtime refuses to bind them."""
+    read = _names_read(graph)
+    kept = [value for value in graph.input if value.name in read]
+    del graph.input[:]
+    graph.input.extend(kept)
+
+
+def _names_read(graph: onnx.GraphProto) -> set[str]:
+    """The names that a graph and its bodies read."""
+    names = {value.name for value in graph.output}
+    for node in graph.node:
+        names.update(node.input)
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                names |= _names_read(body)
+    return names

@@ -150,6 +150,7 @@ def test_a_tensor_of_zeros_must_be_zero():
     zeros = np.zeros(10)
     assert verdict_of(lambda x: x, zeros, floor=0.0).status == "PASS"
     assert verdict_of(lambda x: x + 1e-20, zeros, floor=0.0).precision == "wrong"
+    assert "1e-20, not zero" in verdict_of(lambda x: x + 1e-20, zeros, floor=0.0).message
 
 
 def test_one_wrong_row_of_a_large_gradient_does_not_drown():

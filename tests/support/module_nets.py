@@ -501,3 +501,48 @@ class Taken(nn.Module):
 
     def forward(self, dropout, labels):
         return {"loss": self.loss(self.drop(dropout * self.step)) + labels[:, None], "new.loss.weight": labels}
+
+
+class Ignoring(nn.Module):
+    """Attention by positions alone, which are dropped out; it does not read its mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head, self.drop = nn.Embedding(12, 8), nn.Linear(8, 4), nn.Dropout(0.5)
+
+    def forward(self, input_ids, attention_mask):
+        positions = self.drop(torch.cos(torch.arange(8).to(self.head.weight.dtype)))
+        return self.head((self.table(input_ids) + positions).mean(1))
+
+
+class Subtracted(nn.Module):
+    """Subtracts its mask, which is of integers, from a float."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(12, 8), nn.Linear(8, 4)
+
+    def forward(self, input_ids, attention_mask):
+        scores = self.table(input_ids) - 2.0 * (1.0 - attention_mask)[..., None]
+        return self.head(scores.mean(1))
+
+
+class AuxiliaryDecided(Decided):
+    """Gives a second output in training, and cannot be traced in either form."""
+
+    def forward(self, x):
+        y = super().forward(x)
+        return (y, y) if self.training else y
+
+
+class Spectrum(nn.Module):
+    """Mixes by Fourier transforms, as FNet does, and takes magnitudes of a spectrum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(8, 8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        mixed = torch.fft.fftn(self.first(x), dim=(1, 2)).real
+        magnitudes = torch.fft.rfft(mixed, dim=1).abs()
+        return self.head(magnitudes.mean(1))

@@ -23,12 +23,13 @@ from xbench.converters.autodiff.gradient import (
     sample,
     scatter,
     shape,
+    signal,
 )
 from xbench.converters.autodiff.gradient.ops import Ops
 from xbench.converters.ops.info import OPERATORS, info
 
 FAMILIES = (elementwise, shape, scatter, reduce, matrix, convolution, pool, normalize)
-FAMILIES += (recurrent, resize, sample, entropy)
+FAMILIES += (recurrent, resize, sample, entropy, signal)
 CONSTANT = {name for name, each in OPERATORS.items() if not each.differentiable}  # no gradient passes through these
 RULES: dict[str, Callable[..., Sequence[ir.Value | None]]] = {
     name: rule

@@ -22,7 +22,7 @@ from xbench.converters.frontends.functions import expand
 
 # Gradients of PyTorch without a rule: control flow and sequences, sampling, spectra, quantisation.
 _WORDS = """
-    AffineGrid CenterCropPad Compress ConcatFromSequence DFT DeformConv DequantizeLinear Det Dropout
+    AffineGrid CenterCropPad Compress ConcatFromSequence DeformConv DequantizeLinear Det Dropout
     If Loop MaxRoiPool MaxUnpool OneHot OptionalGetElement
     RoiAlign STFT Scan Scatter SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert
     SplitToSequence Upsample

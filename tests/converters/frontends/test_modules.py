@@ -74,6 +74,9 @@ PASSES = [
     ("OtherGradient", X, FORWARD),
     ("MaskedRows", "x:float32:batch,6,8", STEP),
     ("Selected", X, STEP),
+    ("Ignoring", f"{IDS};attention_mask:int64:batch,6", STEP),
+    ("Subtracted", f"{IDS};attention_mask:int64:batch,6", STEP),
+    ("Spectrum", "x:float32:batch,6,8", STEP),
 ]
 QUICK = ("Dictionary", "Cached", "Optional", "Star", "NoBatch", "Scalar", "Unused", "evaluated")
 FEW = tuple(case for case in PASSES if case[0] in QUICK)
@@ -110,6 +113,7 @@ REFUSED = (
     ("Optional", "attention_mask:int64:batch,6", "forward of Optional also needs input_ids"),
     ("StarAndKeyword", f"{X};a:float32:batch,8", "forward of StarAndKeyword also needs factor"),
     ("Decided", X, "cannot be exported: Could not guard on data-dependent expression"),
+    ("AuxiliaryDecided", X, "cannot be exported: Could not guard on data-dependent expression"),
     ("Remembering", X, "gives another result when it is called again: it changes its buffer steps"),
     ("InPlace", X, "changes its input x in place: let it change a copy, as of x.clone()"),
     ("half", X, "raises RuntimeError: mat1 and mat2 must have the same dtype"),
