@@ -15,6 +15,7 @@ LENGTH = "sequence"  # the axis of a text
 SIDE, COLOURS = 224, 3  # of an image
 Sizes = tuple[int | str, ...]
 SECOND = 16_000  # samples of speech
+FRAMES = 100  # of a spectrum of one second
 
 
 def usual_inputs(network: "nn.Module") -> tuple[Input, ...]:
@@ -37,7 +38,7 @@ def _of_transformers(network: Any) -> tuple[Input, ...]:
     """Its main input, and the others that a network of its kind is called with."""
     config, taken = network.config, inspect.signature(network.forward).parameters
     main = network.main_input_name
-    if main not in SIZES:
+    if main not in SIZES or (main == "past_values" and not hasattr(config, "num_input_channels")):
         raise XBenchError(f"name the inputs of {type(network).__name__}, as --input {main}:float32:batch,...")
     text = main == "input_ids"
     with_it = {
@@ -67,13 +68,23 @@ def _image(config: Any) -> Sizes:
 
 
 def _spectrum(config: Any) -> Sizes:
-    """Mel bins by frames: a convolution halves the frames before positions are added to them."""
+    """Mel bins by frames: a convolution halves the frames before positions are added to them. Frames by mel bins where
+    the configuration counts features of a channel, as Speech2Text does."""
+    if features := _value(config, "input_feat_per_channel"):
+        return FRAMES, features
     return (_value(config, "num_mel_bins") or 80, 2 * (_value(config, "max_source_positions") or 1500))
 
 
 def _sound(config: Any) -> Sizes:
     frames = _value(config, "max_length") if _value(config, "num_mel_bins") else None  # of a spectrum, as AST has it
-    return (frames, _value(config, "num_mel_bins")) if frames else (SECOND,)
+    if frames:
+        return frames, _value(config, "num_mel_bins")
+    channels = _value(config, "audio_channels")  # of a codec
+    return (channels, SECOND) if channels else (SECOND,)
+
+
+def _series(config: Any) -> Sizes:
+    return config.context_length, config.num_input_channels
 
 
 SIZES: dict[str, Callable[[Any], Sizes]] = {
@@ -85,8 +96,9 @@ SIZES: dict[str, Callable[[Any], Sizes]] = {
     "pixel_values": _image,
     "input_features": _spectrum,
     "input_values": _sound,
+    "past_values": _series,
 }
-TYPES = dict.fromkeys(("pixel_values", "input_features", "input_values"), "float32")
+TYPES = dict.fromkeys(("pixel_values", "input_features", "input_values", "past_values"), "float32")
 
 
 def _pair(side: Any) -> tuple[int, int]:

@@ -94,13 +94,25 @@ def test_weights_of_a_folder_are_read(folder):
             {"model_type": "whisper", **SIDES, "num_mel_bins": 8, "max_source_positions": 10},
             {"input_features": ("batch", 8, 20), "decoder_input_ids": WORDS},
         ),
+        (
+            {"model_type": "speech_to_text", **SIDES, "input_feat_per_channel": 8, "max_target_positions": 64},
+            {"input_features": ("batch", 100, 8), "decoder_input_ids": WORDS},
+        ),
+        (
+            {"model_type": "encodec", "num_filters": 2, "hidden_size": 8, "codebook_dim": 8, "audio_channels": 1},
+            {"input_values": ("batch", 1, 16_000)},
+        ),
+        (
+            {"model_type": "patchtst", "context_length": 12, "num_input_channels": 2, "patch_length": 4},
+            {"past_values": ("batch", 12, 2)},
+        ),
     ],
     ids=lambda value: value.get("model_type") if isinstance(value, dict) else None,
 )
 def test_the_inputs_of_a_kind_are_known(config, inputs, folder):
     found = models.usual_inputs(models.make(f"hf:{folder(config)}"))
     assert {each.name: each.shape for each in found} == inputs
-    floats = ("pixel_values", "input_features", "input_values")
+    floats = ("pixel_values", "input_features", "input_values", "past_values")
     assert all((each.dtype == "float32") == (each.name in floats) for each in found)
 
 
