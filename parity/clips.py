@@ -62,7 +62,7 @@ def compare(clip: Clip, args: Sequence[Any]) -> None:
 
 def moved(clip: Clip, args: Sequence[Any], share: float, generator: torch.Generator) -> Sequence[Any]:
     """The arguments with what is as near to a bound as `share` usual errors moved up or down by these."""
-    if not clip.near:
+    if not (clip.near and clip.bounds):
         return args
     value, reach = _input(args), abs(share) * clip.near
     close = torch.zeros_like(value, dtype=torch.bool)
