@@ -45,9 +45,9 @@ def run(
     share: float = MOVED_ULPS * 2.0**-24,
     watch: contextlib.AbstractContextManager[object] = NOTHING,
 ) -> Tensors:
-    """Every tensor to compare, computed in one floating type; `moved` is the seed of a change of all weights by a
-    `share` of them; `exported` takes the graph of a module instead of the module; `watch` is active while the outputs
-    of mode forward are computed."""
+    """Every tensor to compare, computed in one floating type; `moved` is the seed (`moves`) of a change of all weights
+    by a `share` of them; `exported` takes the graph of a module instead of the module; `watch` is active while the
+    outputs of mode forward are computed."""
     with default_type(dtype), dropping(False):
         made = ProgramModule(artifact.program()) if exported else module_of(artifact)
         module = in_type(made, dtype).train(mode != "forward")
@@ -82,9 +82,16 @@ def arrays(inputs: Sequence[np.ndarray], dtype: torch.dtype) -> list[torch.Tenso
     return [from_numpy(a).to(dtype) if a.dtype.name in ("float32", *HALVES) else from_numpy(a) for a in inputs]
 
 
+def moves(count: int) -> list[int]:
+    """Seeds of `move`, in pairs: what one run moves up its twin moves down, so that one of them carries the input of a
+    ReLU that is nearly zero across its kink. Of two independent runs none does in a quarter of all cases."""
+    return [~(each // 2) if each % 2 else each // 2 for each in range(count)]
+
+
 def move(module: nn.Module, seed: int, share: float = MOVED_ULPS * 2.0**-24) -> None:
-    """Changes every weight by a random part of `share` of it."""
-    generator = torch.Generator().manual_seed(seed)
+    """Changes every weight by a random part of `share` of it; the seed ~n by the same as n the other way."""
+    generator = torch.Generator().manual_seed(max(seed, ~seed))
+    share = share if seed >= 0 else -share
     with torch.no_grad():
         for p in module.parameters():
             p.mul_(1 + share * (2 * torch.rand(p.shape, generator=generator) - 1))

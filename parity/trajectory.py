@@ -18,7 +18,7 @@ from xbench.converters.artifact import Artifact
 from xbench.converters.autodiff.loss import loss_of
 from xbench.converters.ops import torch as ops
 from xbench.converters.ops.torch_dropout import dropping
-from xbench.parity.network import MOVED_SHARE, arrays, default_type, move, outputs_of
+from xbench.parity.network import MOVED_SHARE, arrays, default_type, move, moves, outputs_of
 from xbench.parity.oracle import flipped
 from xbench.parity.verdict import HALF_ULP, LIMITS
 from xbench.runtimes.torch import (
@@ -155,7 +155,7 @@ def _judged(
     start = {name: value.double().clone() for name, value in Training(artifact, torch.float32).state("step").items()}
     best = Training(artifact, torch.float64 if exact else torch.float32)
     others = [(rounding_otherwise(artifact), 1.0)]
-    seeds = range(moved if exact else 0)
+    seeds = moves(moved if exact else 0)
     others += [(Training(artifact, torch.float32, moved=seed), 1 / MOVED_SHARE) for seed in seeds]
     losses: list[tuple[float, float]] = []
     outcomes: dict[int, Outcome] = {}

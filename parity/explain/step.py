@@ -73,7 +73,7 @@ class Step:
         """The reference with the noise of the mistake, measured like the oracle's, where larger: Adam with coupled
         decay divides by numbers made of rounding, and other weights meet other kinks in the second step."""
         floors = {name: self.reference[f"floor/{name}"] for name in expected if f"floor/{name}" in self.reference}
-        for moved in (None, 0, 1):
+        for moved in (None, *network.moves(2)):
             made = self.compute(mistake, dtype=torch.float32, moved=moved)
             share = 1.0 if moved is None else network.MOVED_SHARE
             for name, floor in floors.items():

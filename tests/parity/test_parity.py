@@ -340,6 +340,21 @@ def test_the_limits_of_a_type_are_those_of_float32_in_float64_too(tmp_path, monk
     assert torch.finfo(torch.float64).max > 1e300, "it leaves no trace"
 
 
+@pytest.mark.parametrize("pair", range(8))
+def test_of_two_moved_runs_one_meets_a_kink(pair):
+    """The input of a ReLU that is nearly zero: right kernels take either side, and its gradient is all or nothing."""
+    up, down = network.moves(2 * pair + 2)[-2:]
+    sides = []
+    for seed in (up, down):
+        layer = torch.nn.Linear(8, 1, bias=False).double()
+        torch.nn.init.ones_(layer.weight)
+        network.move(layer, seed)
+        given = torch.tensor([1.0, -1.0] * 4, dtype=torch.float64)
+        sides.append(bool(layer(given) > 0))
+    assert sides[0] != sides[1]
+    assert len({*network.moves(8)}) == 8
+
+
 def test_another_seed_is_another_sample(artifact):
     (first,), labels = sample(artifact, 4, 0)
     (second,), others = sample(artifact, 4, 1)

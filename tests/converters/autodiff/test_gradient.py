@@ -25,7 +25,7 @@ _WORDS = """
     AffineGrid CenterCropPad Compress ConcatFromSequence DeformConv DequantizeLinear Det Dropout
     If Loop MaxRoiPool MaxUnpool OneHot OptionalGetElement
     RoiAlign STFT Scan Scatter SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert
-    SplitToSequence Upsample
+    SplitToSequence TensorScatter Upsample
 """
 WITHOUT = set(_WORDS.split())
 # Forms of operators that their rule rejects.
