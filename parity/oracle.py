@@ -9,8 +9,8 @@ signal vanishes cannot be judged.
 Gradients have kinks: a ReLU input that rounding carries across zero changes them by far more than rounding itself.
 ResNet-50 has 20 million such inputs per batch of 2, and correct runtimes met kinks in layers where no plain float32
 run did: 11,669 floors off. So in training two more runs move every weight by about 256 units in the last place, one up
-what the other moves down: between them they meet the kinks that rounding may meet. (Of two independent runs neither met
-one in a quarter of the cases: right runtimes were up to 535 floors off ResNet-50.) Errors from kinks grow with the
+what the other moves down: between them they meet every kink that is nearer than that. (Of two independent runs neither
+met one in a quarter of the cases: right runtimes were up to 535 floors off ResNet-50.) Errors from kinks grow with the
 square root of the noise (they add up with random signs; MobileNetV2: 3.6e-3 with float32's noise, 3.3e-2 with 256 times
 as much), so a sixteenth of their error is a floor too. The verdict allows 64 floors: 4 times the effect of noise of
 2^-16. TF32 is noise of 2^-11.

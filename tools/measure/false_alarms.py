@@ -6,8 +6,8 @@ Inputs and labels change with the seed; weights do not. A verdict of `xbench che
 they disagree in training a third decides: rounding may carry the input of a ReLU across its kink. So two counts are
 printed: seeds that fail by themselves and, in training, verdicts of three seeds in a row that fail. The second are
 false alarms. A seed on which float32 itself loses too much blames nobody, and is counted apart. FILE is written after
-every network and mode, and what is in it is not run again. `false_alarms.json` has the results of `--seeds 30` since
-training and steps are judged by the current rules; the script resumes from it.
+every network and mode, and what is in it is not run again. `false_alarms.json` has the results of `--seeds 30` by
+the current rules, those of gradients since 2026-11-28; the script resumes from it.
 """
 
 import argparse
