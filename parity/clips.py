@@ -20,8 +20,7 @@ UNBOUNDED = (-math.inf, math.inf)
 
 @dataclass
 class Clip:
-    """One call of a clip in the oracle: its bounds, every `stride`-th element of its input, and how far float32 may be
-    off in it."""
+    """One call of a clip in the oracle: its bounds, a sample of its input, and how far float32 usually is off there."""
 
     name: str
     shape: torch.Size
