@@ -18,6 +18,11 @@ def translations() -> dict[Any, Callable[..., Any]]:
     aten = torch.ops.aten
     return {
         aten._cdist_forward.default: _distances,
+        aten.embedding_bag.default: _bags,
+        aten.embedding_bag.padding_idx: _bags,
+        aten.atleast_1d.Sequence: lambda tensors: [_of_rank(x, 1) for x in tensors],
+        aten.atleast_2d.Sequence: lambda tensors: [_of_rank(x, 2) for x in tensors],
+        aten.atleast_3d.Sequence: lambda tensors: [_of_rank(x, 3) for x in tensors],
         aten.avg_pool2d.default: lambda *given, **named: _mean_of_windows(
             torch_lib.aten_avg_pool2d, 2, *given, **named
         ),
@@ -27,16 +32,24 @@ def translations() -> dict[Any, Callable[..., Any]]:
         aten.cumprod.default: _cumulated_product,
         aten.cummax.default: lambda x, dim: _running(op.ReduceMax, op.ArgMax, x, dim, -math.inf),
         aten.cummin.default: lambda x, dim: _running(op.ReduceMin, op.ArgMin, x, dim, math.inf),
+        aten.diagonal.default: _diagonal,
+        aten.diagonal_copy.default: _diagonal,
         aten.fmax.default: lambda a, b: op.Max(*_numbers(a, b)),
         aten.fmin.default: lambda a, b: op.Min(*_numbers(a, b)),
         aten.hypot.default: lambda a, b: op.Sqrt(op.Add(op.Mul(a, a), op.Mul(b, b))),
         aten.kthvalue.default: lambda x, k, dim=-1, keepdim=False: _ranked(x, k - 1, dim, keepdim),
+        aten.masked_select.default: _selected,
         aten.median.default: lambda x: _median(op.Reshape(x, [-1]), math.prod(map(_length, x.shape)), 0, False)[0],
         aten.median.dim: lambda x, dim, keepdim=False: _median(x, _length(x.shape[dim]), dim, keepdim),
+        aten.rrelu_with_noise_functional.default: _rectified,
         aten.scatter_reduce.two: _scattered,
         aten.searchsorted.Tensor: _places,
+        aten.sort.stable: lambda x, stable=None, dim=-1, descending=False: _sorted(x, dim, descending),
         torch.ops.prims.signbit.default: _is_negative,
     }
+
+
+_END = np.iinfo(np.int64).max
 
 
 def _length(size: Any) -> int:
@@ -150,3 +163,69 @@ def _places(sequence, x, out_int32=False, right=False, side=None, sorter=None):
 def _is_negative(x):
     """prims::signbit: of -0 as well."""
     return op.Less(op.Where(op.Equal(x, 0.0), op.Reciprocal(x), x), 0.0)
+
+
+def _bags(weight, indices, offsets, scale=False, mode=0, sparse=False, factors=None, include_last=False, padding=None):
+    """aten::_embedding_bag: sum, mean or maximum of rows of a table, of which a bag has those from its offset to the
+    next one; the exporter's own form is a loop without gradient, and forgets the padding."""
+    count = op.Shape(indices)
+    ends = op.Concat(op.Slice(offsets, [1], [_END], [0]), count, axis=0)
+    if include_last:
+        offsets, ends = (op.Slice(each, [0], [-1], [0]) for each in (offsets, ends))
+    places = op.Range(0, op.Squeeze(count, [0]), 1)
+    low, high = (op.Unsqueeze(op.Cast(each, to=ir.DataType.INT64), [1]) for each in (offsets, ends))
+    member = op.And(op.GreaterOrEqual(places, low), op.Less(places, high))
+    if padding is not None and padding >= 0:
+        member = op.And(member, op.Not(op.Equal(indices, op.CastLike(padding, indices))))
+    rows, ones = op.Gather(weight, indices), op.CastLike(member, weight)
+    sizes = op.ReduceSum(ones, [1], keepdims=1)
+    if mode == 2:
+        largest = op.ReduceMax(op.Where(op.Unsqueeze(member, [2]), rows, -math.inf), [1], keepdims=0)
+        result = op.Where(op.Greater(sizes, 0.0), largest, 0.0)
+    else:
+        result = op.MatMul(ones, rows if factors is None else op.Mul(rows, op.Unsqueeze(factors, [1])))
+        result = op.Div(result, op.Max(sizes, 1.0)) if mode == 1 else result
+    return result, op.Identity(offsets), op.Identity(offsets), op.Identity(offsets)  # aten has four results
+
+
+def _of_rank(x, rank):
+    """aten::atleast_1d and its like: the exporter's own form is a loop over a sequence."""
+    has = len(x.shape)
+    axes = {0: range(rank), 1: {1: (), 2: (0,), 3: (0, 2)}[rank], 2: () if rank < 3 else (2,)}.get(has, ())
+    return op.Unsqueeze(x, [*axes]) if len(axes) else op.Identity(x)
+
+
+def _diagonal(x, offset=0, dim1=0, dim2=1):
+    """aten::diagonal, by its places; the exporter's own form is a sum of products, NaN where any number is infinite."""
+    rank = len(x.shape)
+    axes = [dim1 % rank, dim2 % rank]
+    rows, columns = (_length(x.shape[axis]) for axis in axes)
+    first, length = max(-offset, 0), min(rows + min(offset, 0), columns - max(offset, 0))
+    others = [axis for axis in range(rank) if axis not in axes]
+    flat = op.Reshape(op.Transpose(x, perm=[*others, *axes]), [*[0] * len(others), -1])
+    places = [(first + i) * columns + first + offset + i for i in range(max(length, 0))]
+    return op.Gather(flat, op.Constant(value=ir.tensor(np.array(places, np.int64))), axis=len(others))
+
+
+def _selected(x, mask):
+    """aten::masked_select; both broadcast."""
+    shape = op.Shape(op.Or(op.Equal(x, x), mask))
+    return op.GatherND(op.Expand(x, shape), op.Transpose(op.NonZero(op.Expand(mask, shape)), perm=[1, 0]))
+
+
+def _rectified(x, noise, lower=0.125, upper=1 / 3, training=False, generator=None):
+    """aten::rrelu in evaluation.
+
+    Raises:
+        NotImplementedError: in training it draws a slope for each number.
+    """
+    if training:
+        raise NotImplementedError("rrelu in training draws its slopes: other numbers at every call")
+    return op.LeakyRelu(x, alpha=(lower + upper) / 2), op.Identity(noise)
+
+
+def _sorted(x, dim, descending):
+    """aten::sort, stable: of equal numbers TopK takes the first one first."""
+    axis = dim % max(1, len(x.shape or (0,)))
+    values, places = op.TopK(x, [_length(x.shape[axis])], axis=axis, largest=int(descending))
+    return values, places

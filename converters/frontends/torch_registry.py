@@ -1,5 +1,5 @@
 """What PyTorch's exporter does slowly or wrongly, mended in this process: it parses the source of all its functions at
-every export, and promotes no number before a minus."""
+every export, promotes no number before a minus, and orders sums by the batch that it has seen."""
 
 import copy
 import functools
@@ -24,6 +24,7 @@ DECOMPOSED = ("aten::cross_entropy_loss", "aten::nll_loss")
 def mend() -> None:
     read_once()
     promote_differences()
+    torch.backends.opt_einsum.enabled = False  # its choice of an order makes the batch a number
 
 
 def read_once() -> None:

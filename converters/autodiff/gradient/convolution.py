@@ -4,8 +4,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import onnx_ir as ir
 
-from xbench.converters.autodiff.gradient.ops import dims, rank
+from xbench.converters.autodiff.gradient.ops import dims, names, rank
 from xbench.converters.autodiff.gradient.places import Parts
 from xbench.converters.ops import geometry
 
@@ -72,10 +73,22 @@ def ConvTranspose(op, node, dy):
         _space(x), _space(w), strides, dilations, get("pads", None), node.attributes.get_string("auto_pad", "NOTSET"),
         get("output_padding", None), get("output_shape", None),
     )  # fmt: skip
-    window = _window(strides, dilations, group, crops, _space(dy), _space(w), _space(x))
-    if min(window.pads) < 0:
-        raise NotImplementedError("the gradient of ConvTranspose with more output than it reaches")
-    return [op.Conv(dy, w, **window.attributes), _kernel(op, dy, x, w, window), bias and _places_sum(op, dy)]
+    reached, crops = _reached(op, dy, crops)
+    window = _window(strides, dilations, group, crops, _space(reached), _space(w), _space(x))
+    dx = op.Conv(reached, w, **window.attributes)
+    return [dx, _kernel(op, reached, x, w, window), bias and _places_sum(op, dy)]
+
+
+def _reached(op, dy, crops):
+    """The part of the output of a ConvTranspose that its kernel reaches, and the crops of that: the numbers beyond it,
+    which `output_padding` makes, are the bias alone."""
+    if min(map(min, crops)) >= 0:
+        return dy, crops
+    begin = [max(-low, 0) for low, _ in crops]
+    end = [size - max(-high, 0) for size, (_, high) in zip(_space(dy), crops, strict=True)]
+    reached = op.Slice(dy, begin, end, [*range(2, rank(dy))])
+    reached.shape = ir.Shape([*names(dy)[:2], *(high - low for low, high in zip(begin, end, strict=True))])
+    return reached, [(max(low, 0), max(high, 0)) for low, high in crops]
 
 
 def _places_sum(op, dy):

@@ -1,6 +1,10 @@
 """Gradients of matrix products: two more products each."""
 
-from xbench.converters.autodiff.gradient.ops import dims, rank
+import string
+
+import numpy as np
+
+from xbench.converters.autodiff.gradient.ops import dims, names, rank
 
 
 def MatMul(op, node, dy):
@@ -64,17 +68,53 @@ def Gemm(op, node, dy):
 
 
 def Einsum(op, node, dy):
-    """The einsum with the operand and the result swapped."""
-    equation = node.attributes.get_string("equation").replace(" ", "")
-    terms, arrow, result = equation.partition("->")
-    operands = terms.split(",")
-    letters = "".join(operands)
-    result = result if arrow else "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    """The einsum with the operand and the result swapped. Diagonals come back by the identity matrix; axes that were
+    summed up by themselves are repeated."""
+    operands, result = _terms(node)
     gradients = []
-    for i, own in enumerate(operands):
-        others = [t for j, t in enumerate(operands) if j != i]
-        if "." in equation or len(set(own)) < len(own) or not set(own) <= set("".join([*others, result])):
-            raise NotImplementedError(f"the gradient of Einsum {equation}")
-        arrays = [x for j, x in enumerate(node.inputs) if j != i]
-        gradients.append(op.Einsum(dy, *arrays, equation=f"{','.join([result, *others])}->{own}"))
+    for i, (x, own) in enumerate(zip(node.inputs, operands, strict=True)):
+        others = [(each, term) for j, (each, term) in enumerate(zip(node.inputs, operands, strict=True)) if j != i]
+        own, identities = _without_repeats(x, own, {*"".join([*operands, result])})
+        given = [(dy, result), *others, *identities]
+        known = "".join(term for _, term in given)
+        met = "".join(letter for letter in own if letter in known)
+        g = op.Einsum(*(each for each, _ in given), equation=f"{','.join(term for _, term in given)}->{met}")
+        alone = [axis for axis, letter in enumerate(own) if letter not in known]
+        gradients.append(op.expand_like(op.Unsqueeze(g, alone), x) if alone else g)
     return gradients
+
+
+def _terms(node):
+    """The letters of each operand and of the result, which may be left out of the equation; an ellipsis is letters."""
+    terms, arrow, result = node.attributes.get_string("equation").replace(" ", "").partition("->")
+    operands = terms.split(",")
+    free = [letter for letter in string.ascii_letters if letter not in terms]
+    ranks = [rank(x) - len(term) + 3 if "." in term else 0 for x, term in zip(node.inputs, operands, strict=True)]
+    dots = "".join(free[: max(ranks)])
+    if not arrow:
+        letters = terms.replace(",", "").replace(".", "")
+        result = ("..." if dots else "") + "".join(sorted(c for c in {*letters} if letters.count(c) == 1))
+    operands = [term.replace("...", dots[len(dots) - own :]) for term, own in zip(operands, ranks, strict=True)]
+    sizes = {}
+    for x, term in zip(node.inputs, operands, strict=True):
+        for letter, size in zip(term, names(x), strict=True):
+            if sizes.setdefault(letter, size) != size:
+                raise NotImplementedError(f"the gradient of Einsum {terms}->{result}, which broadcasts")
+    return operands, result.replace("...", dots)
+
+
+def _without_repeats(x, own, taken):
+    """The letters of an operand, each once; and the identity matrices that make the new ones equal to the old."""
+    free = (letter for letter in string.ascii_letters if letter not in taken)
+    letters, identities = "", []
+    for letter, size in zip(own, dims(x), strict=True):
+        if letter in letters:
+            if size is None:
+                raise NotImplementedError(
+                    f"the gradient of an Einsum of the diagonal of {x.name}, whose size is not known"
+                )
+            new = next(free)
+            identities.append((np.eye(size, dtype=np.float32), letter + new))
+            letter = new
+        letters += letter
+    return letters, identities

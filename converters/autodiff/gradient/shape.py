@@ -107,14 +107,14 @@ def _runs(index):
 def Slice(op, node, dy):
     """Each axis by itself: reversed if it was read backwards, spread if it was read with gaps, padded."""
     x, starts, ends, axes, steps = [*node.inputs, None, None][:5]
-    starts, ends = _known(node, starts), _known(node, ends)
+    starts, ends = _bounds(op, starts), _bounds(op, ends)
     axes = range(len(starts)) if axes is None else _known(node, axes)
     steps = [1] * len(starts) if steps is None else _known(node, steps)
     left = dims(node.outputs[0])
     ends_of = {axis: ([0], [0]) for axis in range(rank(x))}  # what is put before and after each axis
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis, n = axis % rank(x), dims(x)[axis]
-        if n is None:
+        if n is None or not (isinstance(start, int) and isinstance(end, int)):
             dy, ends_of[axis] = _unsliced(op, x, dy, axis, (start, end, step))
             continue
         first, last, _ = slice(start, end, step).indices(n)
@@ -133,11 +133,32 @@ def Slice(op, node, dy):
     return [op.Pad(dy, [n for pad in pads for n in pad] if known else op.Concat(*pads, axis=0), 0.0)]
 
 
+def _bounds(op, given):
+    """The bounds of a Slice: numbers, or arrays of one number that the graph computes."""
+    known = constant(given)
+    if known is not None:
+        return [int(n) for n in known]
+    wide = op.Cast(given, to=ir.DataType.INT64)
+    return [op.Gather(wide, [i]) for i in range(_length_of(given))]
+
+
+def _length_of(bounds):
+    count = dims(bounds)[0]
+    if count is None:
+        raise NotImplementedError(f"the gradient of a Slice of {bounds.name}, whose length is not known")
+    return count
+
+
 def _unsliced(op, x, dy, axis, reach):
-    """The gradient along an axis whose length is known when the graph runs, in the order of x, and the padding before
-    and after it: none for the complete axis, forwards or backwards."""
+    """The gradient along an axis whose length or bounds are known when the graph runs, in the order of x, and the
+    padding before and after it: none for the complete axis, forwards or backwards."""
     start, end, step = reach
     limit = np.iinfo(np.int32).max
+    if not isinstance(start, int) or not isinstance(end, int):
+        if step != 1:
+            raise NotImplementedError(f"the gradient of a Slice by steps of {step} between computed bounds")
+        n = op.length(x, axis)
+        return _placed(op, dy, axis, _clamped(op, start, n), n)
     if step == -1 and (start == -1 or start >= limit) and end <= -limit:
         return op.Slice(dy, [-1], [-_END], [axis], [-1]), ([0], [0])
     if step != 1:
@@ -145,7 +166,18 @@ def _unsliced(op, x, dy, axis, reach):
     if start == 0 and end >= limit:
         return dy, ([0], [0])
     n = op.length(x, axis)
-    low = op.Min([start], n) if start >= 0 else op.Max(op.Add(n, [start]), [0])
+    return _placed(op, dy, axis, _clamped(op, start, n), n)
+
+
+def _clamped(op, start, n):
+    """The first place that a Slice reads of an axis of n numbers; n is an array of one number."""
+    if isinstance(start, int):
+        return op.Min([start], n) if start >= 0 else op.Max(op.Add(n, [start]), [0])
+    positive = op.Where(op.Less(start, [0]), op.Add(start, n), start)
+    return op.Min(op.Max(positive, [0]), n)
+
+
+def _placed(op, dy, axis, low, n):
     return dy, (low, op.Sub(op.Sub(n, low), op.Gather(op.Shape(dy), [axis])))
 
 

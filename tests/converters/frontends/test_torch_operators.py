@@ -19,6 +19,7 @@ from xbench.runtimes import Options, load
 X = np.random.default_rng(1).normal(size=(3, 4, 6)).astype(np.float32)
 NUMBERS = np.arange(6.0)
 SCATTER = "x.scatter_reduce(1, (x.argsort(1) + 1) // 2, h,"
+BAGS = "F.embedding_bag(x[:, 0].argsort(), h[0].t()"
 # Of h, a linear function of x, [batch, 4, 6]; each gives one number.
 LOSSES = {
     "cross_entropy": "F.cross_entropy(h.mean(1), x.mean(1).argmax(-1), label_smoothing=0.1)",
@@ -58,6 +59,30 @@ LOSSES = {
     "take_along_dim of a broadcast": "h.take_along_dim(x[:, :1].argsort(-1)[..., :2], 2) * x[..., :2]",
     "take_along_dim of all": "torch.take_along_dim(h, x.argsort(1)[0])",
     "length of a batch": "h[torch.arange(len(x)), x.mean(2).argmax(-1)] * torch.ones(len(h), 6) * len(h.shape)",
+    "hstack of vectors": "torch.hstack([h[0, 0], x[0, 0]]) ** 2",
+    "vstack and dstack": "torch.dstack([torch.vstack([h[0, 0], x[0, 1]]), x[0, :2]]) ** 2",
+    "diagonal": "torch.where(x > 1, torch.inf, h).diagonal(2, -1, 1).clamp(max=3) * x[:, 0, :2].sum()",
+    "diagonal below": "h.diagonal(-1, 1, 2) * x[:, :3, 0]",
+    "roll over the batch": "torch.roll(h, 1, 0) * x",
+    "part of a batch": "h[x.shape[0] // 2 :] ** 2",
+    "masked_select": "h.masked_select((x > 0)[..., :1]).square()",
+    "sort, stable": "h * (x * 2).round().sort(stable=True, dim=-1, descending=True).indices",
+    "rrelu in evaluation": "F.rrelu(h) * x",
+    "einsum of a sum": "torch.einsum('bij->bj', h) ** 2 + torch.einsum('bij->ij', h)[:1] ** 2",
+    "einsum of diagonals": "torch.einsum('bii,bij->bi', h[..., :4], x) ** 2",
+    "einsum with an ellipsis": "torch.einsum('...ij,...kj->...ik', h, x) ** 2",
+    "einsum of three": "torch.einsum('bij,j,bi->b', h, numbers, x[..., 0]) ** 2",
+    "embedding_bag": f"{BAGS}) ** 2",
+    "embedding_bag, sum": f"{BAGS}, mode='sum', per_sample_weights=h[:, 0]) ** 2",
+    "embedding_bag, largest": f"{BAGS}, mode='max') ** 2",
+    "embedding_bag, padded": f"{BAGS}, padding_idx=2) ** 2",
+    "embedding_bag, one empty": "F.embedding_bag(x[0, 0].argsort(), h[0].t(), torch.tensor([0, 2, 2, 3])) ** 2",
+    "embedding_bag with a last offset": "F.embedding_bag(x[0, 0].argsort(), h[0].t(), torch.tensor([0, 2, 2, 6]), "
+    "mode='max', include_last_offset=True) ** 2",
+    "conv_transpose, beyond its kernel": "F.conv_transpose1d(h, numbers.repeat(4, 2, 1)[..., :3], numbers[:2], "
+    "stride=2, output_padding=1) ** 2",
+    "conv_transpose of a kernel, beyond it": "F.conv_transpose2d(x[:, :, None], h[0, :, :2, None, None].repeat(1, 1, 3, 2)"
+    ", stride=3, output_padding=2, padding=1) ** 2",
     "searchsorted": "h * torch.searchsorted(torch.tensor([-0.5, 0.0, 0.5]), x)",
     "searchsorted, right": "h * torch.searchsorted(numbers, x.round(), right=True)",
     "searchsorted in rows": "h * torch.searchsorted(x.sort(-1).values, x)",
