@@ -47,7 +47,7 @@ class Usual:
 
 def judged(artifact: Artifact, batches: Sequence[Batch], states: Sequence[tuple[int, Arrays]]) -> list[Outcome]:
     """Like `trajectory.judged`, for a network with dropout."""
-    runs = _trainings(artifact)
+    runs = _trainings(artifact, batches[0])
     start = {name: value.clone() for name, value in runs[0].state("step").items()}
     outcomes: dict[int, Outcome] = {}
     losses: list[list[float]] = [[] for _ in runs]
@@ -66,7 +66,7 @@ def judged(artifact: Artifact, batches: Sequence[Batch], states: Sequence[tuple[
 
 def gradients(artifact: Artifact, batch: Batch) -> Made:
     """The gradients of one batch."""
-    runs = _trainings(artifact)
+    runs = _trainings(artifact, batch)
     losses = [[each.gradient(batch)] for each in runs]
     plain, rounded, *draws = (_changes(each.state("gradient"), {}) for each in runs)
     return Made(artifact, "gradient", [batch], {}, plain, rounded, draws, losses[2:])
@@ -77,9 +77,9 @@ def judged_gradient(made: Made, state: Arrays) -> Outcome:
     return _outcome(made, state)
 
 
-def _trainings(artifact: Artifact) -> list[Training]:
+def _trainings(artifact: Artifact, batch: Batch) -> list[Training]:
     """Two trainings without dropout, which differ in rounding, then the draws."""
-    plain = [Training(artifact, torch.float32), rounding_otherwise(artifact)]
+    plain = [Training(artifact, torch.float32), rounding_otherwise(artifact, batch)]
     return plain + [Training(artifact, torch.float32, dropout=seed) for seed in range(1, DRAWS + 1)]
 
 

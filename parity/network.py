@@ -97,6 +97,18 @@ def move(module: nn.Module, seed: int, share: float = MOVED_ULPS * 2.0**-24) -> 
             p.mul_(1 + share * (2 * torch.rand(p.shape, generator=generator) - 1))
 
 
+def is_batched(info: Mapping[str, Any]) -> bool:
+    """Whether the first axis of every input is the batch, where it may be anything otherwise."""
+    given = info["inputs"]
+    return bool(given) and all(item["shape"][:1] == ["batch"] for item in given)
+
+
+def flipped(batch: Batch) -> Batch:
+    """A batch with its samples in the reverse order."""
+    inputs, labels = batch
+    return [array[::-1].copy() for array in inputs], labels[::-1].copy()
+
+
 def outputs_of(module: nn.Module, given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     outputs = module(*given)
     return outputs if isinstance(outputs, tuple) else (outputs,)

@@ -9,7 +9,6 @@ too many steps, and `reach` is the number that is not too many.
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +17,16 @@ from xbench.converters.artifact import Artifact
 from xbench.converters.autodiff.loss import loss_of
 from xbench.converters.ops import torch as ops
 from xbench.converters.ops.torch_dropout import dropping
-from xbench.parity.network import MOVED_SHARE, arrays, default_type, move, moves, outputs_of
-from xbench.parity.oracle import flipped
+from xbench.parity.network import (
+    MOVED_SHARE,
+    arrays,
+    default_type,
+    flipped,
+    is_batched,
+    move,
+    moves,
+    outputs_of,
+)
 from xbench.parity.verdict import HALF_ULP, LIMITS
 from xbench.runtimes.torch import (
     module_of,
@@ -33,6 +40,7 @@ from xbench.runtimes.torch import (
 
 QUARTER, BLIND = 1 / 4, 1 / 8  # of a tensor's change: the error allowed, and float32's own if it is judged
 
+ORDERED = 2.0**-20  # of the loss: where it differs by more if the samples are reversed, their order matters
 KINKS = 8  # runs with moved weights, each of which meets half of the kinks that rounding may meet
 Batch = tuple[Sequence[np.ndarray], np.ndarray]
 Arrays = Mapping[str, np.ndarray]
@@ -117,14 +125,16 @@ class Training:
         return named | {f"optimizer/{name}": value for name, value in kept.items()}
 
 
-def is_batched(info: Mapping[str, Any]) -> bool:
-    given = info["inputs"]
-    return bool(given) and all(item["shape"][:1] == ["batch"] for item in given)
+def rounding_otherwise(artifact: Artifact, batch: Batch) -> Training:
+    """A float32 training by other kernels, with the samples in another order unless the loss depends on that: only
+    rounding differs."""
+    flip = is_batched(artifact.info) and not _order_matters(artifact, batch)
+    return Training(artifact, torch.float32, flip=flip, onednn=False)
 
 
-def rounding_otherwise(artifact: Artifact) -> Training:
-    """A float32 training by other kernels with the samples in another order: only rounding differs."""
-    return Training(artifact, torch.float32, flip=is_batched(artifact.info), onednn=False)
+def _order_matters(artifact: Artifact, batch: Batch) -> bool:
+    loss, other = (Training(artifact, torch.float64).gradient(each) for each in (batch, flipped(batch)))
+    return not abs(other - loss) <= ORDERED * abs(loss)
 
 
 def judged(
@@ -154,7 +164,7 @@ def _judged(
     """The outcomes compared with `moved` runs with moved weights."""
     start = {name: value.double().clone() for name, value in Training(artifact, torch.float32).state("step").items()}
     best = Training(artifact, torch.float64 if exact else torch.float32)
-    others = [(rounding_otherwise(artifact), 1.0)]
+    others = [(rounding_otherwise(artifact, batches[0]), 1.0)]
     seeds = moves(moved if exact else 0)
     others += [(Training(artifact, torch.float32, moved=seed), 1 / MOVED_SHARE) for seed in seeds]
     losses: list[tuple[float, float]] = []

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import sys
 
 import numpy as np
 import onnx
@@ -13,7 +14,7 @@ from xbench import models
 from xbench.converters import build
 from xbench.converters.artifact import Artifact
 from xbench.converters.source import parse
-from xbench.parity import network, oracle, verdict
+from xbench.parity import network, oracle, trajectory, verdict
 from xbench.parity.candidate import sample
 from xbench.parity.verdict import LIMITS, classify, distance, judge, relative_error
 from xbench.proof.prove import cut_short
@@ -338,6 +339,59 @@ def test_the_limits_of_a_type_are_those_of_float32_in_float64_too(tmp_path, monk
         masked = reference[names[0]]
         assert (masked < -80).all() and (masked > -95).all(), "the logarithm of float32's least number is -87"
     assert torch.finfo(torch.float64).max > 1e300, "it leaves no trace"
+
+
+MIXED = """
+import torch
+
+class Mixed(torch.nn.Linear):
+    def forward(self, x):
+        h = super().forward(x)
+        return h + SHARE * torch.roll(h, 1, 0).square() + (torch.arange(len(h)) == 0)[:, None] * SHARE * h
+
+def make():
+    return Mixed(4, 3)
+"""
+
+
+@pytest.fixture
+def mixed(tmp_path, monkeypatch):
+    """A function that exports it."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def export(share):
+        (tmp_path / "model").mkdir()
+        (tmp_path / "mixed.py").write_text(MIXED.replace("SHARE", str(share)))
+        monkeypatch.delitem(sys.modules, "mixed", raising=False)
+        build.export_module(parse("mixed:make@x:float32:batch,4"), tmp_path / "model")
+        return Artifact.read(tmp_path / "model")
+
+    return export
+
+
+@pytest.mark.parametrize("share", [0.002, 0.02, 1])
+@pytest.mark.parametrize("mode", ["forward", "gradient", "step"])
+def test_where_the_order_of_the_samples_matters_float32_loses_no_more(tmp_path, mixed, mode, share):
+    """A loss of neighbours, a first sample that others are compared with: the reversed batch is another network."""
+    artifact = mixed(share)
+    batches = [sample(artifact, 5, seed) for seed in range(2 if mode == "step" else 1)]
+    oracle.write(artifact, tmp_path / "reference.npz", mode, batches)
+    reference = verdict.read(tmp_path / "reference.npz")
+    for name in verdict.compared(reference, reference):
+        assert 0 < reference[f"floor/{name}"][0] < 1e-5 * np.linalg.norm(reference[name]), name
+
+
+@pytest.mark.parametrize("off", [0, 0.05])
+def test_timed_steps_are_judged_where_the_order_of_the_samples_matters(mixed, off):
+    artifact = mixed(0.02)
+    batches = [sample(artifact, 5, seed) for seed in range(4)]
+    training = trajectory.Training(artifact, torch.float32)
+    start = {name: value.numpy().copy() for name, value in training.state("step").items()}
+    losses = {f"loss/{count}": np.array(training.step(batch)) for count, batch in enumerate(batches, 1)}
+    state = {name: value.numpy() for name, value in training.state("step").items()}
+    state["weight/weight"] += off * (state["weight/weight"] - start["weight/weight"])
+    (outcome,) = trajectory.judged(artifact, batches, [(4, {**state, **losses})], exact=True, narrow=False)
+    assert outcome.passed is not bool(off), outcome
 
 
 @pytest.mark.parametrize("pair", range(8))

@@ -81,8 +81,8 @@ LOSSES = {
     "mode='max', include_last_offset=True) ** 2",
     "conv_transpose, beyond its kernel": "F.conv_transpose1d(h, numbers.repeat(4, 2, 1)[..., :3], numbers[:2], "
     "stride=2, output_padding=1) ** 2",
-    "conv_transpose of a kernel, beyond it": "F.conv_transpose2d(x[:, :, None], h[0, :, :2, None, None].repeat(1, 1, 3, 2)"
-    ", stride=3, output_padding=2, padding=1) ** 2",
+    "conv_transpose of a kernel": "F.conv_transpose2d(x[:, :, None], h[0, :, :2, None, None].repeat(1, 1, 3, 2), "
+    "stride=3, output_padding=2, padding=1) ** 2",
     "searchsorted": "h * torch.searchsorted(torch.tensor([-0.5, 0.0, 0.5]), x)",
     "searchsorted, right": "h * torch.searchsorted(numbers, x.round(), right=True)",
     "searchsorted in rows": "h * torch.searchsorted(x.sort(-1).values, x)",
