@@ -1,4 +1,5 @@
-"""Sizes while a module is traced: that of the batch stays symbolic, that of a selection is only known at run time.
+"""Sizes and checks while a module is traced: the size of the batch stays symbolic, that of a selection is only known at
+run time, and so is any value that one of PyTorch's own functions checks.
 
 `if index.numel() == 0` has then no answer. PyTorch's own operators take such a size to be neither 0 nor 1, and so does
 the graph here. A reference is computed by the module, too: if a selection is empty and that matters, it says so.
@@ -6,11 +7,14 @@ the graph here. A reference is computed by the module, too: if a selection is em
 
 import builtins
 import contextlib
+import functools
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch._C import DispatchKey
 from torch.fx.experimental.sym_node import SymNode
@@ -31,6 +35,32 @@ def _take_along_dim(x: torch.Tensor, index: torch.Tensor, axis: int | None = Non
     return x.gather(axis, index)
 
 
+@torch.ops.aten.cov.default.py_impl(DispatchKey.CompositeImplicitAutograd)
+def _covariance(x: torch.Tensor, correction: int = 1, counts: Any = None, weights: Any = None) -> torch.Tensor:
+    """`torch.cov`, whose own form checks values even where it has no weights.
+
+    Raises:
+        NotImplementedError: it has some.
+    """
+    if counts is not None or weights is not None:
+        raise NotImplementedError("torch.cov with weights")
+    rows = x.reshape(1, -1) if x.dim() < 2 else x
+    centered = rows - rows.mean(1, keepdim=True)
+    result = centered @ centered.mT / (rows.shape[1] - correction)
+    return result.reshape(()) if x.dim() < 2 else result
+
+
+def _unchecked(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A loss without its check that no variance is negative."""
+
+    @functools.wraps(loss)
+    def unchecked(*given: Any, **options: Any) -> torch.Tensor:
+        with mock.patch.object(torch, "any", lambda *_: False):
+            return loss(*given, **options)
+
+    return unchecked
+
+
 def _length(x: Any) -> Any:
     """`len` that may be symbolic: Python takes a number alone from `Tensor.__len__`."""
     return x.shape[0] if isinstance(x, torch.Tensor) and x.dim() else builtins.len(x)
@@ -38,7 +68,8 @@ def _length(x: Any) -> Any:
 
 @contextlib.contextmanager
 def sizes(module: nn.Module) -> Iterator[None]:
-    """While it is open, `len` is symbolic in the files of a module's layers, and a selection has several elements."""
+    """While it is open, `len` is symbolic in the files of a module's layers, a selection has several elements, and no
+    loss checks a value."""
     evaluate = SymNode.evaluate
 
     def decided(node: Any, size_oblivious: bool = False) -> Any:
@@ -54,7 +85,8 @@ def sizes(module: nn.Module) -> Iterator[None]:
     for names in files:
         names["len"] = _length
     try:
-        yield
+        with mock.patch.object(F, "gaussian_nll_loss", _unchecked(F.gaussian_nll_loss)):
+            yield
     finally:
         SymNode.evaluate = evaluate
         for names in files:

@@ -59,6 +59,8 @@ LOSSES = {
     "take_along_dim of a broadcast": "h.take_along_dim(x[:, :1].argsort(-1)[..., :2], 2) * x[..., :2]",
     "take_along_dim of all": "torch.take_along_dim(h, x.argsort(1)[0])",
     "length of a batch": "h[torch.arange(len(x)), x.mean(2).argmax(-1)] * torch.ones(len(h), 6) * len(h.shape)",
+    "gaussian_nll_loss": "F.gaussian_nll_loss(h, x, F.softplus(h))",
+    "cov": "torch.cov(h[0]).square() + torch.corrcoef(h[0]) * torch.cov(x[0, 0])",
     "hstack of vectors": "torch.hstack([h[0, 0], x[0, 0]]) ** 2",
     "vstack and dstack": "torch.dstack([torch.vstack([h[0, 0], x[0, 1]]), x[0, :2]]) ** 2",
     "diagonal": "torch.where(x > 1, torch.inf, h).diagonal(2, -1, 1).clamp(max=3) * x[:, 0, :2].sum()",
