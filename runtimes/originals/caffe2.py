@@ -30,7 +30,7 @@ class Trace:
 
 
 def fed(array, name=None):
-    """An array as a blob, of a name of its own where none is told."""
+    """An array as a blob, of a name of its own where none is settings."""
     Trace.count += 1
     blob = Blob(name or "fed%d" % Trace.count)
     workspace.FeedBlob(blob.name, np.ascontiguousarray(array))
@@ -52,15 +52,15 @@ def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_sha
     plain("Conv", auto_pad)
     size = w.shape[2:]
     one = [1] * len(size)
-    told = {"kernels": list(size), "strides": list(strides or one), "dilations": list(dilations or one)}
+    settings = {"kernels": list(size), "strides": list(strides or one), "dilations": list(dilations or one)}
     inputs = [x, w] if b is None else [x, w, b]
-    return emit("Conv", inputs, pads=list(pads or [0] * 2 * len(size)), group=group, **told)
+    return emit("Conv", inputs, pads=list(pads or [0] * 2 * len(size)), group=group, **settings)
 
 
-def _pool(kind, x, kernel_shape, pads, strides, **told):
+def _pool(kind, x, kernel_shape, pads, strides, **settings):
     pads = list(pads or [0] * 2 * len(kernel_shape))
     return emit(
-        kind, [x], kernels=list(kernel_shape), pads=pads, strides=list(strides or [1] * len(kernel_shape)), **told
+        kind, [x], kernels=list(kernel_shape), pads=pads, strides=list(strides or [1] * len(kernel_shape)), **settings
     )
 
 
@@ -231,8 +231,8 @@ TABLE = operators(globals())
 
 
 class Model:
-    def __init__(self, apply, params, state, told):
-        workspace.GlobalInit(["caffe2", "--caffe2_log_level=2", "--caffe2_omp_num_threads=%d" % told["threads"]])
+    def __init__(self, apply, params, state, settings):
+        workspace.GlobalInit(["caffe2", "--caffe2_log_level=2", "--caffe2_omp_num_threads=%d" % settings["threads"]])
         self.apply = apply
         self.arrays = dict(params, **state)
         self.params, self.state = (

@@ -15,8 +15,8 @@ chainer.config.dtype = np.float32
 def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_shape=None, pads=None, strides=None):
     plain("Conv", auto_pad)
     rank = len(w.shape) - 2
-    told = {"stride": strides or (1,) * rank, "pad": symmetric(pads, rank, "Conv"), "groups": group}
-    return F.convolution_nd(x, w, b, dilate=dilations or (1,) * rank, **told)
+    settings = {"stride": strides or (1,) * rank, "pad": symmetric(pads, rank, "Conv"), "groups": group}
+    return F.convolution_nd(x, w, b, dilate=dilations or (1,) * rank, **settings)
 
 
 def MaxPool(x, *, kernel_shape, pads=None, strides=None, ceil_mode=0, dilations=None, auto_pad="NOTSET", outputs=1):
@@ -24,8 +24,8 @@ def MaxPool(x, *, kernel_shape, pads=None, strides=None, ceil_mode=0, dilations=
     if dilations or outputs > 1:
         raise Unsupported("MaxPool with dilations or indices")
     rank = len(kernel_shape)
-    told = {"stride": strides or (1,) * rank, "pad": symmetric(pads, rank, "MaxPool"), "cover_all": bool(ceil_mode)}
-    return F.max_pooling_nd(x, kernel_shape, **told)
+    settings = {"stride": strides or (1,) * rank, "pad": symmetric(pads, rank, "MaxPool"), "cover_all": bool(ceil_mode)}
+    return F.max_pooling_nd(x, kernel_shape, **settings)
 
 
 def AveragePool(x, *, kernel_shape, pads=None, strides=None, ceil_mode=0, count_include_pad=0, auto_pad="NOTSET"):
@@ -33,8 +33,8 @@ def AveragePool(x, *, kernel_shape, pads=None, strides=None, ceil_mode=0, count_
     if ceil_mode:
         raise Unsupported("AveragePool with ceil_mode")
     rank = len(kernel_shape)
-    told = {"stride": strides or (1,) * rank, "pad": symmetric(pads, rank, "AveragePool")}
-    return F.average_pooling_nd(x, kernel_shape, pad_value=0 if count_include_pad else None, **told)
+    settings = {"stride": strides or (1,) * rank, "pad": symmetric(pads, rank, "AveragePool")}
+    return F.average_pooling_nd(x, kernel_shape, pad_value=0 if count_include_pad else None, **settings)
 
 
 def GlobalAveragePool(x):
@@ -195,9 +195,9 @@ LOSSES = {"cross_entropy": cross_entropy, "mean_squared_error": mean_squared_err
 
 
 class Model:
-    def __init__(self, apply, params, state, told):
-        self.apply, self.told, self.rule, self.first = apply, told, told["rule"], (params, state)
-        self.slots, self.rng = slots(self.rule) if told["mode"] == "step" else (), None
+    def __init__(self, apply, params, state, settings):
+        self.apply, self.settings, self.rule, self.first = apply, settings, settings["rule"], (params, state)
+        self.slots, self.rng = slots(self.rule) if settings["mode"] == "step" else (), None
         self.reset()
 
     def reset(self):
@@ -223,7 +223,7 @@ class Model:
             p.cleargrad()
         with chainer.using_config("train", True):
             outputs, changed = self.apply(self.params, self.state, *inputs, training=True, rng=self.rng)
-            rule = self.told["loss"]
+            rule = self.settings["loss"]
             terms = [LOSSES[rule["name"]](y, labels) * w for y, w in zip(outputs, rule["weights"])]
             loss = sum(terms[1:], terms[0])
         loss.backward()

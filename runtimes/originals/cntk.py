@@ -71,8 +71,8 @@ def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_sha
     plain("Conv", auto_pad)
     kernel = of(w).value.shape[2:]
     value, padding = _window(x, kernel, pads, dilations, "Conv")
-    told = {"strides": strides or (1,) * len(kernel), "auto_padding": [False] + padding, "groups": group}
-    y = C.convolution(of(w).value, value, dilation=dilations or (1,) * len(kernel), **told)
+    settings = {"strides": strides or (1,) * len(kernel), "auto_padding": [False] + padding, "groups": group}
+    y = C.convolution(of(w).value, value, dilation=dilations or (1,) * len(kernel), **settings)
     return Tensor(y if b is None else y + _by_channel(b, len(kernel)))
 
 
@@ -81,10 +81,10 @@ def _by_channel(array, rank):
     return C.reshape(array, array.shape[:1] + (1,) * rank)
 
 
-def _pool(x, kind, kernel_shape, pads, strides, ceil_mode, **told):
+def _pool(x, kind, kernel_shape, pads, strides, ceil_mode, **settings):
     value, padding = _window(x, kernel_shape, pads, None, "a pooling", fill=False)
-    told.update(strides=strides or (1,) * len(kernel_shape), auto_padding=padding, ceil_out_dim=bool(ceil_mode))
-    return Tensor(C.pooling(value, kind, kernel_shape, **told))
+    settings.update(strides=strides or (1,) * len(kernel_shape), auto_padding=padding, ceil_out_dim=bool(ceil_mode))
+    return Tensor(C.pooling(value, kind, kernel_shape, **settings))
 
 
 def MaxPool(x, *, kernel_shape, pads=None, strides=None, ceil_mode=0, dilations=None, auto_pad="NOTSET", outputs=1):
@@ -111,10 +111,10 @@ def BatchNormalization(x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9,
     kept = [of(mean).value, of(var).value]
     if training_mode and not Trace.keeps:
         kept = [C.Constant(each.value) for each in kept]
-    told = {"spatial": True, "epsilon": epsilon, "normalization_time_constant": -Trace.size / math.log(momentum)}
+    settings = {"spatial": True, "epsilon": epsilon, "normalization_time_constant": -Trace.size / math.log(momentum)}
     given = (x.value, of(scale).value, of(bias).value, *kept)
     return (
-        Tensor(C.batch_normalization(*given, running_count=C.constant(MANY, ()), use_cudnn_engine=False, **told)),
+        Tensor(C.batch_normalization(*given, running_count=C.constant(MANY, ()), use_cudnn_engine=False, **settings)),
         None,
         None,
     )
@@ -289,13 +289,13 @@ LOSSES = {"cross_entropy": cross_entropy, "mean_squared_error": mean_squared_err
 
 
 class Model:
-    def __init__(self, apply, params, state, told):
+    def __init__(self, apply, params, state, settings):
         C.device.try_set_default_device(C.device.cpu())
-        C.cntk_py.set_max_num_cputhreads(told["threads"])
-        self.apply, self.told, self.rule, self.first = apply, told, told["rule"], (params, state)
+        C.cntk_py.set_max_num_cputhreads(settings["threads"])
+        self.apply, self.settings, self.rule, self.first = apply, settings, settings["rule"], (params, state)
         self.params = {name: C.Parameter(init=np.asarray(a, np.float32)) for name, a in params.items()}
         self.state = {name: C.Constant(np.asarray(a, np.float32)) for name, a in state.items()}
-        names = slots(self.rule) if told["mode"] == "step" else ()
+        names = slots(self.rule) if settings["mode"] == "step" else ()
         self.kept = {slot: {n: C.Constant(np.zeros_like(a)) for n, a in params.items()} for slot in names}
         self.scalars = [C.constant(1.0, ()) for _ in numbers(self.rule, 1)]
         self.answer, self.count = None, 0
@@ -310,16 +310,16 @@ class Model:
 
     def prepare(self, inputs, labels, dropout):
         Trace.size, Trace.dropout, self.answer = len(labels), dropout, None
-        Trace.keeps = self.told["mode"] == "step"
-        if self.told["mode"] == "forward":
+        Trace.keeps = self.settings["mode"] == "step"
+        if self.settings["mode"] == "forward":
             self.answering(inputs)
             return True
         self.given, outputs = self.traced(inputs, True)
         self.target = C.input_variable(labels.shape[1:], dynamic_axes=[BATCH])
-        rule = self.told["loss"]
+        rule = self.settings["loss"]
         terms = [w * LOSSES[rule["name"]](y, self.target) for y, w in zip(outputs, rule["weights"])]
         self.loss = C.reduce_sum(sum(terms[1:], terms[0]), axis=ALL)
-        if self.told["mode"] == "step":
+        if self.settings["mode"] == "step":
             learner = C.universal(lambda params, grads: self.updated(params, grads), list(self.params.values()))
             self.trainer = C.Trainer(self.loss, (self.loss, None), [learner])
         return True

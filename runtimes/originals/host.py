@@ -39,10 +39,10 @@ def load(framework):
     return importlib.import_module(PACKAGES[-1] + "." + framework)
 
 
-def read_arrays(file, told):
-    """The arrays behind a line; they may be written to."""
+def read_arrays(file, kinds):
+    """The arrays that follow a line; they may be written to."""
     arrays = []
-    for dtype, shape in told:
+    for dtype, shape in kinds:
         array = np.empty(shape, dtype)
         view = memoryview(array.reshape(-1).view(np.uint8))
         done = 0
@@ -102,12 +102,12 @@ class Host:
         return result
 
     def answer(self, asked, arrays):
-        """What is told, and the arrays of the answer."""
+        """The header and the arrays of the answer."""
         for number in asked.get("free", ()):
             self.values.pop(number, None)
         self.seconds = 0.0
-        told, given = getattr(self, "do_" + asked["do"])(asked, arrays)
-        return dict(told, seconds=self.seconds), given
+        header, given = getattr(self, "do_" + asked["do"])(asked, arrays)
+        return dict(header, seconds=self.seconds), given
 
     def do_open(self, asked, arrays):
         """Loads a converted model, or tells which of its operators the framework's table lacks."""
@@ -119,7 +119,7 @@ class Host:
         params, state = weights(asked["folder"])
         namespace = dict(module.TABLE)
         exec(compile(text, "<xbench program>", "exec"), namespace)
-        self.model = module.Model(namespace["apply"], params, state, asked["told"])
+        self.model = module.Model(namespace["apply"], params, state, asked["settings"])
         return {"versions": dict(module.VERSIONS, python=sys.version.split()[0], numpy=np.__version__)}, []
 
     def do_prepare(self, asked, arrays):
@@ -176,16 +176,16 @@ def serve(framework, requests, answers):
             asked = json.loads(line.decode())
             arrays = read_arrays(asking, asked.get("arrays", ()))
             try:
-                told, given = host.answer(asked, arrays)
+                header, given = host.answer(asked, arrays)
             except MemoryError as error:
-                told, given = {"error": str(error) or "MemoryError", "kind": "memory"}, []
+                header, given = {"error": str(error) or "MemoryError", "kind": "memory"}, []
             except Exception as error:
                 traceback.print_exc()
                 lines = [each.strip() for each in str(error).splitlines() if each.strip()] or [""]
-                told, given = {"error": "%s: %s" % (type(error).__name__, lines[0]), "kind": "failed"}, []
+                header, given = {"error": "%s: %s" % (type(error).__name__, lines[0]), "kind": "failed"}, []
                 if type(error).__name__ == "Unsupported":
-                    told.update(error=lines[0], kind="unsupported")
-            write(answering, told, given)
+                    header.update(error=lines[0], kind="unsupported")
+            write(answering, header, given)
 
 
 if __name__ == "__main__":

@@ -36,15 +36,15 @@ def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_sha
     plain("Conv", auto_pad)
     kernel = shape(w)
     rank = len(kernel) - 2
-    told = {"kernel": kernel[2:], "num_filter": kernel[0], "num_group": group, "pad": symmetric(pads, rank, "Conv")}
-    told.update(stride=strides or (1,) * rank, dilate=dilations or (1,) * rank)
-    return SYM.Convolution(x, w, no_bias=True, **told) if b is None else SYM.Convolution(x, w, b, **told)
+    settings = {"kernel": kernel[2:], "num_filter": kernel[0], "num_group": group, "pad": symmetric(pads, rank, "Conv")}
+    settings.update(stride=strides or (1,) * rank, dilate=dilations or (1,) * rank)
+    return SYM.Convolution(x, w, no_bias=True, **settings) if b is None else SYM.Convolution(x, w, b, **settings)
 
 
-def _pool(x, kind, kernel_shape, pads, strides, ceil_mode, **told):
+def _pool(x, kind, kernel_shape, pads, strides, ceil_mode, **settings):
     rank = len(kernel_shape)
-    told.update(kernel=kernel_shape, stride=strides or (1,) * rank, pad=symmetric(pads, rank, kind))
-    return SYM.Pooling(x, pool_type=kind, pooling_convention="full" if ceil_mode else "valid", **told)
+    settings.update(kernel=kernel_shape, stride=strides or (1,) * rank, pad=symmetric(pads, rank, kind))
+    return SYM.Pooling(x, pool_type=kind, pooling_convention="full" if ceil_mode else "valid", **settings)
 
 
 def MaxPool(x, *, kernel_shape, pads=None, strides=None, ceil_mode=0, dilations=None, auto_pad="NOTSET", outputs=1):
@@ -71,8 +71,8 @@ def BatchNormalization(x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9,
         kept = [SYM.var(each.name + "#", shape=size[1:2]) for each in (mean, var)]
         CURRENT.aux[kept[0].name] = mean.name, 1.0
         CURRENT.aux[kept[1].name] = var.name, n / max(n - 1.0, 1.0) if unbiased else 1.0
-    told = {"eps": epsilon, "momentum": momentum, "fix_gamma": False, "use_global_stats": not training_mode}
-    return SYM.BatchNorm(x, scale, bias, *kept, **told), None, None
+    settings = {"eps": epsilon, "momentum": momentum, "fix_gamma": False, "use_global_stats": not training_mode}
+    return SYM.BatchNorm(x, scale, bias, *kept, **settings), None, None
 
 
 def Relu(x):
@@ -150,8 +150,8 @@ def Squeeze(x, axes=None):
 def Slice(x, starts, ends, axes=None, steps=None):
     for index, (start, end) in enumerate(zip(starts, ends)):
         axis = axes[index] if axes else index
-        told = [None] * len(shape(x))
-        begin, stop, step = list(told), list(told), list(told)
+        settings = [None] * len(shape(x))
+        begin, stop, step = list(settings), list(settings), list(settings)
         begin[axis], stop[axis], step[axis] = start, end if abs(end) < 2**31 else None, steps[index] if steps else 1
         x = SYM.slice(x, begin=begin, end=stop, step=step)
     return x
@@ -184,8 +184,8 @@ def Gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     if alpha != 1 or beta != 1 or transA:
         raise Unsupported("Gemm with alpha, beta or transA")
     b = b if transB else SYM.transpose(b)
-    told = {"num_hidden": shape(b)[0], "flatten": False}
-    return SYM.FullyConnected(a, b, no_bias=True, **told) if c is None else SYM.FullyConnected(a, b, c, **told)
+    settings = {"num_hidden": shape(b)[0], "flatten": False}
+    return SYM.FullyConnected(a, b, no_bias=True, **settings) if c is None else SYM.FullyConnected(a, b, c, **settings)
 
 
 def MatMul(a, b):
@@ -231,13 +231,13 @@ LOSSES = {"cross_entropy": cross_entropy, "mean_squared_error": mean_squared_err
 
 
 class Model:
-    def __init__(self, apply, params, state, told):
-        self.apply, self.told, self.rule = apply, told, told["rule"]
+    def __init__(self, apply, params, state, settings):
+        self.apply, self.settings, self.rule = apply, settings, settings["rule"]
         self.first = params, state
         self.params = {name: mx.nd.array(a, dtype=a.dtype) for name, a in params.items()}
         self.state = {name: mx.nd.array(a, dtype=a.dtype) for name, a in state.items()}
         self.aux, self.forms, self.answer, self.count = {}, {}, None, 0
-        self.slots = slots(self.rule) if told["mode"] == "step" else ()
+        self.slots = slots(self.rule) if settings["mode"] == "step" else ()
         self.kept = {s: {n: mx.nd.zeros(a.shape) for n, a in params.items()} for s in self.slots}
         self.stale = False
 
@@ -254,14 +254,14 @@ class Model:
         self.write_back()
         self.shapes = [a.shape for a in inputs]
         self.answer = None
-        if self.told["mode"] == "forward":
+        if self.settings["mode"] == "forward":
             self.answering(inputs)
             return True
         CURRENT.aux, CURRENT.dropout = {}, dropout
         given, (params, state) = self.symbols(inputs)
         target = SYM.var("labels", shape=labels.shape, dtype=labels.dtype)
         outputs, _ = self.apply(params, state, *given, training=True)
-        loss = self.told["loss"]
+        loss = self.settings["loss"]
         terms = [w * LOSSES[loss["name"]](y, target) for y, w in zip(outputs, loss["weights"])]
         total = SYM.reshape(sum(terms[1:], terms[0]), shape=(1,))
         self.forms = dict(CURRENT.aux)
@@ -351,8 +351,8 @@ class Model:
         """MXNet's own step with momentum, which keeps PyTorch's times minus the learning rate."""
         rule = self.rule
         for name, p in self.params.items():
-            told = {"lr": lr, "momentum": rule["momentum"], "wd": rule["weight_decay"], "out": p}
-            mx.nd.sgd_mom_update(p, self.grads[name], self.kept["momentum"][name], **told)
+            settings = {"lr": lr, "momentum": rule["momentum"], "wd": rule["weight_decay"], "out": p}
+            mx.nd.sgd_mom_update(p, self.grads[name], self.kept["momentum"][name], **settings)
 
     def get(self, value):
         found = value.asnumpy()

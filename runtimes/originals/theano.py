@@ -26,9 +26,9 @@ def _two(rank, what, auto_pad, **others):
 
 def Conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_shape=None, pads=None, strides=None):
     _two(x.ndim - 2, "Conv", auto_pad)
-    told = {"subsample": strides or (1, 1), "filter_dilation": dilations or (1, 1), "num_groups": group}
-    told["filter_shape"] = w.get_value(borrow=True).shape if hasattr(w, "get_value") else None
-    y = T.nnet.conv2d(x, w, border_mode=symmetric(pads, 2, "Conv"), filter_flip=False, **told)
+    settings = {"subsample": strides or (1, 1), "filter_dilation": dilations or (1, 1), "num_groups": group}
+    settings["filter_shape"] = w.get_value(borrow=True).shape if hasattr(w, "get_value") else None
+    y = T.nnet.conv2d(x, w, border_mode=symmetric(pads, 2, "Conv"), filter_flip=False, **settings)
     return y if b is None else y + b.dimshuffle("x", 0, "x", "x")
 
 
@@ -36,17 +36,17 @@ def MaxPool(x, *, kernel_shape, pads=None, strides=None, ceil_mode=0, dilations=
     _two(len(kernel_shape), "MaxPool", auto_pad)
     if dilations or outputs > 1 or ceil_mode:
         raise Unsupported("MaxPool with dilations, indices or ceil_mode")
-    told = {"stride": strides or (1, 1), "pad": symmetric(pads, 2, "MaxPool")}
-    return pool.pool_2d(x, kernel_shape, ignore_border=True, mode="max", **told)
+    settings = {"stride": strides or (1, 1), "pad": symmetric(pads, 2, "MaxPool")}
+    return pool.pool_2d(x, kernel_shape, ignore_border=True, mode="max", **settings)
 
 
 def AveragePool(x, *, kernel_shape, pads=None, strides=None, ceil_mode=0, count_include_pad=0, auto_pad="NOTSET"):
     _two(len(kernel_shape), "AveragePool", auto_pad)
     if ceil_mode:
         raise Unsupported("AveragePool with ceil_mode")
-    told = {"stride": strides or (1, 1), "pad": symmetric(pads, 2, "AveragePool")}
-    told["mode"] = "average_inc_pad" if count_include_pad or not any(told["pad"]) else "average_exc_pad"
-    return pool.pool_2d(x, kernel_shape, ignore_border=True, **told)
+    settings = {"stride": strides or (1, 1), "pad": symmetric(pads, 2, "AveragePool")}
+    settings["mode"] = "average_inc_pad" if count_include_pad or not any(settings["pad"]) else "average_exc_pad"
+    return pool.pool_2d(x, kernel_shape, ignore_border=True, **settings)
 
 
 def GlobalAveragePool(x):
@@ -60,8 +60,8 @@ def BatchNormalization(x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9,
         return bn.batch_normalization_test(x, scale, bias, mean, var, axes=axes, epsilon=epsilon), mean, var
     if not unbiased:
         raise Unsupported("BatchNormalization with a biased running variance")
-    told = {"running_average_factor": 1 - momentum, "running_mean": mean, "running_var": var}
-    y, _, _, mean, var = bn.batch_normalization_train(x, scale, bias, axes=axes, epsilon=epsilon, **told)
+    settings = {"running_average_factor": 1 - momentum, "running_mean": mean, "running_var": var}
+    y, _, _, mean, var = bn.batch_normalization_train(x, scale, bias, axes=axes, epsilon=epsilon, **settings)
     return y, mean, var
 
 
@@ -191,11 +191,11 @@ TABLE = operators(globals())
 LOSSES = {"cross_entropy": cross_entropy, "mean_squared_error": mean_squared_error}
 
 
-def compiled(*arguments, **told):
+def compiled(*arguments, **settings):
     """`theano.function`, in one process at a time: what one of them cleans from the disk another is about to read."""
     with open(os.path.join(theano.config.compiledir, "xbench.lock"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        return theano.function(*arguments, **told)
+        return theano.function(*arguments, **settings)
 
 
 def symbol(name, dtype, rank):
@@ -203,19 +203,19 @@ def symbol(name, dtype, rank):
 
 
 class Model:
-    def __init__(self, apply, params, state, told):
-        self.apply, self.told, self.rule, self.first = apply, told, told["rule"], (params, state)
+    def __init__(self, apply, params, state, settings):
+        self.apply, self.settings, self.rule, self.first = apply, settings, settings["rule"], (params, state)
         self.params, self.state = (
             {name: theano.shared(a.copy(), name=name, borrow=True) for name, a in group.items()} for group in self.first
         )
-        names = slots(self.rule) if told["mode"] == "step" else ()
+        names = slots(self.rule) if settings["mode"] == "step" else ()
         self.kept = {slot: {n: theano.shared(np.zeros_like(a)) for n, a in params.items()} for slot in names}
         self.call, self.answer, self.dropout, self.count = None, None, None, 0
 
     def prepare(self, inputs, labels, dropout):
         """Whatever the batch, one compilation serves: shapes are not in it."""
         self.types = [(a.dtype.name, a.ndim) for a in inputs]
-        if self.told["mode"] == "forward":
+        if self.settings["mode"] == "forward":
             made = self.answer is None
             self.answer = self.answer or self.answering()
             return made
@@ -225,12 +225,12 @@ class Model:
         given = [symbol("input%d" % i, *each) for i, each in enumerate(self.types)]
         target = symbol("labels", labels.dtype.name, labels.ndim)
         outputs, changed = self.apply(self.params, self.state, *given, training=True, rng=1 if dropout else None)
-        rule = self.told["loss"]
+        rule = self.settings["loss"]
         terms = [LOSSES[rule["name"]](y, target) * np.float32(w) for y, w in zip(outputs, rule["weights"])]
         loss = sum(terms[1:], terms[0])
         wrt = list(self.params.values())
         grads = dict(zip(self.params, T.grad(loss, wrt, disconnected_inputs="ignore")))
-        if self.told["mode"] == "gradient":
+        if self.settings["mode"] == "gradient":
             self.call = compiled(given + [target], [loss] + list(grads.values()))
             return True
         scalars = [T.fscalar(name) for name in NUMBERS]
@@ -239,8 +239,8 @@ class Model:
         updates += [(self.kept[slot][name], new) for slot, arrays in kept.items() for name, new in arrays.items()]
         updates += [(self.state[name], new) for name, new in changed.items()]
         updates = [(held, T.patternbroadcast(T.cast(new, "float32"), held.broadcastable)) for held, new in updates]
-        told = {"updates": updates, "on_unused_input": "ignore"}
-        self.call = compiled(given + [target] + scalars, loss, **told)
+        settings = {"updates": updates, "on_unused_input": "ignore"}
+        self.call = compiled(given + [target] + scalars, loss, **settings)
         return True
 
     def answering(self):

@@ -11,9 +11,9 @@ def run_openvino(given):
 
     core = openvino.Core()
     model = core.read_model(HERE / GRAPH)
-    told = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": THREADS}
-    told["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # else activations are quantised where weights are
-    request = core.compile_model(model, "CPU", told).create_infer_request()
+    options = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": THREADS}
+    options["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # else activations are quantised where weights are
+    request = core.compile_model(model, "CPU", options).create_infer_request()
     found = request.infer({each.any_name: given[each.any_name] for each in model.inputs})
     return {name: value for output, value in found.items() for name in output.get_names()}
 """
@@ -22,9 +22,9 @@ OPEN = "# compiled for any size of the axes that the file leaves open"
 DEPLOY = """core, given = openvino.Core(), dict(zip($inputs, inputs))
 model = core.read_model(HERE / "$name.xml")
 $reshape
-told = {"PERFORMANCE_HINT": $hint, "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": $threads}
-told["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # else activations are quantised where weights are
-answer = core.compile_model(model, "CPU", told)(given)
+options = {"PERFORMANCE_HINT": $hint, "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": $threads}
+options["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # else activations are quantised where weights are
+answer = core.compile_model(model, "CPU", options)(given)
 outputs = [answer[place] for place in range(len(answer))]"""
 
 

@@ -136,7 +136,7 @@ class Remote(Runtime):
         settings = {"mode": options.mode, "threads": options.threads, "rule": rule, "loss": loss}
         settings |= {"inputs": [[item["name"], item["dtype"]] for item in artifact.info["inputs"]]}
         folder, text = str(artifact.folder), artifact.source()
-        answer, _ = self.host.ask("open", folder=folder, text=text, operators=artifact.operators, told=settings)
+        answer, _ = self.host.ask("open", folder=folder, text=text, operators=artifact.operators, settings=settings)
         if "missing" in answer:
             raise UnsupportedOps(answer["missing"])
         self.framework_versions = answer["versions"]
