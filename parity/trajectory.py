@@ -137,6 +137,15 @@ def _order_matters(artifact: Artifact, batch: Batch) -> bool:
     return not abs(other - loss) <= ORDERED * abs(loss)
 
 
+def coupled(artifact: Artifact, batch: Batch) -> bool:
+    """Whether the loss of a batch of an even size is not the mean of the losses of its halves."""
+    inputs, labels = batch
+    half = len(labels) // 2
+    halves = [([a[part] for a in inputs], labels[part]) for part in (slice(half), slice(half, None))]
+    loss, *parts = (Training(artifact, torch.float64).gradient(each) for each in (batch, *halves))
+    return not abs(sum(parts) / 2 - loss) <= ORDERED * abs(loss)
+
+
 def judged(
     artifact: Artifact, batches: Sequence[Batch], states: Sequence[tuple[int, Arrays]], exact: bool, narrow: bool
 ) -> list[Outcome]:

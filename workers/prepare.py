@@ -191,20 +191,29 @@ class Exporter:
             raise XBenchError(f"{artifact.name} was damaged ({reason}) and is exported as another network now")
 
     def unread(self, artifact: Artifact, batch: int) -> dict[str, list[str]]:
-        """The outputs that do not depend on each input, by its name, from the cache or computed now; empty if that
-        fails: it is worth a remark and no more."""
-        path, of = artifact.folder / f"unread-b{batch}-v{ORACLE}.json", f"{artifact.digest} unread {batch}"
+        """The outputs that do not depend on each input, by its name; empty if that cannot be computed: it is worth a
+        remark and no more."""
+        return self._computed(artifact, "unread", batch) or {}
+
+    def coupled(self, artifact: Artifact) -> bool:
+        """Whether the loss of a batch is another than the mean of the losses of its parts, as that of a contrastive
+        network is; False if that cannot be computed."""
+        return self._computed(artifact, "coupled", 4) or False
+
+    def _computed(self, artifact: Artifact, job: str, batch: int) -> Any:
+        """What a job says of a model, from the cache or computed now; None if it fails."""
+        path, of = artifact.folder / f"{job}-b{batch}-v{ORACLE}.json", f"{artifact.digest} {job} {batch}"
         with self._turn:
-            known: dict[str, list[str]] | None = seals.kept(path, of)
+            known = seals.kept(path, of)
             if known is not None:
                 return known
             try:
-                outputs: dict[str, list[str]] = self.call("unread", artifact=str(artifact.folder), batch=batch)
+                answer = self.call(job, artifact=str(artifact.folder), batch=batch)
             except WorkerFailure:
-                return {}
+                return None
             with contextlib.suppress(cache.CacheError), cache.writing():
-                seals.keep(path, of, outputs)
-            return outputs
+                seals.keep(path, of, answer)
+            return answer
 
     def matched(self, word: str, reference: Artifact, batch: int) -> dict[str, Any]:
         """Whether a model is the reference network, and the differences (`parity/matching.py`).

@@ -2,9 +2,10 @@
 
 They compute their shards of one batch, and each is judged on its results, against the float64 oracle of the
 whole batch: all gradients by name, then two training steps and all weights and arrays of the optimizer after them.
-With BatchNormalization every worker has the statistics of its own shard, so no whole batch gives that: the reference is
-then the mean of the oracle's gradients of the shards, its floors the mean of theirs, which no error of a mean of such
-errors can exceed; the steps are only compared between the workers. All tolerances are those for one worker.
+With BatchNormalization every worker has the statistics of its own shard, and with a loss over pairs of samples the
+pairs of its own shard, so no whole batch gives that: the reference is then the mean of the oracle's gradients of the
+shards, its floors the mean of theirs, which no error of a mean of such errors can exceed; the steps are only compared
+between the workers. All tolerances are those for one worker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,9 +38,9 @@ class Reference:
     judged: Arrays | None
 
 
-def kind_of(artifact: Artifact, workers: int) -> str:
+def kind_of(artifact: Artifact, exporter: Exporter, workers: int) -> str:
     """The kind of reference of N workers."""
-    return SHARDS if artifact.info["statistics"] and workers > 1 else WHOLE
+    return SHARDS if workers > 1 and (artifact.info["statistics"] or exporter.coupled(artifact)) else WHOLE
 
 
 def reference(artifact: Artifact, exporter: Exporter, mode: str, shard: int, workers: int, seed: int) -> Reference:
@@ -48,7 +49,7 @@ def reference(artifact: Artifact, exporter: Exporter, mode: str, shard: int, wor
     Raises:
         XBenchError: they cannot be computed.
     """
-    if kind_of(artifact, workers) == WHOLE:
+    if kind_of(artifact, exporter, workers) == WHOLE:
         path = exporter.reference(artifact, mode, shard * workers, seed, SYNTHETIC, STEPS)
         return Reference([path] * workers, True, verdict.read(path))
     seeds = [1000 * (seed + 1) + rank for rank in range(workers)]
@@ -73,7 +74,7 @@ def prove(
         XBenchError: there is no reference.
     """
     verdicts: list[tuple[int, dict[str, Any]]] = []
-    proof: dict[str, Any] = {"reference": kind_of(artifact, group.count), "alike": True, "beside_one": None}
+    proof: dict[str, Any] = {"reference": kind_of(artifact, exporter, group.count), "alike": True, "beside_one": None}
     for seed in SEEDS:
         for mode in ("gradient", "step"):
             given = reference(artifact, exporter, mode, shard, group.count, seed)

@@ -14,7 +14,7 @@ from places import SUPPORT
 
 from xbench.errors import XBenchError
 from xbench.experiments.scaling import run as scaling
-from xbench.experiments.scaling.proof import apart, mean, prove, reference
+from xbench.experiments.scaling.proof import apart, kind_of, mean, prove, reference
 from xbench.experiments.scaling.record import Plan
 from xbench.parity import verdict
 from xbench.reports.scaling import HEADER, cells, rows, to_markdown
@@ -211,6 +211,34 @@ def test_with_batch_normalization_the_reference_is_the_mean_of_shards(tmp_path, 
     assert result["status"] == "PASS", result["message"]
     assert result["proof"] == {"reference": "mean of shards", "alike": True, "beside_one": None}
     assert parts.judged["gradient/conv.weight"].shape == (6, 3, 3, 3)
+
+
+@pytest.mark.parametrize(("model", "kind"), [("contrastive", "mean of shards"), ("lenet", "whole batch")])
+def test_where_samples_have_to_do_with_one_another_the_reference_is_the_mean_of_shards(
+    tmp_path, monkeypatch, model, kind
+):
+    (tmp_path / "pairs.py").write_text(PAIRS)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    own = Exporter(tmp_path)
+    try:
+        artifact = own.artifact("pairs:Pairs@x:float32:batch,6" if model == "contrastive" else model)
+        assert kind_of(artifact, own, 2) == kind
+        assert kind_of(artifact, own, 1) == "whole batch"
+    finally:
+        own.close()
+
+
+PAIRS = """
+import torch
+
+class Pairs(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(6, 4)
+
+    def forward(self, x):
+        h = super().forward(x)
+        return torch.nn.functional.cross_entropy(h @ x[:, :4].t(), torch.arange(x.shape[0]))
+"""
 
 
 def joined(group, artifact, runtime):

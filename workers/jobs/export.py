@@ -104,6 +104,14 @@ def unread(artifact: str, batch: int) -> dict[str, list[str]]:
     return sensitivity.unread(Artifact.read(artifact), batch)
 
 
+def coupled(artifact: str, batch: int) -> bool:
+    """Whether the loss of a batch is not the mean of the losses of its halves."""
+    from xbench.parity import candidate, trajectory
+
+    model = Artifact.read(artifact)
+    return trajectory.coupled(model, candidate.sample(model, batch, 0))
+
+
 def layers(artifact: str) -> list[list[int]]:
     """The gradient bytes of each parameter and the multiply-accumulates that use it, in order."""
     import onnx_ir as ir
@@ -155,6 +163,7 @@ JOBS = (
     reference,
     training_reference,
     unread,
+    coupled,
     layers,
     explain_forward,
     explain_training,
