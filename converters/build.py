@@ -38,15 +38,19 @@ def export_zoo(
     """Exports a reference network into an empty folder, to be trained by its own update rule or by another.
 
     Raises:
-        XBenchError: a range for something that is not an input.
+        XBenchError: a range for something that is not an input, or the exporter fails.
     """
     from xbench.converters.frontends.pytorch import export
+    from xbench.converters.frontends.torch_errors import explained
 
     spec = models.find(name)
     ranged = {each.name: each for each in with_ranges(name, ranges or {}, spec.inputs)}
     network = models.build(spec, seed)
     inputs, _ = models.sample(spec, 2, seed)
-    model = export(network, inputs)
+    try:
+        model = export(network, inputs)
+    except Exception as raised:
+        raise XBenchError(f"{name} cannot be exported: {explained(raised)}") from raised
     given = [models.plain(each) for each in ranged.values()]
     rule = asdict(optimizer or spec.optimizer)
     labels = None if spec.labels is None else models.plain(ranged.get(spec.labels.name, spec.labels))
