@@ -394,6 +394,36 @@ def test_timed_steps_are_judged_where_the_order_of_the_samples_matters(mixed, of
     assert outcome.passed is not bool(off), outcome
 
 
+SORTED = """
+import torch
+
+class Sorted(torch.nn.Linear):
+    def forward(self, x):
+        if not torch.compiler.is_exporting() and len(x) == 5 and x[0, 0] > x[-1, 0]:
+            raise ValueError("it is not sorted")
+        return super().forward(x)
+
+def make():
+    return Sorted(4, 3)
+"""
+
+
+@pytest.mark.parametrize("mode", ["forward", "step"])
+def test_a_module_may_refuse_the_reversed_batch(tmp_path, monkeypatch, mode):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "ordered.py").write_text(SORTED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    build.export_module(parse("ordered:make@x:float32:batch,4"), tmp_path / "model")
+    artifact = Artifact.read(tmp_path / "model")
+    ((x,), labels) = sample(artifact, 5, 0)
+    batch = ([x[x[:, 0].argsort()]], labels)
+    oracle.write(artifact, tmp_path / "reference.npz", mode, [batch])
+    reference = verdict.read(tmp_path / "reference.npz")
+    for name in verdict.compared(reference, reference):
+        assert reference[f"floor/{name}"][0] < 1e-5 * np.linalg.norm(reference[name]), name
+    assert not trajectory.rounding_otherwise(artifact, batch).flip
+
+
 @pytest.mark.parametrize("pair", range(8))
 def test_of_two_moved_runs_one_meets_a_kink(pair):
     """The input of a ReLU that is nearly zero: right kernels take either side, and its gradient is all or nothing."""
