@@ -199,12 +199,20 @@ def _diagonal(x, offset=0, dim1=0, dim2=1):
     """aten::diagonal, by its places; the exporter's own form is a sum of products, NaN where any number is infinite."""
     rank = len(x.shape)
     axes = [dim1 % rank, dim2 % rank]
-    rows, columns = (_length(x.shape[axis]) for axis in axes)
-    first, length = max(-offset, 0), min(rows + min(offset, 0), columns - max(offset, 0))
+    first, second = max(-offset, 0), max(offset, 0)
     others = [axis for axis in range(rank) if axis not in axes]
     flat = op.Reshape(op.Transpose(x, perm=[*others, *axes]), [*[0] * len(others), -1])
-    places = [(first + i) * columns + first + offset + i for i in range(max(length, 0))]
-    return op.Gather(flat, op.Constant(value=ir.tensor(np.array(places, np.int64))), axis=len(others))
+    rows, columns = (x.shape[axis] for axis in axes)
+    if isinstance(rows, int) and isinstance(columns, int):
+        count = max(min(rows - first, columns - second), 0)
+        known = np.arange(count, dtype=np.int64) * (columns + 1) + first * columns + second
+        places = op.Constant(value=ir.tensor(known))
+    else:  # similarities of all samples with all samples
+        rows, columns = (op.Gather(op.Shape(x), axis) for axis in axes)
+        count = op.Max(op.Min(op.Sub(rows, first), op.Sub(columns, second)), 0)
+        start = op.Add(op.Mul(columns, first), second)
+        places = op.Add(op.Mul(op.Range(0, count, 1), op.Add(columns, 1)), start)
+    return op.Gather(flat, places, axis=len(others))
 
 
 def _selected(x, mask):
@@ -227,5 +235,5 @@ def _rectified(x, noise, lower=0.125, upper=1 / 3, training=False, generator=Non
 def _sorted(x, dim, descending):
     """aten::sort, stable: of equal numbers TopK takes the first one first."""
     axis = dim % max(1, len(x.shape or (0,)))
-    values, places = op.TopK(x, [_length(x.shape[axis])], axis=axis, largest=int(descending))
+    values, places = op.TopK(x, op.Gather(op.Shape(x), [axis]), axis=axis, largest=int(descending))
     return values, places
