@@ -155,8 +155,8 @@ def _lower_statistics(op: Ops, graph: ir.Graph, unbiased: bool) -> dict[str, ir.
             variance = op.Mul(variance, op.Div(count, op.Sub(count, 1.0)))
         momentum = node.attributes.get_float("momentum", 0.9)
         for old, new in zip(running, (mean, variance), strict=True) if is_statistics(node) else ():
-            kept = op.Add(op.Mul(old, momentum), op.Mul(new, 1 - momentum))
-            statistics[str(old.name)] = kept
+            before = statistics.get(str(old.name), old)  # of an earlier call of the same layer
+            statistics[str(old.name)] = op.Add(op.Mul(before, momentum), op.Mul(new, 1 - momentum))
         _put_in_place(node, y)
     graph.sort()
     return statistics

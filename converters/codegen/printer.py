@@ -155,6 +155,7 @@ class Printer:
         attributes += ["detached=1"] if detached(node) else []
         outputs = [self.name(value) if _is_read(value) else "_" for value in node.outputs]
         if node.op_type == "BatchNormalization":
+            inputs[3:] = [self.latest(each, name) for each, name in zip(node.inputs[3:], inputs[3:], strict=True)]
             attributes, outputs = self.statistics(node, attributes, outputs)
         elif node.op_type == "Dropout":
             self.dropouts += 1
@@ -168,6 +169,10 @@ class Printer:
         if len(outputs) == 1 and about.sequence:
             return f"({outputs[0]},) = {call}"
         return f"{', '.join(outputs)} = {call}"
+
+    def latest(self, value: ir.Value | None, name: str) -> str:
+        """What an earlier call of the same layer has made of an array of the state, as in a siamese network."""
+        return self.updates.get(self.key(value), name) if value is not None and value.is_initializer() else name
 
     def statistics(self, node: ir.Node, attributes: list[str], outputs: list[str]) -> tuple[list[str], list[str]]:
         """For BatchNormalization: it trains when `apply` does, and its new statistics are updates of the state.

@@ -36,6 +36,17 @@ class Nested(Layer):
         return y, None, (y + 1, [y * 2]), 3, "words"
 
 
+class Siamese(nn.Module):
+    """A layer with running statistics that is called three times in a step."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6, momentum=0.3), nn.ReLU(), nn.Linear(6, 4))
+
+    def forward(self, x, y):
+        return self.encoder(x) - self.encoder(2 * y) + self.encoder(x + y)
+
+
 @dataclasses.dataclass
 class Result:
     logits: torch.Tensor

@@ -77,6 +77,7 @@ PASSES = [
     ("Ignoring", f"{IDS};attention_mask:int64:batch,6", STEP),
     ("Subtracted", f"{IDS};attention_mask:int64:batch,6", STEP),
     ("Spectrum", "x:float32:batch,6,8", STEP),
+    ("Siamese", f"{X};y:float32:batch,8", STEP),
 ]
 QUICK = ("Dictionary", "Cached", "Optional", "Star", "NoBatch", "Scalar", "Unused", "evaluated")
 FEW = tuple(case for case in PASSES if case[0] in QUICK)
