@@ -49,6 +49,8 @@ def export_zoo(
     inputs, _ = models.sample(spec, 2, seed)
     try:
         model = export(network, inputs)
+    except MemoryError:  # says nothing of the network
+        raise
     except Exception as raised:
         raise XBenchError(f"{name} cannot be exported: {explained(raised)}") from raised
     given = [models.plain(each) for each in ranged.values()]

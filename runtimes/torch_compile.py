@@ -25,7 +25,7 @@ def torch_compile(artifact: Artifact, options: Options) -> Torch:
 
 def _keep_headers() -> None:
     """Keeps the precompiled headers of kernels where kernels are kept. Inductor has them in the folder for temporary
-    files, of which a worker has its own: the first call of each worker would compile them (8 s of a CPU)."""
+    files, of which a worker has its own: the first call of each worker would compile them, which takes seconds."""
     codecache, folder = sys.modules.get("torch._inductor.codecache"), os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     if folder and hasattr(codecache, "_HEADER_DIR"):
         codecache._HEADER_DIR = os.path.join(folder, "precompiled_headers")  # type: ignore[union-attr]

@@ -98,7 +98,7 @@ def _terms(node):
     sizes = {}
     for x, term in zip(node.inputs, operands, strict=True):
         for letter, size in zip(term, names(x), strict=True):
-            if sizes.setdefault(letter, size) != size:
+            if sizes.setdefault(letter, size) != size and 1 in (sizes[letter], size):
                 raise NotImplementedError(f"the gradient of Einsum {terms}->{result}, which broadcasts")
     return operands, result.replace("...", dots)
 
