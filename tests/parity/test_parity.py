@@ -308,6 +308,16 @@ def test_a_training_in_which_rounding_explodes_is_judged_over_fewer_steps(tmp_pa
     assert message.startswith(f"behind step {steps} ") and ("what the optimizer carries" in message) == (steps == 1)
 
 
+def exported(text, folder, monkeypatch):
+    """What `make` in this text of a file makes, with an input of four numbers."""
+    (folder / "model").mkdir()
+    (folder / "written.py").write_text(text)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "written", raising=False)
+    build.export_module(parse("written:make@x:float32:batch,4"), folder / "model")
+    return Artifact.read(folder / "model")
+
+
 LIMITED = """
 import torch
 from torch import nn
@@ -326,11 +336,7 @@ def make():
 @pytest.mark.parametrize("mode", ["forward", "gradient"])
 def test_the_limits_of_a_type_are_those_of_float32_in_float64_too(tmp_path, monkeypatch, mode):
     """-1.8e308 is infinite in float32, and the softmax of a row of infinities no number."""
-    (tmp_path / "model").mkdir()
-    (tmp_path / "limited.py").write_text(LIMITED)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    build.export_module(parse("limited:make@x:float32:batch,4"), tmp_path / "model")
-    artifact = Artifact.read(tmp_path / "model")
+    artifact = exported(LIMITED, tmp_path, monkeypatch)
     oracle.write(artifact, tmp_path / "reference.npz", mode, [sample(artifact, 4, 0)])
     reference = verdict.read(tmp_path / "reference.npz")
     names = verdict.compared(reference, reference)
@@ -354,26 +360,11 @@ def make():
 """
 
 
-@pytest.fixture
-def mixed(tmp_path, monkeypatch):
-    """A function that exports it."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    def export(share):
-        (tmp_path / "model").mkdir()
-        (tmp_path / "mixed.py").write_text(MIXED.replace("SHARE", str(share)))
-        monkeypatch.delitem(sys.modules, "mixed", raising=False)
-        build.export_module(parse("mixed:make@x:float32:batch,4"), tmp_path / "model")
-        return Artifact.read(tmp_path / "model")
-
-    return export
-
-
 @pytest.mark.parametrize("share", [0.002, 0.02, 1])
 @pytest.mark.parametrize("mode", ["forward", "gradient", "step"])
-def test_where_the_order_of_the_samples_matters_float32_loses_no_more(tmp_path, mixed, mode, share):
+def test_where_the_order_of_the_samples_matters_float32_loses_no_more(tmp_path, monkeypatch, mode, share):
     """A loss of neighbours, a first sample that others are compared with: the reversed batch is another network."""
-    artifact = mixed(share)
+    artifact = exported(MIXED.replace("SHARE", str(share)), tmp_path, monkeypatch)
     batches = [sample(artifact, 5, seed) for seed in range(2 if mode == "step" else 1)]
     oracle.write(artifact, tmp_path / "reference.npz", mode, batches)
     reference = verdict.read(tmp_path / "reference.npz")
@@ -382,8 +373,8 @@ def test_where_the_order_of_the_samples_matters_float32_loses_no_more(tmp_path, 
 
 
 @pytest.mark.parametrize("off", [0, 0.05])
-def test_timed_steps_are_judged_where_the_order_of_the_samples_matters(mixed, off):
-    artifact = mixed(0.02)
+def test_timed_steps_are_judged_where_the_order_of_the_samples_matters(tmp_path, monkeypatch, off):
+    artifact = exported(MIXED.replace("SHARE", "0.02"), tmp_path, monkeypatch)
     batches = [sample(artifact, 5, seed) for seed in range(4)]
     training = trajectory.Training(artifact, torch.float32)
     start = {name: value.numpy().copy() for name, value in training.state("step").items()}
@@ -410,11 +401,7 @@ def make():
 
 @pytest.mark.parametrize("mode", ["forward", "step"])
 def test_a_module_may_refuse_the_reversed_batch(tmp_path, monkeypatch, mode):
-    (tmp_path / "model").mkdir()
-    (tmp_path / "ordered.py").write_text(SORTED)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    build.export_module(parse("ordered:make@x:float32:batch,4"), tmp_path / "model")
-    artifact = Artifact.read(tmp_path / "model")
+    artifact = exported(SORTED, tmp_path, monkeypatch)
     ((x,), labels) = sample(artifact, 5, 0)
     batch = ([x[x[:, 0].argsort()]], labels)
     oracle.write(artifact, tmp_path / "reference.npz", mode, [batch])
