@@ -30,7 +30,6 @@ _WORDS = """
 WITHOUT = set(_WORDS.split())
 # Forms of operators that their rule rejects.
 FORMS = {
-    "ConvTranspose": {4, 11},  # an output beyond what its image reaches
     "RNN": {1, 2},  # lengths, clip
     "ScatterElements": {3},  # reduction mul
     "ScatterND": {2},
