@@ -43,7 +43,7 @@ def _of_forward(
     reference = exporter.reference(artifact, "forward", case.batch, 0, case.data)
     exporter.call("mark", artifact=str(artifact.folder), reference=str(reference), folder=str(every))
     expected, given = every / REFERENCE, folder / "forward.npz"
-    wrong = _answer(case, every, "forward", timeout, logs, expected, given)
+    wrong = _answer(case, every, "forward", exporter, timeout, logs, expected, given)
     if wrong is None:
         return []
     where = {"artifact": str(every), "reference": str(expected), "candidate": str(given)}
@@ -58,17 +58,24 @@ def _of_training(
 ) -> list[dict[str, Any]]:
     expected = exporter.reference(artifact, case.mode, case.batch, 0, case.data, case.steps)
     given = folder / "trained.npz"
-    _answer(case, artifact.folder, case.mode, timeout, logs, expected, given)
+    _answer(case, artifact.folder, case.mode, exporter, timeout, logs, expected, given)
     where = {"artifact": str(artifact.folder), "reference": str(expected), "candidate": str(given)}
     mistakes: list[dict[str, Any]] = exporter.call("explain_training", TIMEOUT, mode=case.mode, **where)
     return mistakes
 
 
 def _answer(
-    case: Case, artifact: Path, mode: str, timeout: float, logs: Path, reference: Path, path: Path
+    case: Case,
+    artifact: Path,
+    mode: str,
+    exporter: Exporter,
+    timeout: float,
+    logs: Path,
+    reference: Path,
+    path: Path,
 ) -> str | None:
     """Writes what the runtime computes, and returns the first wrong tensor."""
-    worker = worker_of(case, logs / "explain.log")
+    worker = worker_of(case, logs / "explain.log", timed=False, templates=exporter.templates)
     try:
         settings = {"runtime": case.runtime, "device": case.device, "threads": case.threads, "mode": mode}
         settings["layout"] = "nchw" if case.layout == AUTO else case.layout

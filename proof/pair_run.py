@@ -11,6 +11,7 @@ from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
 from xbench.parity import verdict
 from xbench.proof.tuning import NOTHING_CHOSEN, as_opened
+from xbench.workers.template import Templates
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
 LETTERS = "ab"
@@ -65,6 +66,7 @@ class Pair:
     cases: Sequence[Case]
     timeout: float
     logs: Path
+    templates: Templates
     _workers: dict[int, Worker] = field(default_factory=dict)
     _longest: float = 0.0
     _hung: bool = False
@@ -95,7 +97,7 @@ class Pair:
         settings = {"runtime": opened.runtime, "device": case.device, "threads": case.threads, "layout": case.layout}
         if index not in self._workers:
             log = self.logs / f"bisect-{LETTERS[index]}.log"
-            self._workers[index] = worker_of(case, log)
+            self._workers[index] = worker_of(case, log, timed=False, templates=self.templates)
         # After a hang the limit is no longer than what a run that does not hang may take.
         limit = min(self.timeout, 30 + 10 * self._longest) if self._hung else self.timeout
         start = time.monotonic()

@@ -138,7 +138,8 @@ def _verified(case: Case, artifact: Artifact, exporter: Exporter, timeout: float
     record = base(case, artifact, "check")
     if reason := impossible(case, artifact):
         return record | {"status": "UNSUPPORTED", "message": reason}
-    worker = worker_of(case, logs / f"{digest(case.model, case.runtime, case.mode)}.log", timed=False)
+    log = logs / f"{digest(case.model, case.runtime, case.mode)}.log"
+    worker = worker_of(case, log, timed=False, templates=exporter.templates)
     batches = [case.batch, case.batch + (case.mode == "forward")]
     try:
         record, _ = prove(record, case, artifact, exporter, worker, timeout, batches)

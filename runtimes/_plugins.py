@@ -1,8 +1,9 @@
 """Rows that other distributions add through the entry-point group `xbench.runtimes`, all validated here.
 
 A row controls the audit, so a plug-in may not set fields that would weaken it: that a device's own clock counts
-(`events`), that modules are imported before the clock starts (`ours`), that another process computes (`environment`).
-A row that sets one, or is no row, or has a name that is taken, is left out with one line, and the others stay.
+(`events`), that modules are imported before the clock starts (`ours`) or before a fork (`preload`), that another
+process computes (`environment`). A row that sets one, or is no row, or has a name that is taken, is left out with one
+line, and the others stay.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ ENTRY, MODULE = re.compile(r"[\w.]+:[\w.]+"), re.compile(r"[\w.]+")
 MODES, DEVICES = ("forward", "gradient", "step"), ("cpu", "cuda")
 PRECISIONS = ("tf32", "bf16", "fp16", "int8")
 TABLES = ("torch", "tensorflow", "jax")
-OURS_ALONE = ("events", "ours", "environment")
+OURS_ALONE = ("events", "ours", "environment", "preload")
 
 
 class LeftOut(UserWarning):

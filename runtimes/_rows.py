@@ -43,6 +43,8 @@ class Row:
     any; None if the row takes any options. `engine` trains it by several workers. A framework that cannot be installed
     with current ones has an `environment` of its own (`_environments.py`). A `named` one runs only on request by name.
     One that `reads_onnx` runs a user's file unchanged, forward. `scripts` is the module for running it without xbench.
+    `preload` are modules that take long to import, and may be before workers are forked (`workers/template.py`); the
+    first names the framework.
     """
 
     entry: str
@@ -66,6 +68,7 @@ class Row:
     named: bool = False
     reads_onnx: bool = False
     scripts: str | None = None
+    preload: tuple[str, ...] = ()
 
 
 # The runtime that takes a given time, to test xbench itself, has its result before the clock starts. That is no field
@@ -97,6 +100,7 @@ TORCH = Row(
         "xbench.runtimes.distributed.torch:TorchEngine", "torchrun", "DistributedDataParallel by torchrun, gloo"
     ),
     scripts="xbench.runtimes.scripts.torch",
+    preload=("torch", "xbench.runtimes.torch"),
 )
 
 
@@ -117,6 +121,7 @@ RUNTIMES: dict[str, Row] = {
         options={"mode": ANY, "backend": ANY},
         engine=None,
         scripts="xbench.runtimes.scripts.torch_compile",
+        preload=("torch", "torch._inductor.compile_fx", "xbench.runtimes.torch_compile"),
     ),
     "onnxruntime": Row(
         "xbench.runtimes.onnxruntime:make",
@@ -178,6 +183,7 @@ RUNTIMES: dict[str, Row] = {
             "MultiWorkerMirroredStrategy by TF_CONFIG, ring over gRPC",
         ),
         scripts="xbench.runtimes.scripts.tensorflow",
+        preload=("tensorflow", "xbench.runtimes.tensorflow"),
     ),
     "jax": Row(
         "xbench.runtimes.jax:Jax",
@@ -197,6 +203,7 @@ RUNTIMES: dict[str, Row] = {
             "xbench.runtimes.distributed.jax:JaxEngine", "coordinator", "jax.distributed, shard_map with pmean, gloo"
         ),
         scripts="xbench.runtimes.scripts.jax",
+        preload=("jax", "xbench.runtimes.jax"),
     ),
     "tvm": Row(
         "xbench.runtimes.tvm:make",
@@ -208,6 +215,7 @@ RUNTIMES: dict[str, Row] = {
         effort={"max": ("tune={seconds:g}",)},
         options={"tune": ANY},
         scripts="xbench.runtimes.scripts.tvm",
+        preload=("tvm", "xbench.runtimes.tvm"),
         ours=("onnxscript.optimizer",),
     ),
     "keras": Row(

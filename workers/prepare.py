@@ -13,6 +13,8 @@ from xbench.converters.artifact import WEIGHTS, Artifact
 from xbench.converters.source import Source, parse
 from xbench.errors import XBenchError
 from xbench.host.machine import cpus
+from xbench.runtimes import RUNTIMES
+from xbench.workers.template import Templates
 from xbench.workers.worker import Worker, WorkerFailure
 
 EXPORT_TIMEOUT = 1800.0
@@ -40,18 +42,28 @@ class Exporter:
     _refused: dict[Path, WorkerFailure] = field(default_factory=dict)
     sources: dict[Path, Source] = field(default_factory=dict)  # of artifacts returned, by folder
     _announced: set[str] = field(default_factory=set)
+    templates: Templates = field(default_factory=Templates)  # of workers that time nothing, for other users, too
 
     def call(self, job: str, timeout: float | None = None, /, **arguments: Any) -> Any:
         with self._turn:
             if not self._worker:
-                self._worker.append(Worker(self.logs / "torch-exporter.log", threads=cpus(), timed=False))
+                self._worker.append(self._started("torch"))
             try:
                 return self._worker[0].call(job, self.timeout if timeout is None else timeout, **arguments)
             except WorkerFailure:
-                self.close()
+                self._end()
                 raise
 
+    def _started(self, framework: str) -> Worker:
+        log, modules = self.logs / f"{framework}-exporter.log", RUNTIMES[framework].preload
+        return Worker(log, threads=cpus(), timed=False, templates=self.templates, modules=modules)
+
     def close(self) -> None:
+        self._end()
+        self.templates.close()
+
+    def _end(self) -> None:
+        """Ends the worker. The next job starts another."""
         while self._worker:
             self._worker.pop().stop()
 
@@ -104,11 +116,11 @@ class Exporter:
             limit = self.timeout if source.kind in ("zoo", "module") else min(FILE_TIMEOUT, self.timeout)
             self.call("export", limit, word=source.word, file=file, folder=str(folder))
             if (folder / WEIGHTS).stat().st_size > LARGE:  # a process does not release all of its memory
-                self.close()
+                self._end()
 
     def _import(self, source: Source, file: str) -> None:
         """A TensorFlow model as ONNX, by tf2onnx, in its own worker."""
-        worker = Worker(self.logs / "tensorflow-importer.log", threads=cpus(), timed=False)
+        worker = self._started("tensorflow")
         try:
             worker.call("import_tensorflow", min(FILE_TIMEOUT, self.timeout), path=source.place, file=file)
         finally:
@@ -149,7 +161,7 @@ class Exporter:
                 with damage.added(artifact, path) as made, self._remembered(path):
                     self.call(job, artifact=str(artifact.folder), path=str(made), **arguments)
                 if path.stat().st_size > LARGE:
-                    self.close()
+                    self._end()
         return path
 
     @contextlib.contextmanager
@@ -170,7 +182,7 @@ class Exporter:
         with self._turn:
             if not (damaged := damage.look(artifact)):
                 return None
-            self.close()  # its worker may hold damaged data
+            self._end()  # its worker may hold damaged data
             for path, reason in damaged.items():
                 if path != artifact.folder:
                     damage.say(path, reason)

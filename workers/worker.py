@@ -18,6 +18,7 @@ import sys
 import time
 import traceback
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ from xbench.case import Case
 from xbench.converters.printable import one_line
 from xbench.errors import XBenchError
 from xbench.host import process_tree
-from xbench.workers import death, marks, protocol, starter
+from xbench.workers import death, marks, protocol, starter, template
 from xbench.workers.protocol import WorkerFailure
+from xbench.workers.template import Forked, Templates
 from xbench.workers.variables import environment
 
 JOB_FILES = (
@@ -46,13 +48,15 @@ ALIVE: set["Worker"] = set()
 
 
 def kill_all() -> None:
-    """Ends the processes of all workers; a call that waits for one in another thread fails."""
+    """Ends the processes of all workers and templates; a call that waits for one in another thread fails."""
     for worker in list(ALIVE):
         worker.kill()
+    template.kill_all()
 
 
 class Worker:
-    """One worker process. Any failed call ends it."""
+    """One worker process: forked from one of the `templates` after it has imported `modules`, if they are given and it
+    times nothing on a CPU. Any failed call ends it."""
 
     def __init__(
         self,
@@ -62,6 +66,8 @@ class Worker:
         python: str = sys.executable,
         tf32: bool = False,
         timed: bool = True,
+        templates: Templates | None = None,
+        modules: Sequence[str] = (),
     ) -> None:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
@@ -69,17 +75,21 @@ class Worker:
         self._mark, self.marks, self.late_s = uuid.uuid4().hex, list[float](), 0.0
         numbers = map(str, (requests, answers, threads, os.getpid()))
         command = [python, "-P", "-m", "xbench.workers.worker", *numbers]
-        variables = environment(device, threads, log.parent, timed) | {process_tree.VARIABLE: self._mark}
+        variables = environment(device, threads, log.parent, timed)
         variables |= {"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}
+        ends, forked = (requests, answers, self._requests, self._answers), None
         with log.open("wb") as chatter:
-            self.process = starter.started(
+            if templates and not timed and device == "cpu":
+                files = (requests, answers, chatter.fileno())
+                forked = templates.fork(modules, python, variables, threads, self._mark, files, ends)
+            self.process: Forked | subprocess.Popen[bytes] = forked or starter.started(
                 command,
-                (requests, answers, self._requests, self._answers),
+                ends,
                 stdin=subprocess.DEVNULL,
                 stdout=chatter,
                 stderr=chatter,
                 pass_fds=(requests, answers),
-                env=variables,
+                env=variables | {process_tree.VARIABLE: self._mark},
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends the worker
             )
         os.close(requests)
@@ -172,12 +182,14 @@ def _end_of(process: int) -> tuple[int, ...]:
         return ()
 
 
-def worker_of(case: Case, log: Path, timed: bool = True) -> Worker:
-    """The worker of a cell: on its device, with its threads, in the Python of its runtime."""
-    from xbench.runtimes import _configuration
+def worker_of(case: Case, log: Path, timed: bool = True, templates: Templates | None = None) -> Worker:
+    """The worker of a cell: on its device, with its threads, in the Python of its runtime; forked from one of the
+    `templates`, if they are given and it times nothing."""
+    from xbench.runtimes import _configuration, row_of
 
     python, tf32 = _configuration.worker(case.runtime), case.precision == "tf32"
-    return Worker(log, case.device, case.threads, python, tf32, timed)
+    modules = row_of(case.runtime).preload or template.PLAIN
+    return Worker(log, case.device, case.threads, python, tf32, timed, templates, modules)
 
 
 def _write_all(file: int, data: bytes) -> None:
@@ -191,7 +203,8 @@ def _write_all(file: int, data: bytes) -> None:
 def main(requests: int, answers: int, threads: int, parent: int) -> None:
     die_with(parent)
     process_tree.adopt()
-    _limit(threads)
+    pin(threads)
+    _limit()
     own = os.getpid()
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
@@ -256,11 +269,15 @@ def die_with(parent: int) -> None:
             os._exit(1)
 
 
-def _limit(threads: int) -> None:
-    """Limits the CPUs to `threads`; when memory is short the worker is killed first, and fails before it swaps."""
+def pin(threads: int) -> None:
+    """Limits the CPUs of this process to `threads`."""
     if hasattr(os, "sched_setaffinity"):
         allowed = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, allowed[:threads])
+
+
+def _limit() -> None:
+    """When memory is short the worker is killed first, and fails before it swaps."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
     if os.environ.get("CUDA_VISIBLE_DEVICES") == "-1":  # CUDA maps far more than it uses

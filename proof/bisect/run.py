@@ -25,7 +25,8 @@ def bisect(
     Raises:
         XBenchError: the model cannot be read, was damaged in the cache or has no such mode; `out` cannot be written.
     """
-    exporter, pair = Exporter(place, timeout), Pair(cases, timeout, place)
+    exporter = Exporter(place, timeout)
+    pair = Pair(cases, timeout, place, exporter.templates)
     try:
         artifact = exporter.artifact(cases[0].model)
         for case in cases:

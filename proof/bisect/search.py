@@ -247,7 +247,7 @@ def _count(nodes: Sequence[int]) -> str:
 def first_wrong(exporter: Exporter, artifact: Artifact, case: Case, timeout: float) -> str | None:
     """The first tensor, in the order of the graph, that a runtime computes wrongly forward; or the node that fails."""
     with temporary.folder() as place:
-        pair = Pair([case], timeout, place)
+        pair = Pair([case], timeout, place, exporter.templates)
         try:
             return Bisection(exporter, artifact, pair, case.batch, 0, place, data=case.data).first_wrong()
         finally:

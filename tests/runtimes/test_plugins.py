@@ -56,6 +56,7 @@ operators = row(operators="mine")
 engine = row(engine=EngineRow("a:b", "ssh", "by hand"))
 scripts, scripts_path = row(scripts=3), row(scripts="../run.py")
 events, ours, environment = row(events=("cpu",)), row(ours=("torch",)), row(environment="mxnet")
+preload = row(preload=("torch", "xbench.runtimes.torch"))
 good = row(named=True)
 doubled = row(named=True)
 
@@ -131,6 +132,7 @@ REFUSED = {
     "scripts_path": "its `scripts` is '../run.py'",
     "events": "`events` is for runtimes of xbench alone",
     "ours": "`ours` is for runtimes of xbench alone",
+    "preload": "`preload` is for runtimes of xbench alone",
     "environment": "`environment` is for runtimes of xbench alone",
     "missing": "has no attribute 'missing'",
     "a\x1b[2Jb": "a name has letters",

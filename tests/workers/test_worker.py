@@ -21,6 +21,7 @@ from xbench.proof import contracts
 from xbench.workers import death
 from xbench.workers.cell import Cell, step_of
 from xbench.workers.prepare import ORACLE, Exporter
+from xbench.workers.template import PLAIN, Templates
 from xbench.workers.variables import environment
 from xbench.workers.worker import Worker, WorkerFailure
 
@@ -31,9 +32,12 @@ PATIENCE = 60.0  # seconds for a job that should return at once, on a busy machi
 def start(tmp_path, faults):
     """Starts workers, and ends them after the test."""
     with contextlib.ExitStack() as stack:
+        templates = Templates()
+        stack.callback(templates.close)
 
-        def started(device="cpu", threads=1):
-            worker = Worker(tmp_path / "worker.log", device, threads)
+        def started(device="cpu", threads=1, forked=False):
+            how = {"timed": False, "templates": templates, "modules": PLAIN} if forked else {}
+            worker = Worker(tmp_path / "worker.log", device, threads, **how)
             stack.callback(worker.stop)
             return worker
 
@@ -58,6 +62,7 @@ def until(true, seconds=10.0):
     return true()
 
 
+@pytest.mark.parametrize("forked", [False, True])
 @pytest.mark.parametrize(
     ("runtime", "status", "message"),
     [
@@ -70,8 +75,8 @@ def until(true, seconds=10.0):
         ("fault_killed", "CRASH", "the worker was killed (signal SIGKILL), by whom is not known"),
     ],
 )
-def test_a_fault_becomes_a_status_and_one_line(start, lenet, runtime, status, message):
-    worker = start()
+def test_a_fault_becomes_a_status_and_one_line(start, lenet, runtime, status, message, forked):
+    worker = start(forked=forked)
     with pytest.raises(WorkerFailure) as failure:
         open_cell(worker, lenet, runtime)
     assert failure.value.status == status
@@ -212,6 +217,7 @@ import os, signal, sys
 from pathlib import Path
 from xbench.workers.cell import Cell, step_of
 from xbench.workers.prepare import ORACLE, Exporter
+from xbench.workers.template import PLAIN, Templates
 from xbench.workers.worker import Worker
 worker = Worker(Path(sys.argv[1]))
 {act}

@@ -1,0 +1,228 @@
+"""A forked worker is like any other: it starts from the same state, and ends with its parent, alone and in one line."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from fault_kit import is_alive
+
+from xbench.converters.source import with_options
+from xbench.host import process_tree
+from xbench.runtimes import RUNTIMES
+from xbench.workers import template, worker
+from xbench.workers.template import PLAIN, Forked, Templates
+from xbench.workers.worker import Worker, WorkerFailure
+
+PATIENCE = 60.0
+TORCH = RUNTIMES["torch"].preload
+FACTORIES = {
+    "numbers": "print(np.random.rand(), random.random())",
+    "changes": "json.changed = True; os.environ['CHANGED'] = '1'; print('changed')",
+    "state": "print(hasattr(json, 'changed'), 'CHANGED' in os.environ)",
+    "session": "print(os.getsid(0) == os.getpid(), sys.argv[1:], repr(sys.stdin.read()))",
+    "daemon": "os.fork() or (os.setsid(), print(os.getpid(), flush=True), time.sleep(600)); time.sleep(2)",
+}
+
+
+@pytest.fixture(scope="module")
+def factories(tmp_path_factory):
+    """A folder with factories whose output is in the log of the worker that calls them."""
+    folder = tmp_path_factory.mktemp("factories")
+    lines = ["import json, os, random, sys, time", "import numpy as np"]
+    lines += [f"def {name}():\n    {body}" for name, body in FACTORIES.items()]
+    (folder / "called_here.py").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def templates():
+    with contextlib.closing(Templates()) as made:
+        yield made
+
+
+@pytest.fixture
+def start(tmp_path_factory, templates, factories, monkeypatch):
+    """Starts workers that have the same temporary folder, and therefore the same template."""
+    monkeypatch.setenv("PYTHONPATH", str(factories))
+    with contextlib.ExitStack() as stack:
+
+        def started(modules=PLAIN, **settings):
+            made = Worker(factories / f"{time.monotonic_ns()}.log", timed=False, templates=templates, modules=modules)
+            stack.callback(made.stop)
+            return made
+
+        yield started
+
+
+def printed(made, factory):
+    """What a factory prints in a worker. It makes no network: the job fails, and the worker ends."""
+    with pytest.raises(WorkerFailure):
+        word = with_options(f"called_here:{factory}", [], ["x:float32:batch,2"], None)
+        made.call("export", PATIENCE, word=word, file="", folder=str(made.log.parent))
+    return made.log.read_text().splitlines()[0]
+
+
+def until(true, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+    return true()
+
+
+def test_workers_share_an_import_and_nothing_else(start):
+    assert printed(start(TORCH), "changes") == "changed"
+    assert printed(start(TORCH), "state") == "False False"
+    assert len({number for _ in range(2) for number in printed(start(TORCH), "numbers").split()}) == 4
+    assert printed(start(TORCH), "session") == "True [] ''"
+
+
+def test_what_a_worker_started_ends_with_it(start):
+    """Even what left its session, and was orphaned."""
+    pid = int(printed(start(TORCH), "daemon"))
+    assert until(lambda: not is_alive(pid))
+
+
+def test_a_worker_ends_with_its_template_and_the_next_is_started_as_any_other(start, templates):
+    first = start()
+    assert isinstance(first.process, Forked)
+    parent = int(Path(f"/proc/{first.process.pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(parent, signal.SIGKILL)
+    with pytest.raises(WorkerFailure) as failure:
+        first.call("machine_peaks", PATIENCE)
+    assert failure.value.status == "CRASH"
+    assert until(lambda: not is_alive(first.process.pid))
+    assert isinstance(start().process, subprocess.Popen)
+    templates.close()
+    assert isinstance(start().process, Forked)
+
+
+def test_the_number_of_a_worker_is_not_reused_before_its_end_was_read(start):
+    process = start().process
+    assert process.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.05)
+    os.kill(process.pid, signal.SIGTERM)
+    assert until(lambda: not is_alive(process.pid))
+    time.sleep(0.2)
+    assert Path(f"/proc/{process.pid}").exists()
+    assert process.wait(PATIENCE) == process.poll() == -signal.SIGTERM
+    assert until(lambda: not Path(f"/proc/{process.pid}").exists())
+
+
+@pytest.mark.parametrize("modules", [("no_such_module",), ("called_badly",), ("called_dead",)])
+def test_what_cannot_be_imported_is_left_to_a_worker_of_its_own(start, factories, modules):
+    (factories / "called_badly.py").write_text("raise SystemExit(3)\n")
+    (factories / "called_dead.py").write_text("import os; os.abort()\n")
+    for _ in range(2):
+        assert isinstance(start(modules).process, subprocess.Popen)
+
+
+def test_what_hangs_in_an_import_is_left_to_a_worker_of_its_own(start, factories, monkeypatch):
+    (factories / "called_late.py").write_text("import time; time.sleep(600)\n")
+    monkeypatch.setattr(template, "IMPORTS", 2.0)
+    assert isinstance(start(("called_late",)).process, subprocess.Popen)
+
+
+def test_an_interrupted_start_leaves_nothing(factories, monkeypatch):
+    """The imports take seconds, in which a user may press Ctrl-C."""
+    (factories / "called_slowly.py").write_text("import time; time.sleep(3)\n")
+    monkeypatch.setenv("PYTHONPATH", str(factories))
+    files = len(os.listdir("/proc/self/fd"))
+    with contextlib.closing(Templates()) as own:
+        timer = threading.Timer(1.0, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            Worker(factories / "own.log", timed=False, templates=own, modules=("called_slowly",))
+        (made,) = own._made.values()
+        process = made._process.pid
+        assert until(lambda: len(process_tree.members(process)) == 1)
+        time.sleep(3)
+        assert process_tree.members(process) == [process]
+    assert not is_alive(process)
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
+def test_ending_all_workers_ends_what_is_being_imported(factories, monkeypatch):
+    (factories / "called_for_ever.py").write_text("import time; time.sleep(600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(factories))
+    made = []
+    with contextlib.closing(Templates()) as own:
+        settings = {"timed": False, "templates": own, "modules": ("called_for_ever",)}
+        thread = threading.Thread(target=lambda: made.append(Worker(factories / "ever.log", **settings)))
+        thread.start()
+        assert until(lambda: len(own._made) == 1)
+        worker.kill_all()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+        made[0].stop()
+        assert isinstance(made[0].process, subprocess.Popen)
+
+
+ORPHAN = """
+import os, signal, sys
+from pathlib import Path
+from xbench.workers.template import PLAIN, Templates
+from xbench.workers.worker import Worker
+worker = Worker(Path(sys.argv[1]), timed=False, templates=Templates(), modules=PLAIN)
+{act}
+print(worker.process.pid, os.readlink(f"/proc/{{worker.process.pid}}/exe"), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("act", ["", "worker.pause()"])
+def test_template_and_worker_die_with_their_parent(tmp_path, act):
+    words = [sys.executable, "-P", "-c", ORPHAN.format(act=act), str(tmp_path / "log")]
+    own = {**os.environ, "XBENCH_TEST_MARK": str(tmp_path)}
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, env=own)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    line = f"XBENCH_TEST_MARK={tmp_path}".encode()
+
+    def left():
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if line in (folder / "environ").read_bytes() and is_alive(int(folder.name)):
+                    found.append(int(folder.name))
+        return found
+
+    assert until(lambda: not left()), left()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"timed": True}, {"device": "cuda", "timed": False}, {"modules": (), "timed": False}]
+)
+def test_a_worker_whose_times_count_and_one_on_a_gpu_are_not_forked(tmp_path, templates, settings):
+    made = Worker(tmp_path / "log", **({"modules": PLAIN} | settings), templates=templates)
+    made.stop()
+    assert isinstance(made.process, subprocess.Popen)
+
+
+def test_other_threads_and_variables_have_another_template(start, templates, monkeypatch):
+    start()
+    before = len(templates._made)
+    start()
+    assert len(templates._made) == before
+    monkeypatch.setenv("OMP_DYNAMIC", "true")
+    start()
+    assert len(templates._made) == before + 1
+
+
+@pytest.mark.parametrize("runtime", [name for name, row in RUNTIMES.items() if row.preload])
+def test_a_framework_has_one_thread_after_its_import(runtime):
+    """A fork has one: what others have begun would never end. OpenBLAS ends its own before a fork."""
+    code = """
+import importlib, os, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print(len(os.listdir("/proc/self/task")))
+"""
+    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+    words = [sys.executable, "-c", code, *RUNTIMES[runtime].preload]
+    assert subprocess.run(words, env=variables, capture_output=True, text=True).stdout.split() == ["1"]

@@ -1,0 +1,170 @@
+"""Templates: processes that have imported a framework, from which the workers that time nothing are forked.
+
+Importing a framework takes seconds, longer than most proofs. All such workers of a command share one import
+(`template_process.py` is the other half). A worker whose times count is never forked: what it loads is a part of
+them. Nor is one on a GPU. A runtime of a third party is imported after the fork: which frameworks go on after one is
+known of our own alone (`Row.preload`).
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xbench.host import process_tree
+from xbench.workers import starter
+
+CAN_FORK = sys.platform == "linux" and hasattr(os, "pidfd_open")
+IMPORTS = 120.0  # seconds that imports may take; after that a worker is started as any other
+BYTES = 64  # of an answer
+PLAIN = ("numpy", "onnx", "xbench.workers.jobs.cell")  # modules for a runtime whose own are not imported before a fork
+
+ALIVE: set["Template"] = set()
+
+
+class Forked:
+    """A forked worker, as `subprocess.Popen` presents a process. Its number is not reused before `wait` or `poll` has
+    returned its exit code, which is negative for a signal."""
+
+    def __init__(self, pid: int, link: socket.socket) -> None:
+        self.pid, self._link = pid, link
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0.0)
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """
+        Raises:
+            subprocess.TimeoutExpired: it has not ended within `timeout` seconds.
+        """
+        if self._code is None:
+            if not select.select([self._link], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("a worker", timeout or 0.0)
+            self._code = int(_received(self._link) or -signal.SIGKILL)  # a worker dies with its template
+            self._link.close()
+        return self._code
+
+
+class Template:
+    """One such process. It imports what a worker needs before it is forked, in addition to what earlier ones needed."""
+
+    def __init__(self, python: str, variables: Mapping[str, str], threads: int) -> None:
+        self._mark = uuid.uuid4().hex
+        self._link, other = _pair()
+        with other, contextlib.ExitStack() as undo:
+            undo.callback(self._link.close)
+            numbers = map(str, (other.fileno(), threads, os.getpid()))
+            self._process = starter.started(
+                [python, "-P", "-m", "xbench.workers.template_process", *numbers],
+                (),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(other.fileno(),),
+                env={**variables, process_tree.VARIABLE: self._mark},
+                start_new_session=True,
+            )
+            undo.pop_all()
+        ALIVE.add(self)
+
+    def fork(self, modules: Sequence[str], mark: str, files: Sequence[int]) -> Forked | None:
+        """A worker that has imported the modules; None if they cannot be imported. `files` are its pipes, of requests
+        and of answers, and its log."""
+        link, other = _pair()
+        try:
+            with other, contextlib.suppress(OSError):  # it has ended
+                socket.send_fds(self._link, [json.dumps([mark, *modules]).encode()], [*files, other.fileno()])
+            if select.select([link], [], [], IMPORTS)[0] and (number := _received(link)):
+                return Forked(int(number), link)
+        except BaseException:
+            link.close()  # which ends a worker that is being forked
+            raise
+        link.close()
+        return None
+
+    def kill(self) -> None:
+        """Ends it, and all that it and its workers have started."""
+        process_tree.send(self._process.pid, signal.SIGKILL, self._mark, self._process.poll() is not None)
+
+    def close(self) -> None:
+        ALIVE.discard(self)
+        self.kill()
+        self._process.wait()
+        self._link.close()
+
+
+@dataclass
+class Templates:
+    """The templates of a command: one per framework and environment, started when first needed. Threads may share
+    them."""
+
+    _made: dict[tuple[str, ...], Template | None] = field(default_factory=dict)  # None: its imports fail
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def fork(
+        self,
+        modules: Sequence[str],
+        python: str,
+        variables: Mapping[str, str],
+        threads: int,
+        mark: str,
+        files: Sequence[int],
+        ends: Sequence[int],
+    ) -> Forked | None:
+        """A worker that has imported the modules, the first of which names its template; None if it must be started as
+        any other. If this raises, even because the caller is interrupted, the descriptors `ends` are closed."""
+        if not (modules and CAN_FORK):
+            return None
+        key = (modules[0], python, str(threads), *(f"{name}={variables[name]}" for name in sorted(variables)))
+        try:
+            template = self._of(key, python, variables, threads)
+            forked = template.fork(modules, mark, files) if template else None
+        except BaseException:
+            for each in ends:
+                os.close(each)
+            raise
+        if template and not forked:
+            self._made[key] = None
+            template.close()
+        return forked
+
+    def _of(self, key: tuple[str, ...], python: str, variables: Mapping[str, str], threads: int) -> Template | None:
+        with self._turn:
+            if key not in self._made:
+                try:
+                    self._made[key] = Template(python, variables, threads)
+                except OSError:
+                    self._made[key] = None
+            return self._made[key]
+
+    def close(self) -> None:
+        while self._made:
+            if template := self._made.popitem()[1]:
+                template.close()
+
+
+def kill_all() -> None:
+    for each in list(ALIVE):
+        each.kill()
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def _received(link: socket.socket) -> bytes:
+    try:
+        return link.recv(BYTES)
+    except OSError:
+        return b""
