@@ -66,7 +66,7 @@ class Pair:
     cases: Sequence[Case]
     timeout: float
     logs: Path
-    templates: Templates
+    templates: Templates | None = None  # from which the workers are forked
     _workers: dict[int, Worker] = field(default_factory=dict)
     _longest: float = 0.0
     _hung: bool = False
