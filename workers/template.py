@@ -135,9 +135,15 @@ class Templates:
                 os.close(each)
             raise
         if template and not forked:
-            self._made[key] = None
-            template.close()
+            self._set_aside(key, template)
         return forked
+
+    def _set_aside(self, key: tuple[str, ...], template: Template) -> None:
+        """Forks no more of it. The workers that it has go on."""
+        with self._turn:
+            if self._made.get(key) is template:
+                self._made[(*key, "set aside")] = template
+                self._made[key] = None
 
     def _of(self, key: tuple[str, ...], python: str, variables: Mapping[str, str], threads: int) -> Template | None:
         with self._turn:

@@ -64,8 +64,7 @@ def main(link: socket.socket, threads: int, parent: int) -> None:
 
 
 def _serve(link: socket.socket) -> tuple[int, int] | None:
-    """Serves requests until the parent closes the socket, or until a module cannot be imported. Returns in each fork,
-    with its pipes of requests and answers."""
+    """Serves requests until the parent closes the socket. Returns in each fork, with its two pipes."""
     children: list[Child] = []
     while True:
         ends = [each.end for each in children if not each.ended]
@@ -82,8 +81,10 @@ def _serve(link: socket.socket) -> tuple[int, int] | None:
         if not request:
             return None
         mark, *modules = json.loads(request)
-        if not _imported(modules):
-            return None
+        if not _imported(modules):  # the workers that there are go on
+            for each in files:
+                os.close(each)
+            continue
         requests, answers, log, other = files
         gc.freeze()  # else the next collection copies every page
         own = os.getpid()

@@ -52,7 +52,7 @@ def start(tmp_path_factory, templates, factories, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(factories))
     with contextlib.ExitStack() as stack:
 
-        def started(modules=PLAIN, **settings):
+        def started(modules=PLAIN):
             made = Worker(factories / f"{time.monotonic_ns()}.log", timed=False, templates=templates, modules=modules)
             stack.callback(made.stop)
             return made
@@ -121,6 +121,15 @@ def test_what_cannot_be_imported_is_left_to_a_worker_of_its_own(start, factories
     (factories / "called_dead.py").write_text("import os; os.abort()\n")
     for _ in range(2):
         assert isinstance(start(modules).process, subprocess.Popen)
+
+
+def test_a_module_that_cannot_be_imported_costs_no_other_worker(start):
+    first = start(("json",))
+    assert isinstance(first.process, Forked)
+    assert isinstance(start(("json", "no_such_module")).process, subprocess.Popen)
+    time.sleep(0.5)
+    assert first.process.poll() is None
+    assert is_alive(first.process.pid)
 
 
 def test_what_hangs_in_an_import_is_left_to_a_worker_of_its_own(start, factories, monkeypatch):

@@ -217,7 +217,6 @@ import os, signal, sys
 from pathlib import Path
 from xbench.workers.cell import Cell, step_of
 from xbench.workers.prepare import ORACLE, Exporter
-from xbench.workers.template import PLAIN, Templates
 from xbench.workers.worker import Worker
 worker = Worker(Path(sys.argv[1]))
 {act}
