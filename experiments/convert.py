@@ -25,7 +25,6 @@ from xbench.proof.record import base, expected, impossible, key, no_layout
 from xbench.proof.tuning import settled
 from xbench.store.record import Record, by_name, completed
 from xbench.workers.prepare import Exporter, converted
-from xbench.workers.template import PLAIN
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
 
@@ -205,8 +204,8 @@ def save(artifact: Artifact, case: Case, exporter: Exporter, output: Path, logs:
             made.mkdir()
         except OSError as error:
             raise XBenchError(f"cannot write to {target.parent}: {error.strerror}") from error
-        modules = runtimes.row_of(case.runtime).preload or PLAIN
-        worker = Worker(logs / "save.log", case.device, timed=False, templates=exporter.templates, modules=modules)
+        row = runtimes.row_of(case.runtime)
+        worker = Worker(logs / "save.log", case.device, timed=False, templates=exporter.templates, row=row)
         stack.callback(worker.stop)
         try:
             plain = Case(case.model, case.runtime, "forward", case.batch, case.device, layout=case.layout)

@@ -183,9 +183,9 @@ def _row(runtime: str, lowered: Facts) -> Facts:
 
 
 def _convertible(runtime: str, folder: str, device: str, log: Path) -> Facts:
-    from xbench.runtimes import _configuration
+    from xbench.runtimes import _configuration, row_of
 
-    worker = Worker(log, device, python=_configuration.worker(runtime))
+    worker = Worker(log, device, python=_configuration.worker(runtime), row=row_of(runtime))
     try:
         worker.call("convertible", TIMEOUT, artifact=folder, runtime=runtime, device=device)
     except WorkerFailure as failure:

@@ -17,11 +17,10 @@ from xbench.proof.prove import outcome, prove
 from xbench.proof.record import base, impossible
 from xbench.proof.timed import Judge, Looks, contracts_of
 from xbench.proof.watch import Watch
-from xbench.runtimes import _configuration
 from xbench.store.record import Record
 from xbench.workers import cost
 from xbench.workers.prepare import Exporter
-from xbench.workers.worker import Worker, WorkerFailure
+from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
 DROPOUT = "dropout_on"  # a mistake of parity/explain, recognised by its zeros
 AUDIT = 0.2  # seconds
@@ -63,7 +62,7 @@ class Bench:
         return with_options(str(self.models[name]), [], [], OPTIMIZER)
 
     def worker(self, name: str) -> Worker:
-        return Worker(self.logs / f"{name}.log", self.device, self.threads, _configuration.worker(self.runtime))
+        return worker_of(self.case("forward"), self.logs / f"{name}.log")
 
 
 def cell(bench: Bench, mode: str, say: Callable[[str], None], model: str = "work") -> Iterator[Finding]:

@@ -161,6 +161,7 @@ FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "engine": _maybe(_engine),
     "named": _flag,
     "reads_onnx": _flag,
+    "without": lambda value: _texts(value) and all(map(str.isidentifier, value)),
     "scripts": lambda value: value is None or (_text(value) and bool(MODULE.fullmatch(value))),
 }
 

@@ -44,7 +44,8 @@ class Row:
     with current ones has an `environment` of its own (`_environments.py`). A `named` one runs only on request by name.
     One that `reads_onnx` runs a user's file unchanged, forward. `scripts` is the module for running it without xbench.
     `preload` are modules that take long to import, and may be before workers are forked (`workers/template.py`); the
-    first names the framework.
+    first names the framework. `without` are packages that it imports wherever they are installed, though its own
+    installation does not bring them: in its workers they are absent (`workers/absent.py`).
     """
 
     entry: str
@@ -69,6 +70,7 @@ class Row:
     reads_onnx: bool = False
     scripts: str | None = None
     preload: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
 
 # The runtime that takes a given time, to test xbench itself, has its result before the clock starts. That is no field
@@ -78,6 +80,8 @@ LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
 CPU, CUDA, FORWARD = ("cpu",), ("cuda",), ("forward",)
 ON, ANY = ("1",), ()  # an option without a value, and one whose value the adapter checks
 # In float16 a gradient needs its loss scaled, which every framework does differently.
+# What Keras imports, and TensorFlow with it, where it is installed.
+BESIDE_KERAS = ("sklearn", "matplotlib", "cv2", "pandas", "PIL", "IPython")
 AUTOCAST = {
     "tf32": Lower("torch.backends.cudnn.allow_tf32", CUDA),
     "bf16": Lower("torch.autocast"),
@@ -184,6 +188,7 @@ RUNTIMES: dict[str, Row] = {
         ),
         scripts="xbench.runtimes.scripts.tensorflow",
         preload=("tensorflow", "xbench.runtimes.tensorflow"),
+        without=("jax", "scipy", *BESIDE_KERAS),
     ),
     "jax": Row(
         "xbench.runtimes.jax:Jax",
@@ -216,10 +221,17 @@ RUNTIMES: dict[str, Row] = {
         options={"tune": ANY},
         scripts="xbench.runtimes.scripts.tvm",
         preload=("tvm", "xbench.runtimes.tvm"),
+        without=("torch",),
         ours=("onnxscript.optimizer",),
     ),
     "keras": Row(
-        "xbench.runtimes.keras:make", ("keras",), "tensorflow", "native", named=True, options={"backend": ANY}
+        "xbench.runtimes.keras:make",
+        ("keras",),
+        "tensorflow",
+        "native",
+        named=True,
+        options={"backend": ANY},
+        without=BESIDE_KERAS,
     ),
     "mxnet": _original("mxnet"),
     "chainer": _original("chainer"),

@@ -55,8 +55,8 @@ class Exporter:
                 raise
 
     def _started(self, framework: str) -> Worker:
-        log, modules = self.logs / f"{framework}-exporter.log", RUNTIMES[framework].preload
-        return Worker(log, threads=cpus(), timed=False, templates=self.templates, modules=modules)
+        log = self.logs / f"{framework}-exporter.log"
+        return Worker(log, threads=cpus(), timed=False, templates=self.templates, row=RUNTIMES[framework])
 
     def close(self) -> None:
         self._end()

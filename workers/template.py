@@ -56,23 +56,37 @@ class Forked:
         return self._code
 
 
+@dataclass(frozen=True)
+class Start:
+    """How a process is started: with which variables, threads and absent packages."""
+
+    python: str
+    variables: Mapping[str, str]
+    threads: int
+    without: tuple[str, ...]
+
+    def key(self) -> tuple[str, ...]:
+        variables = (f"{name}={self.variables[name]}" for name in sorted(self.variables))
+        return (self.python, str(self.threads), *self.without, *variables)
+
+
 class Template:
     """One such process. It imports what a worker needs before it is forked, in addition to what earlier ones needed."""
 
-    def __init__(self, python: str, variables: Mapping[str, str], threads: int) -> None:
+    def __init__(self, start: Start) -> None:
         self._mark = uuid.uuid4().hex
         self._link, other = _pair()
         with other, contextlib.ExitStack() as undo:
             undo.callback(self._link.close)
-            numbers = map(str, (other.fileno(), threads, os.getpid()))
+            numbers = map(str, (other.fileno(), start.threads, os.getpid()))
             self._process = starter.started(
-                [python, "-P", "-m", "xbench.workers.template_process", *numbers],
+                [start.python, "-P", "-m", "xbench.workers.template_process", *numbers, *start.without],
                 (),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(other.fileno(),),
-                env={**variables, process_tree.VARIABLE: self._mark},
+                env={**start.variables, process_tree.VARIABLE: self._mark},
                 start_new_session=True,
             )
             undo.pop_all()
@@ -115,9 +129,7 @@ class Templates:
     def fork(
         self,
         modules: Sequence[str],
-        python: str,
-        variables: Mapping[str, str],
-        threads: int,
+        start: Start,
         mark: str,
         files: Sequence[int],
         ends: Sequence[int],
@@ -126,9 +138,9 @@ class Templates:
         any other. If this raises, even because the caller is interrupted, the descriptors `ends` are closed."""
         if not (modules and CAN_FORK):
             return None
-        key = (modules[0], python, str(threads), *(f"{name}={variables[name]}" for name in sorted(variables)))
+        key = (modules[0], *start.key())
         try:
-            template = self._of(key, python, variables, threads)
+            template = self._of(key, start)
             forked = template.fork(modules, mark, files) if template else None
         except BaseException:
             for each in ends:
@@ -145,11 +157,11 @@ class Templates:
                 self._made[(*key, "set aside")] = template
                 self._made[key] = None
 
-    def _of(self, key: tuple[str, ...], python: str, variables: Mapping[str, str], threads: int) -> Template | None:
+    def _of(self, key: tuple[str, ...], start: Start) -> Template | None:
         with self._turn:
             if key not in self._made:
                 try:
-                    self._made[key] = Template(python, variables, threads)
+                    self._made[key] = Template(start)
                 except OSError:
                     self._made[key] = None
             return self._made[key]

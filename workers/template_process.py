@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xbench.host import process_tree
-from xbench.workers import marks, worker
+from xbench.workers import absent, marks, worker
 
 BYTES = 1 << 16  # of a request
 
@@ -130,4 +130,5 @@ def _enter(mark: str, log: int, link: socket.socket) -> None:
 
 
 if __name__ == "__main__":
+    absent.hide(sys.argv[4:])
     main(socket.socket(fileno=int(sys.argv[1])), *map(int, sys.argv[2:4]))

@@ -18,18 +18,20 @@ import sys
 import time
 import traceback
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xbench.case import Case
 from xbench.converters.printable import one_line
 from xbench.errors import XBenchError
 from xbench.host import process_tree
-from xbench.workers import death, marks, protocol, starter, template
+from xbench.workers import absent, death, marks, protocol, starter, template
 from xbench.workers.protocol import WorkerFailure
 from xbench.workers.template import Forked, Templates
 from xbench.workers.variables import environment
+
+if TYPE_CHECKING:
+    from xbench.runtimes import Row
 
 JOB_FILES = (
     *("cell", "block", "pace", "audit", "load", "cost", "phases", "layers", "scaling"),
@@ -55,8 +57,8 @@ def kill_all() -> None:
 
 
 class Worker:
-    """One worker process: forked from one of the `templates` after it has imported `modules`, if they are given and it
-    times nothing on a CPU. Any failed call ends it."""
+    """One worker process, of the runtime of this row. One that times nothing, on a CPU, is forked from one of the
+    `templates`, if they are given. Any failed call ends it."""
 
     def __init__(
         self,
@@ -67,21 +69,23 @@ class Worker:
         tf32: bool = False,
         timed: bool = True,
         templates: Templates | None = None,
-        modules: Sequence[str] = (),
+        row: "Row | None" = None,
     ) -> None:
+        without = row.without if row else ()
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         self.log, self._stopped = log, False
         self._mark, self.marks, self.late_s = uuid.uuid4().hex, list[float](), 0.0
         numbers = map(str, (requests, answers, threads, os.getpid()))
-        command = [python, "-P", "-m", "xbench.workers.worker", *numbers]
+        command = [python, "-P", "-m", "xbench.workers.worker", *numbers, *without]
         variables = environment(device, threads, log.parent, timed)
         variables |= {"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}
         ends, forked = (requests, answers, self._requests, self._answers), None
         with log.open("wb") as chatter:
-            if templates and not timed and device == "cpu":
+            if templates and row and not timed and device == "cpu":
+                start = template.Start(python, variables, threads, without)
                 files = (requests, answers, chatter.fileno())
-                forked = templates.fork(modules, python, variables, threads, self._mark, files, ends)
+                forked = templates.fork(row.preload or template.PLAIN, start, self._mark, files, ends)
             self.process: Forked | subprocess.Popen[bytes] = forked or starter.started(
                 command,
                 ends,
@@ -188,8 +192,7 @@ def worker_of(case: Case, log: Path, timed: bool = True, templates: Templates | 
     from xbench.runtimes import _configuration, row_of
 
     python, tf32 = _configuration.worker(case.runtime), case.precision == "tf32"
-    modules = row_of(case.runtime).preload or template.PLAIN
-    return Worker(log, case.device, case.threads, python, tf32, timed, templates, modules)
+    return Worker(log, case.device, case.threads, python, tf32, timed, templates, row_of(case.runtime))
 
 
 def _write_all(file: int, data: bytes) -> None:
@@ -287,4 +290,5 @@ def _limit() -> None:
 
 if __name__ == "__main__":
     marks.OUT[:] = [int(sys.argv[2])]
+    absent.hide(sys.argv[5:])
     main(*map(int, sys.argv[1:5]))

@@ -19,8 +19,8 @@ from typing import Any
 
 from xbench.converters import temporary
 from xbench.host import machine
-from xbench.runtimes import distributed
-from xbench.workers import death, worker
+from xbench.runtimes import distributed, row_of
+from xbench.workers import absent, death, worker
 from xbench.workers.protocol import Reply, WorkerFailure
 from xbench.workers.variables import environment
 
@@ -59,6 +59,7 @@ class Group:
     def _start(self, runtime: str, device: str, threads: int) -> None:
         ports = [each.getsockname()[1] for each in self._ports]
         program = [PROGRAM, "rank", str(self._folder / "parent"), str(threads), str(self.log)]
+        program += row_of(runtime).without
         for number, (command, more) in enumerate(distributed.launches(runtime, ports, program)):
             with self.log.with_suffix(f".launcher{number}.log").open("wb") as chatter:
                 own = [sys.executable, "-P", "-m", PROGRAM, "launch", str(os.getpid()), *command]
@@ -226,4 +227,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "launch":
         launch(int(sys.argv[2]), sys.argv[3:])
     else:
+        absent.hide(sys.argv[5:])
         rank(sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))

@@ -22,11 +22,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from xbench.converters import FROZEN, PADDING, UNBIASED
 from xbench.converters.codegen.printer import constant
+from xbench.converters.frontends import graph_outputs, torch_operators, torch_projection, torch_shapes
 from xbench.converters.frontends import torch_detached as detached
-from xbench.converters.frontends import torch_operators, torch_projection, torch_shapes
 from xbench.converters.frontends.folding import fold
 from xbench.converters.frontends.torch_attention import attention
-from xbench.converters.frontends.torch_call import BadCall, name_outputs
+from xbench.converters.frontends.torch_call import BadCall, output_paths
 from xbench.converters.frontends.torch_parameters import keep_names
 from xbench.converters.frontends.torch_registry import mend
 from xbench.converters.frontends.torch_sizes import sizes
@@ -72,7 +72,7 @@ def export(
     program.model.graph.opset_imports[detached.OURS] = 1
     torch_shapes.correct(program.model)
     detached.drop_idle(program.model, trainable)
-    name_outputs(program.model, module)
+    graph_outputs.name(program.model, output_paths(module))
     model = clean(program.model)
     assert program.exported_program is not None
     keep_names(model, module, program.exported_program)

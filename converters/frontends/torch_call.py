@@ -10,7 +10,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import onnx_ir as ir
 import torch
 from torch import nn
 from torch.utils import _pytree as pytree
@@ -211,26 +210,3 @@ def output_paths(network: nn.Module) -> list[str]:
     """The paths of the tensors that a flat network returned last; empty for other networks."""
     paths: list[str] = getattr(network, "output_paths", [])
     return paths
-
-
-def name_outputs(model: ir.Model, module: nn.Module) -> None:
-    """Gives every output of an exported graph its path in the module's result, if that is a structure; and its own
-    value, which an output returned twice or an unchanged input lacks."""
-    graph, seen = model.graph, set[ir.Value]()
-    for index, value in enumerate(graph.outputs):
-        if value in seen or value.is_graph_input() or value.is_initializer():
-            own = ir.node("Identity", [value])
-            own.outputs[0].name = f"{value.name}_output_{index}"
-            own.outputs[0].shape, own.outputs[0].type = value.shape, value.type
-            graph.append(own)
-            graph.outputs[index] = value = own.outputs[0]
-        seen.add(value)
-    paths = output_paths(module)
-    if len(paths) != len(graph.outputs) or all(path.isdecimal() or not path for path in paths):
-        return
-    taken = {value.name for node in graph.all_nodes() for value in (*node.inputs, *node.outputs) if value is not None}
-    for path, value in zip(paths, graph.outputs, strict=True):
-        while path in taken - {value.name}:
-            path += "_output"
-        taken.add(path)
-        value.name = path

@@ -56,6 +56,7 @@ operators = row(operators="mine")
 engine = row(engine=EngineRow("a:b", "ssh", "by hand"))
 scripts, scripts_path = row(scripts=3), row(scripts="../run.py")
 events, ours, environment = row(events=("cpu",)), row(ours=("torch",)), row(environment="mxnet")
+without, without_path = row(without="torch"), row(without=("torch.nn",))
 preload = row(preload=("torch", "xbench.runtimes.torch"))
 good = row(named=True)
 doubled = row(named=True)
@@ -129,6 +130,8 @@ REFUSED = {
     "operators": "its `operators` is 'mine'",
     "engine": "its `engine` is",
     "scripts": "its `scripts` is 3",
+    "without": "its `without` is 'torch'",
+    "without_path": "its `without` is ('torch.nn',)",
     "scripts_path": "its `scripts` is '../run.py'",
     "events": "`events` is for runtimes of xbench alone",
     "ours": "`ours` is for runtimes of xbench alone",

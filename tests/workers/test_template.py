@@ -1,6 +1,7 @@
 """A forked worker is like any other: it starts from the same state, and ends with its parent, alone and in one line."""
 
 import contextlib
+import dataclasses
 import os
 import signal
 import subprocess
@@ -16,11 +17,11 @@ from xbench.converters.source import with_options
 from xbench.host import process_tree
 from xbench.runtimes import RUNTIMES
 from xbench.workers import template, worker
-from xbench.workers.template import PLAIN, Forked, Templates
+from xbench.workers.template import Forked, Templates
 from xbench.workers.worker import Worker, WorkerFailure
 
 PATIENCE = 60.0
-TORCH = RUNTIMES["torch"].preload
+ORT, TORCH = RUNTIMES["onnxruntime"], RUNTIMES["torch"]
 FACTORIES = {
     "numbers": "print(np.random.rand(), random.random())",
     "changes": "json.changed = True; os.environ['CHANGED'] = '1'; print('changed')",
@@ -28,6 +29,11 @@ FACTORIES = {
     "session": "print(os.getsid(0) == os.getpid(), sys.argv[1:], repr(sys.stdin.read()))",
     "daemon": "os.fork() or (os.setsid(), print(os.getpid(), flush=True), time.sleep(600)); time.sleep(2)",
 }
+
+
+def importing(*modules):
+    """A row whose workers are forked after these imports."""
+    return dataclasses.replace(ORT, preload=modules)
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +58,8 @@ def start(tmp_path_factory, templates, factories, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(factories))
     with contextlib.ExitStack() as stack:
 
-        def started(modules=PLAIN):
-            made = Worker(factories / f"{time.monotonic_ns()}.log", timed=False, templates=templates, modules=modules)
+        def started(row=ORT):
+            made = Worker(factories / f"{time.monotonic_ns()}.log", timed=False, templates=templates, row=row)
             stack.callback(made.stop)
             return made
 
@@ -120,13 +126,13 @@ def test_what_cannot_be_imported_is_left_to_a_worker_of_its_own(start, factories
     (factories / "called_badly.py").write_text("raise SystemExit(3)\n")
     (factories / "called_dead.py").write_text("import os; os.abort()\n")
     for _ in range(2):
-        assert isinstance(start(modules).process, subprocess.Popen)
+        assert isinstance(start(importing(*modules)).process, subprocess.Popen)
 
 
 def test_a_module_that_cannot_be_imported_costs_no_other_worker(start):
-    first = start(("json",))
+    first = start(importing("json"))
     assert isinstance(first.process, Forked)
-    assert isinstance(start(("json", "no_such_module")).process, subprocess.Popen)
+    assert isinstance(start(importing("json", "no_such_module")).process, subprocess.Popen)
     time.sleep(0.5)
     assert first.process.poll() is None
     assert is_alive(first.process.pid)
@@ -135,7 +141,7 @@ def test_a_module_that_cannot_be_imported_costs_no_other_worker(start):
 def test_what_hangs_in_an_import_is_left_to_a_worker_of_its_own(start, factories, monkeypatch):
     (factories / "called_late.py").write_text("import time; time.sleep(600)\n")
     monkeypatch.setattr(template, "IMPORTS", 2.0)
-    assert isinstance(start(("called_late",)).process, subprocess.Popen)
+    assert isinstance(start(importing("called_late")).process, subprocess.Popen)
 
 
 def test_an_interrupted_start_leaves_nothing(factories, monkeypatch):
@@ -147,7 +153,7 @@ def test_an_interrupted_start_leaves_nothing(factories, monkeypatch):
         timer = threading.Timer(1.0, signal.raise_signal, [signal.SIGINT])
         timer.start()
         with pytest.raises(KeyboardInterrupt):
-            Worker(factories / "own.log", timed=False, templates=own, modules=("called_slowly",))
+            Worker(factories / "own.log", timed=False, templates=own, row=importing("called_slowly"))
         (made,) = own._made.values()
         process = made._process.pid
         assert until(lambda: len(process_tree.members(process)) == 1)
@@ -162,7 +168,7 @@ def test_ending_all_workers_ends_what_is_being_imported(factories, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(factories))
     made = []
     with contextlib.closing(Templates()) as own:
-        settings = {"timed": False, "templates": own, "modules": ("called_for_ever",)}
+        settings = {"timed": False, "templates": own, "row": importing("called_for_ever")}
         thread = threading.Thread(target=lambda: made.append(Worker(factories / "ever.log", **settings)))
         thread.start()
         assert until(lambda: len(own._made) == 1)
@@ -176,9 +182,10 @@ def test_ending_all_workers_ends_what_is_being_imported(factories, monkeypatch):
 ORPHAN = """
 import os, signal, sys
 from pathlib import Path
-from xbench.workers.template import PLAIN, Templates
+from xbench.runtimes import RUNTIMES
+from xbench.workers.template import Templates
 from xbench.workers.worker import Worker
-worker = Worker(Path(sys.argv[1]), timed=False, templates=Templates(), modules=PLAIN)
+worker = Worker(Path(sys.argv[1]), timed=False, templates=Templates(), row=RUNTIMES["onnxruntime"])
 {act}
 print(worker.process.pid, os.readlink(f"/proc/{{worker.process.pid}}/exe"), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -205,10 +212,10 @@ def test_template_and_worker_die_with_their_parent(tmp_path, act):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"timed": True}, {"device": "cuda", "timed": False}, {"modules": (), "timed": False}]
+    "settings", [{"timed": True}, {"device": "cuda", "timed": False}, {"row": None, "timed": False}]
 )
 def test_a_worker_whose_times_count_and_one_on_a_gpu_are_not_forked(tmp_path, templates, settings):
-    made = Worker(tmp_path / "log", **({"modules": PLAIN} | settings), templates=templates)
+    made = Worker(tmp_path / "log", **({"row": ORT} | settings), templates=templates)
     made.stop()
     assert isinstance(made.process, subprocess.Popen)
 

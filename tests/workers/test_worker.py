@@ -18,10 +18,11 @@ import pytest
 from fault_kit import cpu_seconds, is_alive
 
 from xbench.proof import contracts
+from xbench.runtimes import RUNTIMES
 from xbench.workers import death
 from xbench.workers.cell import Cell, step_of
 from xbench.workers.prepare import ORACLE, Exporter
-from xbench.workers.template import PLAIN, Templates
+from xbench.workers.template import Templates
 from xbench.workers.variables import environment
 from xbench.workers.worker import Worker, WorkerFailure
 
@@ -36,7 +37,7 @@ def start(tmp_path, faults):
         stack.callback(templates.close)
 
         def started(device="cpu", threads=1, forked=False):
-            how = {"timed": False, "templates": templates, "modules": PLAIN} if forked else {}
+            how = {"timed": False, "templates": templates, "row": RUNTIMES["onnxruntime"]} if forked else {}
             worker = Worker(tmp_path / "worker.log", device, threads, **how)
             stack.callback(worker.stop)
             return worker

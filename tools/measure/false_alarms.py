@@ -27,7 +27,7 @@ from xbench.experiments.choose import choose_runtimes
 from xbench.host import machine
 from xbench.proof.record import impossible
 from xbench.workers.prepare import Exporter
-from xbench.workers.worker import Worker, WorkerFailure
+from xbench.workers.worker import WorkerFailure, worker_of
 
 BATCH, TIMEOUT = 2, 900.0
 DISK = 4 * 2**30  # bytes of references on disk at once
@@ -35,7 +35,7 @@ DISK = 4 * 2**30  # bytes of references on disk at once
 
 def cell(case: Case, artifact: Artifact, paths: list[Path], log: Path) -> list[dict[str, Any]]:
     """The verdict on every reference, in one process of the runtime."""
-    worker = Worker(log, case.device, case.threads)
+    worker = worker_of(case, log, timed=False)
     try:
         request = {"artifact": str(artifact.folder), "runtime": case.runtime, "mode": case.mode, "device": case.device}
         request |= {"threads": case.threads, "layout": case.layout, "references": [str(paths[0])]}
