@@ -2,6 +2,7 @@
 
 import typer
 
+from xbench.cli.ask import ask
 from xbench.cli.bisect import bisect
 from xbench.cli.check import check
 from xbench.cli.compare import compare
@@ -10,6 +11,7 @@ from xbench.cli.doctor import doctor
 from xbench.cli.env import app as env_app
 from xbench.cli.import_ import import_
 from xbench.cli.inspect import inspect
+from xbench.cli.judge import judge
 from xbench.cli.list import app as list_app
 from xbench.cli.load import load
 from xbench.cli.match import match
@@ -46,6 +48,8 @@ COMMANDS = (
     train,
     scale,
     bisect,
+    ask,
+    judge,
     study,
     show,
     report,

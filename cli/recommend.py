@@ -84,7 +84,7 @@ def recommend(
 
     xbench recommend lenet --max-latency-ms p99=5 --measure --deploy lenet-deployed
     """
-    from xbench.recommend.deployment import check_folder
+    from xbench.proof.question import check_folder
     from xbench.recommend.question import check_one_shape, check_options
     from xbench.recommend.shapes import shared_words
 
@@ -95,7 +95,7 @@ def recommend(
     more = _fields(max_latency_ms, max_memory_mb, calls, scenario, precision, layout, runtime)
     check_options(given, more)
     if deploy:
-        check_folder(deploy)
+        check_folder(deploy, "--deploy")
     shares = shared_words(model, shape or [], shapes)
     check_one_shape(len(shares), deploy=deploy, calls=calls, scenario=scenario)
     answer = _answered(shares, given, more, out, budget if measure else None)

@@ -22,7 +22,7 @@ def refuse_others(candidate: Mapping[str, object], reference: Mapping[str, np.nd
     """
     for name in compared(reference, candidate):
         if name in candidate and not name.startswith("loss"):
-            given, expected = candidate[name], _type_in_graph(name, reference)
+            given, expected = candidate[name], type_in_graph(name, reference)
             if not isinstance(given, np.ndarray | np.generic):
                 raise Changed(f"{name} is a {one_line(type(given).__name__)}, not an array")
             allowed = {expected, NARROWER.get(expected)} | (set(HALVES) if asked != "fp32" else set())
@@ -30,7 +30,7 @@ def refuse_others(candidate: Mapping[str, object], reference: Mapping[str, np.nd
                 raise Changed(f"{name} is {one_line(given.dtype.name)} where the graph says {expected}")
 
 
-def _type_in_graph(name: str, reference: Mapping[str, np.ndarray]) -> str:
+def type_in_graph(name: str, reference: Mapping[str, np.ndarray]) -> str:
     """The type of a tensor in the graph: a reference stores everything floating in float64."""
     dtype = str(reference.get(TYPE + name, reference[name].dtype.name))
     return "float32" if dtype == "float64" and TYPE + name not in reference else dtype

@@ -47,15 +47,20 @@ def prove(
     paths = references(case, artifact, exporter, batches)
     opening, choice = opened_in(worker, case, artifact, paths, timeout)
     verdicts = _verdicts(case, artifact, exporter, worker, timeout, len(paths), batches[0])
-    counted = _counted(verdicts)
-    worst = max(counted, key=lambda v: (v["status"] != "PASS", v["ratio"] is None, v["ratio"] or 0.0))
-    words = (worst["message"], cut_short(worst, case.steps), _left_out(verdicts, counted))
-    parity = worst | {"seeds": [v["ratio"] for v in verdicts]}
-    fields = {"status": worst["status"], "message": "; ".join(filter(None, words)) or None, "parity": parity}
+    fields = combined(verdicts, case.steps)
     notes = (opening["tuned"] or record["note"], *choice.pop("notes"))
     fields |= {"note": ", ".join(filter(None, notes)) or None, **choice}
     fields |= {"versions": record["versions"] | opening["versions"]}
     return completed(record, fields), opening["times"]
+
+
+def combined(verdicts: Sequence[dict[str, Any]], steps: int) -> dict[str, Any]:
+    """The fields of a record that follow from the verdicts on its seeds, of which the worst counts."""
+    counted = _counted(verdicts)
+    worst = max(counted, key=lambda v: (v["status"] != "PASS", v["ratio"] is None, v["ratio"] or 0.0))
+    words = (worst["message"], cut_short(worst, steps), _left_out(verdicts, counted))
+    parity = worst | {"seeds": [v["ratio"] for v in verdicts]}
+    return {"status": worst["status"], "message": "; ".join(filter(None, words)) or None, "parity": parity}
 
 
 def _verdicts(

@@ -22,6 +22,7 @@ from xbench.errors import XBenchError
 from xbench.experiments.convert import save
 from xbench.host import machine
 from xbench.parity.verdict import LIMITS, noise, read, size_of
+from xbench.proof.question import check_folder
 from xbench.proof.tuning import NOTHING_CHOSEN, as_opened
 from xbench.recommend import chance
 from xbench.recommend.script import form, script
@@ -34,19 +35,6 @@ NONE = "no command was recorded"
 PATIENCE = 900  # seconds that the script may take here
 
 
-def check_folder(folder: Path) -> None:
-    """
-    Raises:
-        XBenchError: the folder cannot be written, or is not empty.
-    """
-    try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise XBenchError(f"--deploy {folder}: it is no empty folder; name another")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise XBenchError(f"--deploy {folder}: {error.strerror}") from error
-
-
 def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path, logs: Path) -> list[str]:
     """Write the folder of a cell that passed; return notes on it: the script's output here, and what differs between
     this machine and the measured one.
@@ -55,7 +43,7 @@ def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path,
         XBenchError: there is no script for it or no format, the model is not the one that was measured, the script
             computes something else, or the folder cannot be written.
     """
-    check_folder(folder)
+    check_folder(folder, "--deploy")
     case = as_opened(Case(**record["case"]), artifact, NOTHING_CHOSEN | record)
     how = form(case)
     if record.get("artifact") != artifact.digest:

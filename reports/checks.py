@@ -7,8 +7,10 @@ from xbench.converters.sweep import without_shapes
 from xbench.experiments.check import about_inputs, held
 from xbench.reports.sweeps import Shape, by_volume, place, titled
 from xbench.reports.tables import COLOURS, OTHER, Table
+from xbench.stats.quantities import seconds
 
 Row = Mapping[str, Any]  # `experiments.check.row_of`
+JUDGED = ("answers", "status", "class", "x noise", "worst tensor")
 HEADER = ("runtime", "mode", "status", "class", "x noise", "parameters", "worst tensor")
 
 
@@ -22,6 +24,20 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         _of_model(own) if len({row["model"] for row in own}) == 1 else _of_sweep(base, own)
         for (base, _), own in groups.items()
     ]
+
+
+def judged(row: Row) -> Table:
+    """The table of answers that were computed elsewhere (`proof/judge.py`), a line per set."""
+    caption = f"{row['model']}: the answers of {row['runtime']}"
+    lines = [[each["set"], each["status"], *_error(each), each["worst_tensor"] or ""] for each in row["sets"]]
+    notes = [row["message"]] if row["message"] else []
+    if told := row["times"]:
+        where = f" on {told['machine']}" if told["machine"] else ""
+        notes.append(
+            f"{seconds(told['median_s'])} is the median of {len(told['seconds'])} times{where}, not timed by xbench"
+        )
+    styles = [COLOURS.get(each["status"], OTHER) for each in row["sets"]]
+    return Table(caption, JUDGED, lines, words=len(JUDGED), notes=notes, styles=styles)
 
 
 def _of_model(rows: Sequence[Row]) -> Table:
@@ -64,9 +80,12 @@ def _short(row: Row | None) -> str:
 
 
 def _cells(row: Row) -> list[str]:
-    compared = row["ratio"] is not None
-    ratio = [row["class"], f"{row['ratio']:.1f}"] if compared else ["", ""]
-    return [row["runtime"], _mode(row), row["status"], *ratio, held(row), row["worst_tensor"] or ""]
+    return [row["runtime"], _mode(row), row["status"], *_error(row), held(row), row["worst_tensor"] or ""]
+
+
+def _error(row: Row) -> list[str]:
+    """The class and the ratio, if it was compared."""
+    return ["", ""] if row["ratio"] is None else [row["class"], f"{row['ratio']:.1f}"]
 
 
 def _mode(row: Row) -> str:

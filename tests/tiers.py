@@ -62,6 +62,12 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_the_exported_network_has_the_results_and_gradients_of_the_module": but("cross_entropy", "cdist", "fmax")
     },
     "loss_function": {"test_a_module_trains_by_a_loss_of_its_users": but("Net-focal")},
+    "judge": {
+        "test_a_script_that_knows_no_xbench_gets_the_verdict_of_check": but("lenet"),
+        "test_node_is_judged": every,
+        "test_a_browser_is_judged": every,
+        "test_a_program_in_cpp_is_judged": every,
+    },
     "shape_sweep": {"test_a_recompiling_runtime_shows_it_in_the_first_call_and_a_wrong_length_fails": every},
     "low_bits": {"test_runtimes_are_right_in_float32": but("blocks-INT4")},
     "narrow_files": {

@@ -38,12 +38,16 @@ def examined(bench):
 
 @pytest.mark.parametrize("kind", cheats.EXPECTED, ids=lambda kind: kind.__name__)
 def test_an_adapter_that_cheats_is_caught_and_named(kind, bench, faults):
+    """The checks after the one that catches it are not made."""
     device = "cuda" if kind is cheats.Elsewhere else "cpu"
-    broken = [each for each in examined(bench(f"cheat_{kind.__name__.lower()}", device)) if each.held is False]
-    check, fault = cheats.EXPECTED[kind]
-    named = [each for each in broken if (each.check, each.fault) == (check, fault)]
-    assert named, broken
-    SEEN[kind.__name__] = named[0]
+    broken = []
+    for each in conformance.examine(bench(f"cheat_{kind.__name__.lower()}", device), lambda words: None):
+        if each.held is False:
+            broken.append(each)
+            if (each.check, each.fault) == cheats.EXPECTED[kind]:
+                SEEN[kind.__name__] = each
+                return
+    pytest.fail(f"not caught: {broken}")
 
 
 def test_the_table_of_the_documents_is_what_was_seen(faults):

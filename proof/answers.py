@@ -1,0 +1,196 @@
+"""Reads the answers to a question: arrays that another program wrote, in any of four forms. They may be hostile."""
+
+import contextlib
+import io
+import math
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from xbench.converters import files
+from xbench.converters.printable import visible
+from xbench.errors import XBenchError
+from xbench.proof.question import TENSORS, Question, Tensor, set_name
+
+MOST = 4  # times as many bytes as expected: another type, a little more
+BESIDE = 1 << 16  # bytes of a file that are no values
+FORMS = (".npy", ".pb", ".bin")
+NAMED = 3  # names in a message
+
+
+def outputs(question: Question, folder: Path, number: int) -> dict[str, np.ndarray]:
+    """The answers to a set, as references name them; fewer if files are missing.
+
+    Raises:
+        XBenchError: there are none, or a file cannot be read.
+    """
+    place, tensors = folder / set_name(number), question.facts["outputs"]
+    archive = place / "outputs.npz"
+    given = dict(_named(archive, tensors, number)) if archive.exists() else dict(_single(place, tensors, number))
+    if not given:
+        raise XBenchError(
+            f"no answers in {place}: write outputs.npz, or output_0.npy, output_0.pb or output_0.bin"
+            + (f", and so on to output_{len(tensors) - 1}" if len(tensors) > 1 else "")
+        )
+    return given
+
+
+def every_tensor(question: Question, folder: Path, sizes: dict[str, int]) -> dict[str, np.ndarray]:
+    """The values of tensors inside the model that the answers have, by name; `sizes` are the bytes of each in float64.
+
+    Raises:
+        XBenchError: the file cannot be read, or names no tensor of the model.
+    """
+    path = folder / set_name(0) / f"{TENSORS}.npz"
+    if not path.exists():
+        return {}
+    given = {f"output/{key}": array for key, array in _arrays(path, lambda key: sizes.get(key)) if key in sizes}
+    if not given:
+        raise XBenchError(f"{path} names no tensor of every_tensor.onnx")
+    return given
+
+
+def _named(path: Path, tensors: Sequence[Tensor], number: int) -> Iterator[tuple[str, np.ndarray]]:
+    """The outputs in an archive: by their names, by the names of their files, or, as `numpy.savez` names what has no
+    name, by their places."""
+    known = {
+        word: place
+        for place, each in reversed(list(enumerate(tensors)))
+        for word in (f"arr_{place}", f"output_{place}", each["key"], each["name"])
+    }
+
+    def size(key: str) -> int | None:
+        return _bytes(tensors[known[key]], number) if key in known else None
+
+    names = _keys(path)
+    if len(names) == len(tensors) == 1:
+        known = {names[0]: 0}
+    if unknown := [name for name in names if name not in known]:
+        listed = ", ".join(visible(name)[:60] for name in unknown[:NAMED]) + (", ..." if len(unknown) > NAMED else "")
+        wanted = ", ".join(visible(each["key"])[:60] for each in tensors[:NAMED])
+        raise XBenchError(f"{path} has {listed}, which is no output: they are {wanted}")
+    if len({known[name] for name in names}) < len(names):
+        raise XBenchError(f"{path} has an output twice: {', '.join(visible(name)[:60] for name in names)}")
+    for key, array in _arrays(path, size):
+        yield f"output/{tensors[known[key]]['name']}", array
+
+
+def _single(place: Path, tensors: Sequence[Tensor], number: int) -> Iterator[tuple[str, np.ndarray]]:
+    """The outputs in files of their own."""
+    for index, tensor in enumerate(tensors):
+        found = [path for form in FORMS if (path := place / f"output_{index}{form}").exists()]
+        if len(found) > 1:
+            raise XBenchError(f"{place} has output_{index} twice: {' and '.join(path.name for path in found)}")
+        for path in found:
+            yield f"output/{tensor['name']}", _array(path, tensor, number)
+
+
+def _array(path: Path, tensor: Tensor, number: int) -> np.ndarray:
+    try:
+        with files.opened(path) as file:
+            data = file.read(_limit(_bytes(tensor, number)) + 1)
+        if len(data) > _limit(_bytes(tensor, number)):
+            raise ValueError(f"it is longer than {MOST} times what the graph gives")
+        if path.suffix == ".npy":
+            return _npy(io.BytesIO(data), len(data))
+        return _proto(data) if path.suffix == ".pb" else _raw(data, tensor, number)
+    except (OSError, ValueError, TypeError, MemoryError) as error:
+        raise XBenchError(f"{path} cannot be read: {visible(error)}") from error
+
+
+def _raw(data: bytes, tensor: Tensor, number: int) -> np.ndarray:
+    shape, dtype = tensor["shapes"][number], _dtype(tensor["dtype"])
+    if len(data) != (size := math.prod(shape) * dtype.itemsize):
+        raise ValueError(f"it has {len(data)} bytes, where {dtype.name} of shape {_shape(shape)} is {size}")
+    return np.frombuffer(data, dtype).reshape(shape)
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape)) or "one number"
+
+
+def _proto(data: bytes) -> np.ndarray:
+    import onnx
+
+    tensor = onnx.TensorProto()
+    try:
+        tensor.ParseFromString(data)
+    except Exception as error:  # of protobuf, which has no types
+        raise ValueError("it is no TensorProto of ONNX") from error
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        raise ValueError("its values are in another file")
+    return np.asarray(onnx.numpy_helper.to_array(tensor))
+
+
+def _npy(file: IO[bytes], size: int) -> np.ndarray:
+    """An array of NumPy's format. Its header must not claim more values than there are."""
+    with file:
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = header(file)
+        if dtype.hasobject:
+            raise ValueError("it has Python objects")
+        count = math.prod(shape) * dtype.itemsize
+        if count > size:
+            raise ValueError("it is cut short")
+        array = np.frombuffer(file.read(count), dtype)
+    array = array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
+    if array.dtype.kind == "V" and array.dtype.itemsize == 2 and not array.dtype.names:  # as NumPy writes bfloat16
+        array = array.view(_dtype("bfloat16"))
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _keys(path: Path) -> list[str]:
+    try:
+        with files.opened(path) as file, zipfile.ZipFile(file) as archive:
+            return [each.filename.removesuffix(".npy") for each in archive.infolist()]
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise XBenchError(f"{path} cannot be read: {visible(error)}") from error
+
+
+def _arrays(path: Path, size: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays of an archive. `size` gives the bytes that one should have by its name, None for one to leave out."""
+    try:
+        with files.opened(path) as file, zipfile.ZipFile(file) as archive:
+            for each in archive.infolist():
+                key = each.filename.removesuffix(".npy")
+                if (expected := size(key)) is None:
+                    continue
+                if each.file_size > _limit(expected):
+                    raise ValueError(f"{key} is longer than {MOST} times what the graph gives")
+                yield key, _npy(archive.open(each), each.file_size)
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        MemoryError,
+        NotImplementedError,
+        RuntimeError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise XBenchError(f"{path} cannot be read: {visible(error)}") from error
+
+
+def _bytes(tensor: Tensor, number: int) -> int:
+    return math.prod(tensor["shapes"][number]) * _dtype(tensor["dtype"]).itemsize
+
+
+def _limit(expected: int) -> int:
+    return MOST * expected + BESIDE
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """
+    Raises:
+        XBenchError: there is no such type.
+    """
+    import ml_dtypes
+
+    with contextlib.suppress(TypeError, ValueError):
+        dtype = np.dtype(getattr(ml_dtypes, name, name))
+        if dtype.name == name and not dtype.hasobject:
+            return dtype
+    raise XBenchError(f"the question is damaged: there is no type {visible(name)}")
