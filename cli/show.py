@@ -16,6 +16,7 @@ from xbench.store.results import FILE, FOLDER, salvage
 if TYPE_CHECKING:
     from xbench.reports import Row
     from xbench.reports.formats import View
+    from xbench.store.record import Record
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -53,7 +54,8 @@ def show(
 
     view = COST if cost else ROOFLINE if roofline else formats.TIMES
 
-    records, problems = salvage(out / FILE)
+    judged = [] if model or runtime or mode or machine else _judged(out)
+    records, problems = ([], []) if judged and not (out / FILE).exists() else salvage(out / FILE)
     for problem in problems:
         say(f"xbench: skipped {problem}", err=True)
     with uncollected():  # garbage collection would traverse the entire store
@@ -61,9 +63,34 @@ def show(
     shown = _on(shown, machine)
     for name, words in (("model", model), ("runtime", runtime), ("mode", mode)):
         shown = _only(shown, name, words)
-    _give(shown, form, view, out, output)
+    if shown or not judged or form != "table":
+        _give(shown, form, view, out, output)
+    if form == "table":
+        _show_judged(judged)
     if plot:
         _draw(shown, plot)
+
+
+def _judged(out: Path) -> "list[Record]":
+    """Return the records of `xbench judge`, whose times xbench has not measured."""
+    from xbench.experiments.judge import FILE as JUDGED
+    from xbench.reports.html.other_experiments import readable
+
+    if not (out / JUDGED).exists():
+        return []
+    records, problems = salvage(out / JUDGED)
+    shown, more = readable("judge", records)
+    for problem in (*problems, *more):
+        say(f"xbench: skipped {problem}", err=True)
+    return shown
+
+
+def _show_judged(records: "list[Record]") -> None:
+    from xbench.cli.terminal.console import console
+    from xbench.reports.html.other_experiments import tables
+    from xbench.reports.tables import show as show_tables
+
+    show_tables(tables("judge", records), console(200))
 
 
 def _give(rows: "list[Row]", form: str, view: "View", out: Path, output: Path | None) -> None:

@@ -53,6 +53,7 @@ class Facts(TypedDict):
     model: str
     digest: str
     precision: str
+    batches: list[int]
     inputs: list[Tensor]
     outputs: list[Tensor]
     references: dict[str, str]
@@ -67,7 +68,7 @@ class Question:
 
     @property
     def sets(self) -> int:
-        return len(self.facts["outputs"][0]["shapes"])
+        return len(self.facts["batches"])
 
     def reference(self, name: str) -> dict[str, np.ndarray]:
         """What float64 makes of a set, by its number, or of every tensor of the first, by `tensors`.
@@ -134,7 +135,7 @@ def ask(
         with temporary.folder(folder.parent, temporary.HIDDEN) as place:
             made = place / "question"
             (made / "reference").mkdir(parents=True)
-            facts = _facts(artifact, [read(path) for path in paths], precision)
+            facts = _facts(artifact, [read(path) for path in paths], batches, precision)
             _copy_model(artifact, made)
             for number, path in enumerate(paths):
                 shutil.copyfile(path, _reference(made, str(number)))
@@ -152,7 +153,9 @@ def ask(
     return facts
 
 
-def _facts(artifact: Artifact, references: Sequence[Mapping[str, np.ndarray]], precision: str) -> Facts:
+def _facts(
+    artifact: Artifact, references: Sequence[Mapping[str, np.ndarray]], batches: Sequence[int], precision: str
+) -> Facts:
     inputs = [inputs_of(each) for each in references]
     outputs: list[str] = artifact.info["outputs"]
     return {
@@ -161,6 +164,7 @@ def _facts(artifact: Artifact, references: Sequence[Mapping[str, np.ndarray]], p
         "model": artifact.name,
         "digest": artifact.digest,
         "precision": precision,
+        "batches": list(batches),
         "inputs": [
             _tensor("input", place, item["name"], item["dtype"], [each[place] for each in inputs])
             for place, item in enumerate(artifact.info["inputs"])
@@ -217,7 +221,7 @@ def _write_tensors(artifact: Artifact, exporter: Exporter, reference: Path, fold
 
 def _readme(facts: Facts, tensors: bool) -> str:
     """How to answer, in ten lines and a table."""
-    first, last = set_name(0), set_name(len(facts["outputs"][0]["shapes"]) - 1)
+    first, last = set_name(0), set_name(len(facts["batches"]) - 1)
     lines = [
         f"# A question about {markdown(facts['model'])}",
         "",
@@ -268,8 +272,8 @@ def read_question(folder: Path) -> Question:
     if facts["format"] != FORMAT:
         raise XBenchError(f"{path} has format {facts['format']}, this xbench reads {FORMAT}: ask again")
     tensors: list[Tensor] = [*facts["inputs"], *facts["outputs"]]
-    count = len(tensors[-1]["shapes"]) if facts["outputs"] else 0
-    whole = all(each.keys() >= Tensor.__annotations__.keys() and len(each["shapes"]) == count for each in tensors)
-    if not count or not whole:
+    count = len(facts["batches"]) if facts["outputs"] else 0
+    complete = all(each.keys() >= Tensor.__annotations__.keys() and len(each["shapes"]) == count for each in tensors)
+    if not count or not complete:
         raise XBenchError(f"{path} is damaged: facts are missing")
     return Question(folder, cast(Facts, facts))

@@ -27,7 +27,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def judged(row: Row) -> Table:
-    """The table of answers that were computed elsewhere (`proof/judge.py`), a line per set."""
+    """The table of answers that another program computed (`experiments/judge.py`), a line per set."""
     caption = f"{row['model']}: the answers of {row['runtime']}"
     lines = [[each["set"], each["status"], *_error(each), each["worst_tensor"] or ""] for each in row["sets"]]
     notes = [row["message"]] if row["message"] else []

@@ -34,6 +34,22 @@ class Training(TypedDict):
     usage: list[dict[str, Any]]
 
 
+class Told(TypedDict):
+    """Times of a program, as it says: of what and where it was run, and the seconds of each run."""
+
+    runtime: str | None
+    machine: str | None
+    seconds: list[float]
+    median_s: float
+
+
+class Judged(TypedDict):
+    """Answers that another program computed: the verdict on each set of inputs, and its own times."""
+
+    sets: list[dict[str, Any]]
+    times: Told | None
+
+
 class Trial(TypedDict):
     """A trial of a server at one rate of queries."""
 

@@ -6,7 +6,7 @@ Records are plain dictionaries, as lines are; `schema.problem` checks a record w
 from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict, TypeVar, cast
 
-from xbench.store.experiments import Conversion, Load, Phases, Profile, Scaling, Training
+from xbench.store.experiments import Conversion, Judged, Load, Phases, Profile, Scaling, Training
 
 T = TypeVar("T")
 NOTHING: Any = {}  # in place of an optional part that a record lacks
@@ -159,6 +159,7 @@ class Record(TypedDict, total=False):
     phases: Phases | None
     profile: Profile | None
     scaling: Scaling | None
+    judged: Judged
 
 
 def known(part: T | None) -> T:

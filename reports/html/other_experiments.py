@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from xbench.converters.printable import script_json, visible
+from xbench.experiments import judge
 from xbench.experiments.check import held, row_of
 from xbench.experiments.convert import row_of as converted
-from xbench.reports import load, scaling, study_page
+from xbench.reports import checks, load, scaling, study_page
 from xbench.reports.formats import label
 from xbench.reports.html.chart_data import DRAWN
 from xbench.reports.study import grids_of
@@ -19,6 +20,7 @@ from xbench.studies import Part
 KINDS = (
     ("convert", "convert.jsonl", "Conversions", "xbench convert MODEL"),
     ("check", "check.jsonl", "Checks without times", "xbench check MODEL"),
+    ("judge", "judge.jsonl", "Answers of other programs, not timed by xbench", "xbench judge QUESTION ANSWERS"),
     ("phases", "phases.jsonl", "Phases of a training iteration", "xbench phases MODEL"),
     ("training", "training.jsonl", "Training", "xbench train MODEL --data digits"),
     ("load", "load.jsonl", "Under load", "xbench load MODEL"),
@@ -80,6 +82,7 @@ def _checks(records: Sequence[Record]) -> list[Table]:
 OWN: Mapping[str, Callable[[Sequence[Record]], list[Table]]] = {
     "convert": _conversions,
     "check": _checks,
+    "judge": lambda records: [checks.judged(judge.row_of(record)) for record in records],
     "load": lambda records: load.tables(load.rows(records)),
     "scaling": lambda records: scaling.tables(scaling.rows(records)),
 }

@@ -21,8 +21,8 @@ from places import ROOT
 
 from xbench.case import Case
 from xbench.errors import XBenchError
+from xbench.experiments.judge import judge, row_of
 from xbench.proof import question as questions
-from xbench.proof.judge import judge
 from xbench.proof.prove import verify
 
 EXAMPLES = ROOT / "examples" / "elsewhere"
@@ -99,7 +99,7 @@ def write(folder, answers):
 
 
 def verdict(question, folder):
-    return judge(questions.read_question(question), folder)
+    return row_of(judge(questions.read_question(question), folder))
 
 
 def changed(right, change):
@@ -385,6 +385,42 @@ def test_times_that_are_none_are_refused(content, images, right, shell):
     (write(shell.folder / "answers", right) / "times.json").write_text(content)
     answer = shell.inside("judge", images, "answers")
     assert answer.returncode == 2 and "times.json" in only_line(answer.stderr)
+
+
+# ***** the store *****
+
+
+def test_a_verdict_is_stored_shown_reported_and_never_ranked(images, right, shell):
+    answers = write(shell.folder / "answers", right)
+    (answers / "times.json").write_text("[1e-9]")
+    for runtime in ("<script>", "<script>", "another"):
+        assert shell.inside("judge", images, "answers", "--runtime", runtime).returncode == 0
+    records = [json.loads(line) for line in (shell.folder / "xbench-results/judge.jsonl").read_text().splitlines()]
+    assert [record["case"]["runtime"] for record in records] == ["<script>", "<script>", "another"]
+    assert all(record["times"] is None and record["judged"]["times"]["median_s"] == 1e-9 for record in records)
+    shown = shell.inside("show").stdout
+    assert shown.count("the answers of <script>") == shown.count("the answers of another") == 1
+    assert shown.count("not timed by xbench") == 2
+    assert json.loads(shell.inside("show", "--json").stdout) == []
+    assert shell.inside("report", "--output", "report.html").returncode == 0
+    report = (shell.folder / "report.html").read_text()
+    assert "the answers of &lt;script&gt;" in report and "not timed by xbench" in report
+    assert shell.inside("recommend", "images.onnx").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "change", [{"judged": None}, {"judged": {"sets": 3}}, {"parity": None}, {"judged": {"sets": [{}]}}]
+)
+def test_a_damaged_record_costs_itself_alone(change, images, right, shell):
+    write(shell.folder / "answers", right)
+    for runtime in ("one", "two"):
+        shell.inside("judge", images, "answers", "--runtime", runtime)
+    path = shell.folder / "xbench-results/judge.jsonl"
+    first, second = path.read_text().splitlines()
+    path.write_text(json.dumps(json.loads(first) | change) + "\n" + second + "\n")
+    shown = shell.inside("show")
+    assert shown.returncode == 0 and "the answers of two" in shown.stdout and "the answers of one" not in shown.stdout
+    assert only_line(shown.stderr).startswith("xbench: skipped ")
 
 
 # ***** bad input *****

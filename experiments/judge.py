@@ -1,24 +1,32 @@
-"""Judges answers to a question (`question.py`) as `check` judges a runtime, and says what a wrong answer looks like."""
+"""Judges answers to a question (`proof/question.py`) as `check` judges a runtime, and says what is wrong with them."""
 
 import itertools
 import json
 import math
 import statistics
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, cast
 
 import numpy as np
 
+from xbench.case import Case, digest
 from xbench.converters import files
-from xbench.converters.printable import visible
+from xbench.converters.printable import shell, visible
 from xbench.errors import XBenchError
 from xbench.parity import candidate
 from xbench.parity.verdict import ALLOWED, Changed, Verdict, narrow_of, off
 from xbench.proof import answers
 from xbench.proof.prove import combined
 from xbench.proof.question import TENSORS, Question, set_name
+from xbench.store.command import VERSION
+from xbench.store.experiments import Told
+from xbench.store.record import NOTHING, CaseFields, Record, completed
+from xbench.store.schema import VERSION as SCHEMA
 
+FILE = "judge.jsonl"  # of the records, in a folder of results
 TIMES, LONGEST = "times.json", 1 << 24  # bytes
 LONG = 200  # letters of a name
 PER_SET = ("status", "class", "ratio", "worst_tensor", "message")
@@ -26,48 +34,64 @@ AXES = 5  # of a tensor whose orders are tried
 Arrays = Mapping[str, np.ndarray]
 
 
-class Told(TypedDict):
-    """What `times.json` says: seconds of each run, of what and where. xbench has not timed it."""
-
-    runtime: str | None
-    machine: str | None
-    seconds: list[float]
-    median_s: float | None
-
-
-def judge(question: Question, folder: Path) -> dict[str, Any]:
-    """The verdict on a folder of answers, as a row of `xbench check`.
+def judge(question: Question, folder: Path, runtime: str | None = None) -> Record:
+    """The verdict on a folder of answers of a program, the `runtime`, which `times.json` may name.
 
     Raises:
         XBenchError: answers or the question cannot be read.
     """
-    precision = question.facts["precision"]
+    facts = question.facts
     references = [question.reference(str(number)) for number in range(question.sets)]
     given = [answers.outputs(question, folder, number) for number in range(question.sets)]
-    verdicts = [_verdict(each, number, references, precision) for number, each in enumerate(given)]
+    verdicts = [_verdict(each, number, references, facts["precision"]) for number, each in enumerate(given)]
     told = times(folder)
     fields = combined(verdicts, 0)
-    parity = fields["parity"]
-    first, message = _first_wrong(question, folder, precision), fields["message"]
-    if fields["status"] == "FAIL" and first:
-        message = f"{message}; first wrong tensor: {first}"
+    if first := _first_wrong(question, folder, facts["precision"]):
+        fields["parity"] |= {"first_wrong": first}
+        if fields["status"] == "FAIL":
+            fields["message"] = f"{fields['message']}; first wrong tensor: {first}"
+    name = visible(runtime or (told and told["runtime"]) or folder)
+    case = Case(facts["model"], name, "forward", facts["batches"][0], precision=facts["precision"])
+    sets = [
+        {"set": set_name(number)} | {field: each[field] for field in PER_SET} for number, each in enumerate(verdicts)
+    ]
+    record: Record = {
+        "schema": SCHEMA,
+        "key": digest(asdict(case), facts["digest"], "judge"),
+        "case": cast(CaseFields, asdict(case)),
+        "note": None,
+        "graph": "given",
+        "layout": None,
+        "times": None,
+        "session": "judge",
+        "artifact": facts["digest"],
+        "versions": {"xbench": VERSION},
+        "machine": {"name": (told and told["machine"]) or "elsewhere"},
+        "command": shell("xbench", "judge", question.folder, folder, "--runtime", name),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "judged": {"sets": sets, "times": told},
+    }
+    return completed(record, fields)
+
+
+def row_of(record: Record) -> dict[str, Any]:
+    """The row of a record (`xbench judge --json`)."""
+    parity, case, judged = record["parity"] or NOTHING, record["case"], record["judged"]
     return {
-        "model": question.facts["model"],
-        "runtime": told["runtime"] if told else None,
-        "mode": "forward",
-        "precision": precision,
-        "status": fields["status"],
+        "model": case["model"],
+        "runtime": case["runtime"],
+        "mode": case["mode"],
+        "precision": case["precision"],
+        "status": record["status"],
         "class": parity["class"],
         "worst_tensor": parity["worst_tensor"],
         "ratio": parity["ratio"],
-        "first_wrong": first or parity["first_wrong"],
+        "first_wrong": parity["first_wrong"],
         "tensors": parity["tensors"],
         "steps": 0,
-        "sets": [
-            {"set": set_name(number)} | {name: each[name] for name in PER_SET} for number, each in enumerate(verdicts)
-        ],
-        "message": message,
-        "times": told,
+        "sets": judged["sets"],
+        "message": record["message"],
+        "times": judged["times"],
     }
 
 
