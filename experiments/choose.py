@@ -22,7 +22,7 @@ def split(words: Iterable[str] | None) -> list[str]:
     for word in words or ():
         parts = [part for part in word.split(",") if part]
         for part in parts:
-            if "=" in part and ":" not in part and result:
+            if "=" in part.replace("==", "") and ":" not in part and result:
                 result[-1] += f",{part}"
             else:
                 result.append(part)
@@ -88,6 +88,7 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
         XBenchError: unknown, or not installed; the message says how to install it.
     """
     from xbench import runtimes
+    from xbench.runtimes import _configuration
 
     if not words:
         rows, versions = runtimes.table(), installed_versions()
@@ -106,9 +107,28 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
             hint = f"did you mean {near[0]}?" if near else f"the runtimes are {known}"
             raise XBenchError(f"unknown runtime {name!r}: {hint}")
         _need_options(word, name, row, options)
-        if "python" not in options and not installed_version(row, name):
+        if _configuration.pinned(word) is not None:
+            _need_version(word, options)
+        elif "python" not in options and not installed_version(row, name):
             raise XBenchError(f"{name} is not installed: {install(name)}")
     return split(words)
+
+
+def _need_version(word: str, options: Mapping[str, str]) -> None:
+    """Makes the environment of a version if there is none.
+
+    Raises:
+        XBenchError: it cannot be made.
+    """
+    from xbench import runtimes
+    from xbench.runtimes import _configuration
+    from xbench.workers import environment
+
+    if not runtimes.is_ours(word):
+        raise XBenchError(f"{word}: a plug-in has the version that is installed")
+    if "python" in options:
+        raise XBenchError(f"{word}: a version has an environment of its own; write it, or python=")
+    environment.ensure(str(_configuration.own_environment(word)))
 
 
 def _need_options(word: str, name: str, row: "Row", options: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from xbench import models
 from xbench.case import AUTO, SYNTHETIC, Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.host import machine
-from xbench.runtimes import parse, row_of, version
+from xbench.runtimes import _configuration, parse, row_of, version
 from xbench.store.command import VERSION, command
 from xbench.store.record import CaseFields, Drawn, Record
 from xbench.store.schema import VERSION as SCHEMA
@@ -50,11 +50,19 @@ def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:
         "artifact": artifact.digest,
         "inputs": drawn(case, artifact),
         "macs": artifact.info["macs"],
-        "versions": machine.versions((*row.packages, "numpy")) | {"xbench": VERSION},
+        "versions": _versions(case.runtime) | {"xbench": VERSION},
         "machine": machine.facts(case.device),
         "command": command(case, how),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def _versions(word: str) -> dict[str, str]:
+    """What is installed for a runtime, as far as known before its worker has started."""
+    row = row_of(word)
+    if _configuration.pinned(word) is not None:
+        return {row.packages[0]: version(row, word) or ""}
+    return machine.versions((*row.packages, "numpy"))
 
 
 def graph_of(case: Case, artifact: Artifact) -> str:

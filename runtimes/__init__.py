@@ -256,10 +256,10 @@ def adapter_digest(word: str) -> str:
 
 
 def parse(word: str) -> tuple[str, dict[str, str]]:
-    """Splits `name:option,key=value` into the name and its options; an option without value means 1."""
+    """Splits `name==version:option,key=value` into the name and its options; an option without value means 1."""
     name, _, rest = word.partition(":")
     pairs = [item.partition("=") for item in rest.split(",") if item]
-    return name, {key: value if equals else "1" for key, equals, value in pairs}
+    return name.partition("==")[0], {key: value if equals else "1" for key, equals, value in pairs}
 
 
 def layouts(word: str, artifact: Artifact) -> list[str]:

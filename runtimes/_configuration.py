@@ -64,16 +64,42 @@ def _python(path: Path, name: str, settings: Any) -> str:
     return executable
 
 
+def pinned(word: str) -> str | None:
+    """The version in a runtime's word; None if the installed one is meant."""
+    _, equals, version = word.partition(":")[0].partition("==")
+    return version if equals else None
+
+
+def own_environment(word: str) -> str | None:
+    """The name of the environment of the version in a word, which runtimes of one framework share; None without one."""
+    from xbench.runtimes import parse
+
+    version = pinned(word)
+    return None if version is None else f"{framework(parse(word)[0])}=={version}"
+
+
+def framework(name: str) -> str:
+    """The module that a runtime imports first."""
+    from xbench.runtimes import find_row
+
+    row = find_row(name)
+    return row.preload[0] if row and row.preload else name
+
+
 def interpreter(word: str) -> str | None:
-    """The interpreter that a runtime's word means, if it is not this one: `python=` in the word, else the settings,
-    else the environment that its row names; None if there is none.
+    """The interpreter that a runtime's word means, if it is not this one: that of the environment of its version,
+    `python=` in the word, else the settings, else the environment that its row names; None if there is none.
 
     Raises:
-        Misconfigured: see `pythons`.
+        Misconfigured: see `pythons`; there is no environment of that version.
     """
     from xbench.runtimes import _environments, find_row, parse
 
     name, options = parse(word)
+    if own := own_environment(word):
+        if ready := _environments.find(own):
+            return str(ready.python)
+        raise Misconfigured(f"there is no environment {own}: xbench env create {own}")
     if python := options.get("python") or pythons().get(name):
         return shutil.which(python) or python
     row = find_row(name)

@@ -25,7 +25,8 @@ class Library:
 class Recipe:
     """How an environment is made. `pythons` are the versions it works with, the best first; `installs` are the
     arguments of one `pip install` each, in order; `package` is the distribution whose version is the runtime's;
-    `check` is a statement of Python that proves the import; `programs` must be on the PATH."""
+    `check` is a statement of Python that proves the import; where it fails, `otherwise` is installed, too, and it is
+    tried again. `programs` must be on the PATH."""
 
     framework: str
     pythons: tuple[str, ...]
@@ -33,6 +34,7 @@ class Recipe:
     package: str
     check: str
     programs: tuple[str, ...] = ()
+    otherwise: tuple[str, ...] = ()
     library: Library | None = None
     remark: str = ""
 

@@ -12,16 +12,17 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from xbench.converters import temporary
 from xbench.errors import XBenchError
 from xbench.runtimes._environments import READY, RECIPES, Environment, Library, Recipe, find, root
+from xbench.workers.building import installation, versions
 
 Say = Callable[[str], None]
-TAIL = 200  # characters of the last output of a failed command
 
 
 def recipe(name: str) -> Recipe:
@@ -32,9 +33,24 @@ def recipe(name: str) -> Recipe:
     """
     if name in RECIPES:
         return RECIPES[name]
+    if "==" in name:
+        return versions.pinned(*name.split("==", 1))
     near = difflib.get_close_matches(name, RECIPES, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(RECIPES)}"
     raise XBenchError(f"no recipe for an environment {name!r}: {hint}")
+
+
+def ensure(name: str) -> None:
+    """Makes the environment of a version if there is none, and says so on stderr: it may take minutes.
+
+    Raises:
+        XBenchError: as `create`.
+    """
+    if find(name):
+        return
+    recipe(name)
+    sys.stderr.write(f"xbench: making the environment {name} in {root()}; `xbench env remove {name}` deletes it\n")
+    create(name, None, lambda words: None, lambda words: None, patient=True)
 
 
 def steps(name: str) -> int:
@@ -43,14 +59,15 @@ def steps(name: str) -> int:
     return 3 + len(spec.installs) + (spec.library is not None)
 
 
-def create(name: str, python: str | None, say: Say, done: Say) -> Environment:
-    """Makes an environment, or returns the existing one. `say` gets progress, `done` each finished step.
+def create(name: str, python: str | None, say: Say, done: Say, patient: bool = False) -> Environment:
+    """Makes an environment, or returns the existing one. `say` gets progress, `done` each finished step. One that is
+    `patient` waits for another process that is making it.
 
     Raises:
         XBenchError: there is no such recipe or interpreter, or a step failed; one line.
     """
     spec, folder = recipe(name), root() / name
-    with _locked(name):
+    with _locked(name, patient), contextlib.ExitStack() as stack:
         if made := find(name):
             return made
         path = interpreter(spec, python)
@@ -58,24 +75,33 @@ def create(name: str, python: str | None, say: Say, done: Say) -> Environment:
             if not shutil.which(program):
                 raise XBenchError(f"{spec.framework} needs {program}, which is not on the PATH")
         _cleared(folder)
-        _run([path, "-m", "venv", str(folder)], f"{spec.framework}: cannot make an environment with {path}", say)
+        if "==" in name:
+            stack.callback(_cleared_unless_ready, folder)
+        installation.run(
+            [path, "-m", "venv", str(folder)], f"{spec.framework}: cannot make an environment with {path}", say
+        )
         done(f"made with {path}")
         own = str(folder / "bin" / "python")
         for arguments in spec.installs:
             words = " ".join(word for word in arguments if "==" in word)
-            _run([own, "-m", "pip", "install", *arguments], f"{spec.framework}: cannot install {words}", say)
+            installation.install(own, arguments, f"{spec.framework}: cannot install {words}", say)
             done(f"installed {words}")
         variables = _library(spec.library, folder, say) if spec.library else {}
         if spec.library:
             done(f"found {', '.join(spec.library.names.values())}")
-        _run([own, "-I", "-c", spec.check], f"{spec.framework} cannot be imported", say, variables)
+        installation.check(own, spec, say, variables)
         done(f"checked: {spec.check}")
-        record = {"versions": _versions(own), "variables": variables, "python": path}
+        record = {"versions": installation.versions(own), "variables": variables, "python": path}
         _settle(folder / READY, record)
     made = find(name)
     assert made is not None
     done("ready")
     return made
+
+
+def _cleared_unless_ready(folder: Path) -> None:
+    if not (folder / READY).exists():
+        _cleared(folder)
 
 
 def remove(name: str) -> Path:
@@ -97,13 +123,28 @@ def remove(name: str) -> Path:
 def listed() -> list[dict[str, Any]]:
     """Every recipe, with the place, state and versions of its environment."""
     rows = []
-    for name, spec in RECIPES.items():
+    pins = sorted(path.name for path in root().glob("*==*") if path.is_dir()) if root().is_dir() else []
+    for name, spec in {**RECIPES, **{pin: recipe(pin) for pin in pins if _is_recipe(pin)}}.items():
         made, folder = find(name), root() / name
         state = "ready" if made else "half-built" if folder.exists() else "missing"
         versions = dict(made.versions) if made else {}
         row = {"name": name, "framework": spec.framework, "state": state, "versions": versions}
-        rows.append(row | {"folder": str(folder), "pythons": list(spec.pythons), "remark": spec.remark})
+        row |= {"folder": str(folder), "pythons": list(spec.pythons), "remark": spec.remark}
+        rows.append(row | {"bytes": _size(folder) if folder.exists() else 0})
     return rows
+
+
+def _is_recipe(name: str) -> bool:
+    try:
+        return bool(recipe(name))
+    except XBenchError:
+        return False
+
+
+def _size(folder: Path) -> int:
+    """The bytes on disk of a folder."""
+    files = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
+    return sum(path.lstat().st_blocks * 512 for path in files)
 
 
 def interpreter(asked: Recipe, given: str | None = None) -> str:
@@ -149,39 +190,6 @@ def _version(python: str) -> str | None:
 
 def _or(words: Sequence[str]) -> str:
     return ", ".join(words[:-1]) + (" or " if words[1:] else "") + words[-1]
-
-
-def _run(command: Sequence[str], otherwise: str, say: Say, variables: Mapping[str, str] | None = None) -> None:
-    """Runs a step, and reports each line.
-
-    Raises:
-        XBenchError: it failed; `otherwise`, and its last output.
-    """
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    lines: list[str] = []
-    piped: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
-    with subprocess.Popen(command, env={**kept, **(variables or {})}, **piped) as process:
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                if words := "".join(c for c in line.strip() if c.isprintable()):
-                    lines.append(words)
-                    say(words[:100])
-        except BaseException:
-            process.kill()
-            raise
-    if process.returncode:
-        errors = [line for line in lines if re.match(r"(ERROR|\w*Error)\b", line)] or lines
-        raise XBenchError(f"{otherwise}: {errors[-1][:TAIL] if errors else f'exit code {process.returncode}'}")
-
-
-def _versions(python: str) -> dict[str, str]:
-    """The versions of all packages, and of Python."""
-    code = "import json, platform, pkg_resources as p; print(json.dumps([platform.python_version(), "
-    code += "{d.project_name.lower(): d.version for d in p.working_set}]))"
-    answer = subprocess.run([python, "-I", "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
-    own, packages = json.loads(answer.stdout)
-    return {"python": own, **{n: v for n, v in sorted(packages.items()) if n not in ("pip", "setuptools", "wheel")}}
 
 
 def _library(wanted: Library, folder: Path, say: Say) -> dict[str, str]:
@@ -251,8 +259,8 @@ def _settle(path: Path, record: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _locked(name: str) -> Iterator[None]:
-    """While it is open, no other process makes or removes the environment.
+def _locked(name: str, patient: bool = False) -> Iterator[None]:
+    """While it is open, no other process makes or removes the environment. One that is `patient` waits for another.
 
     Raises:
         XBenchError: the folder cannot be written, or another process uses it.
@@ -264,7 +272,7 @@ def _locked(name: str) -> Iterator[None]:
         raise XBenchError(f"{root()} cannot be written: {error.strerror}") from error
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if patient else fcntl.LOCK_NB))
         except OSError as error:
             raise XBenchError(f"another process is at work on the environment {name}") from error
         yield

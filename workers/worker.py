@@ -25,7 +25,7 @@ from xbench.case import Case
 from xbench.converters.printable import one_line
 from xbench.errors import XBenchError
 from xbench.host import process_tree
-from xbench.workers import absent, death, marks, protocol, starter, template
+from xbench.workers import absent, death, marks, own_code, protocol, starter, template
 from xbench.workers.protocol import WorkerFailure
 from xbench.workers.template import Forked, Templates
 from xbench.workers.variables import environment
@@ -80,6 +80,7 @@ class Worker:
         command = [python, "-P", "-m", "xbench.workers.worker", *numbers, *without]
         variables = environment(device, threads, log.parent, timed)
         variables |= {"NVIDIA_TF32_OVERRIDE": "1"} if tf32 else {}
+        variables |= own_code.variables(log.parent) if python != sys.executable else {}
         ends, forked = (requests, answers, self._requests, self._answers), None
         with log.open("wb") as chatter:
             if templates and row and not timed and device == "cpu":

@@ -20,7 +20,7 @@ from typing import Any
 from xbench.converters import temporary
 from xbench.host import machine
 from xbench.runtimes import distributed, row_of
-from xbench.workers import absent, death, worker
+from xbench.workers import absent, death, own_code, worker
 from xbench.workers.protocol import Reply, WorkerFailure
 from xbench.workers.variables import environment
 
@@ -64,6 +64,7 @@ class Group:
             with self.log.with_suffix(f".launcher{number}.log").open("wb") as chatter:
                 own = [sys.executable, "-P", "-m", PROGRAM, "launch", str(os.getpid()), *command]
                 variables = environment(device, threads, self.log.parent) | more
+                variables |= own_code.variables(self.log.parent)
                 process = subprocess.Popen(
                     own, stdin=subprocess.DEVNULL, stdout=chatter, stderr=chatter, env=variables, start_new_session=True
                 )

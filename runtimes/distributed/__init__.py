@@ -10,13 +10,12 @@ import importlib
 import json
 import os
 import socket
-import sys
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from xbench.converters.artifact import Artifact
-from xbench.runtimes import Options, Trainer, parse, row_of
+from xbench.runtimes import Options, Trainer, _configuration, parse, row_of
 
 # Why a runtime has no engine.
 MISSING = {
@@ -92,10 +91,9 @@ def words_of(word: str) -> str:
 
 def launches(word: str, ports: Sequence[int], program: list[str]) -> list[Launch]:
     """How the framework starts a program in one worker per port, all on this machine."""
-    name, extra = parse(word)
-    engine = row_of(name).engine
-    assert engine is not None, f"{name} has no engine"
-    return LAUNCHERS[engine.launcher](ports, [extra.get("python", sys.executable), "-P", "-m"], program)
+    engine = row_of(word).engine
+    assert engine is not None, f"{word} has no engine"
+    return LAUNCHERS[engine.launcher](ports, [_configuration.worker(word), "-P", "-m"], program)
 
 
 def reserved(count: int) -> list[socket.socket]:

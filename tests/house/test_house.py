@@ -75,7 +75,7 @@ SUBFOLDERS += (
     "parity/mistakes",
     "reports/html",
 )
-SUBFOLDERS += ("workers/jobs", "proof/bisect", "experiments/scaling", "cli/terminal")
+SUBFOLDERS += ("workers/building", "workers/jobs", "proof/bisect", "experiments/scaling", "cli/terminal")
 
 FUNCTION_LINES = 50
 FILE_LINES = 300

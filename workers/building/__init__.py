@@ -1,0 +1,1 @@
+"""How an environment is built: the steps, and the recipe of another version of a runtime."""
