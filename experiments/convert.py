@@ -23,6 +23,7 @@ from xbench.host import machine
 from xbench.proof.prove import SEEDS, opened_in, references
 from xbench.proof.record import base, expected, impossible, key, no_layout
 from xbench.proof.tuning import settled
+from xbench.runtimes import _configuration
 from xbench.store.record import Record, by_name, completed
 from xbench.workers.prepare import Exporter, converted
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
@@ -205,7 +206,8 @@ def save(artifact: Artifact, case: Case, exporter: Exporter, output: Path, logs:
         except OSError as error:
             raise XBenchError(f"cannot write to {target.parent}: {error.strerror}") from error
         row = runtimes.row_of(case.runtime)
-        worker = Worker(logs / "save.log", case.device, timed=False, templates=exporter.templates, row=row)
+        settings: dict[str, Any] = {"python": _configuration.worker(case.runtime), "row": row}
+        worker = Worker(logs / "save.log", case.device, timed=False, templates=exporter.templates, **settings)
         stack.callback(worker.stop)
         try:
             plain = Case(case.model, case.runtime, "forward", case.batch, case.device, layout=case.layout)
@@ -213,8 +215,8 @@ def save(artifact: Artifact, case: Case, exporter: Exporter, output: Path, logs:
             paths = [str(exporter.reference(artifact, "forward", case.batch, 0, SYNTHETIC))] if auto else []
             own, _ = settled(plain, artifact, paths, logs / "layouts.log", 600)
             where = {"artifact": str(artifact.folder), "folder": str(made), "name": target.parent.name}
-            settings = {"runtime": own.runtime, "device": own.device, "layout": own.layout, "batch": own.batch}
-            saved = worker.call("save", 1800, **where, **settings)
+            made_of = {"runtime": own.runtime, "device": own.device, "layout": own.layout, "batch": own.batch}
+            saved = worker.call("save", 1800, **where, **made_of)
         except WorkerFailure as failure:
             return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}
         if not saved["files"]:

@@ -7,7 +7,6 @@ The script is run here first: if its outputs differ from float64's, nothing is d
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from xbench.proof.question import check_folder
 from xbench.proof.tuning import NOTHING_CHOSEN, as_opened
 from xbench.recommend import chance
 from xbench.recommend.script import form, script
+from xbench.runtimes import _configuration, _environments
 from xbench.runtimes.scripts import Form
 from xbench.store.record import NOTHING, Record, known
 from xbench.workers.prepare import Exporter
@@ -86,7 +86,8 @@ def _saved(case: Case, artifact: Artifact, exporter: Exporter, how: Form, place:
 
 def _versions(record: Record, how: Form) -> tuple[dict[str, str], list[str]]:
     """The versions to install, by package: the measured ones; and a note for each that differs here."""
-    measured, here = record.get("versions") or {}, machine.versions(tuple(n for each in how.packages for n in each))
+    measured = record.get("versions") or {}
+    here = _installed(record["case"]["runtime"], tuple(name for each in how.packages for name in each))
     required: dict[str, str] = {}
     notes = []
     for names in how.packages:
@@ -97,6 +98,13 @@ def _versions(record: Record, how: Form) -> tuple[dict[str, str], list[str]]:
         if name in here and here[name] != required[name]:
             notes.append(f"{name} {required[name]} was measured and is required, {here[name]} is installed here")
     return required, notes
+
+
+def _installed(runtime: str, packages: tuple[str, ...]) -> Mapping[str, str]:
+    """The versions that the runtime's own environment has, else this one."""
+    own = _configuration.own_environment(runtime)
+    made = _environments.find(own) if own else None
+    return made.versions if made else machine.versions(packages)
 
 
 def _expected(case: Case, artifact: Artifact, exporter: Exporter, path: Path) -> list[float]:
@@ -115,13 +123,13 @@ def _expected(case: Case, artifact: Artifact, exporter: Exporter, path: Path) ->
 
 
 def _tried(path: Path, runtime: str) -> str:
-    """The script's output here, run by this Python but without xbench.
+    """The script's output here, run by the Python of the runtime but without xbench.
 
     Raises:
         XBenchError: its exit code is not 0.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | MEMORY
-    command = [sys.executable, "-I", path.name]
+    command = [_configuration.worker(runtime), "-I", path.name]
     try:
         done = subprocess.run(
             command, cwd=path.parent, env=environment, capture_output=True, timeout=PATIENCE, text=True

@@ -84,7 +84,8 @@ def until(true, seconds=10.0):
 def test_workers_share_an_import_and_nothing_else(start):
     assert printed(start(TORCH), "changes") == "changed"
     assert printed(start(TORCH), "state") == "False False"
-    assert len({number for _ in range(2) for number in printed(start(TORCH), "numbers").split()}) == 4
+    random = importing("numpy.random")  # has a state from its import on
+    assert len({number for _ in range(2) for number in printed(start(random), "numbers").split()}) == 4
     assert printed(start(TORCH), "session") == "True [] ''"
 
 
@@ -138,9 +139,12 @@ def test_a_module_that_cannot_be_imported_costs_no_other_worker(start):
     assert is_alive(first.process.pid)
 
 
-def test_what_hangs_in_an_import_is_left_to_a_worker_of_its_own(start, factories, monkeypatch):
+def test_what_hangs_in_an_import_is_left_to_a_worker_of_its_own(start, factories, templates, monkeypatch):
+    """And no other worker waits for it."""
     (factories / "called_late.py").write_text("import time; time.sleep(600)\n")
     monkeypatch.setattr(template, "IMPORTS", 2.0)
+    assert isinstance(start(importing("called_late")).process, subprocess.Popen)
+    monkeypatch.setattr(template.Template, "fork", None)
     assert isinstance(start(importing("called_late")).process, subprocess.Popen)
 
 
