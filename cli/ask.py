@@ -58,7 +58,7 @@ def ask(
 def _written(word: str, timeout: float, **how: Any) -> "Facts":
     """Write the question, and return its facts."""
     from xbench.cli.terminal.progress import Bar
-    from xbench.proof import question
+    from xbench.proof import ask as asking
     from xbench.workers.prepare import Exporter
 
     with turn() as logs, Bar(1, "ask") as bar:
@@ -69,7 +69,7 @@ def _written(word: str, timeout: float, **how: Any) -> "Facts":
             for remark in exporter.remarks(artifact):
                 bar.note(remark)
             bar.say(f"{word}: compute it in float64")
-            facts = question.ask(artifact, exporter, **how)
+            facts = asking.ask(artifact, exporter, **how)
             bar.finish(f"{word}: inputs {len(facts['inputs'])}, outputs {len(facts['outputs'])}")
         finally:
             exporter.close()

@@ -58,6 +58,6 @@ def _give(row: dict[str, Any], form: str) -> None:
     if form == JSON:
         say(json.dumps(row, indent=1))
     elif form == GITHUB:
-        summarise(*checks([row]))
+        summarise(*checks([row], "xbench judge"))
     else:
         show([judged(row)], console())

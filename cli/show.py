@@ -54,7 +54,9 @@ def show(
 
     view = COST if cost else ROOFLINE if roofline else formats.TIMES
 
-    judged = [] if model or runtime or mode or machine else _judged(out)
+    judged = [
+        each for each in _judged(out) if _is_chosen(each, model, runtime, mode) and not (cost or roofline or machine)
+    ]
     records, problems = ([], []) if judged and not (out / FILE).exists() else salvage(out / FILE)
     for problem in problems:
         say(f"xbench: skipped {problem}", err=True)
@@ -65,10 +67,16 @@ def show(
         shown = _only(shown, name, words)
     if shown or not judged or form != "table":
         _give(shown, form, view, out, output)
-    if form == "table":
-        _show_judged(judged)
+    _give_judged(judged, form)
     if plot:
         _draw(shown, plot)
+
+
+def _is_chosen(record: "Record", *chosen: Sequence[str] | None) -> bool:
+    """Whether a record has one of the chosen models, runtimes and modes."""
+    case = record["case"]
+    own = (case["model"], case["runtime"], case["mode"])
+    return all(not words or word in words for word, words in zip(own, chosen, strict=True))
 
 
 def _judged(out: Path) -> "list[Record]":
@@ -85,12 +93,16 @@ def _judged(out: Path) -> "list[Record]":
     return shown
 
 
-def _show_judged(records: "list[Record]") -> None:
+def _give_judged(records: "list[Record]", form: str) -> None:
+    """Print the tables of judged answers, or say that another form has no place for them."""
     from xbench.cli.terminal.console import console
     from xbench.reports.html.other_experiments import tables
     from xbench.reports.tables import show as show_tables
 
-    show_tables(tables("judge", records), console(200))
+    if form == "table":
+        show_tables(tables("judge", records), console(200))
+    elif records:
+        say(f"{len(records)} answers of other programs are not among these: judge.jsonl has them", err=True)
 
 
 def _give(rows: "list[Row]", form: str, view: "View", out: Path, output: Path | None) -> None:

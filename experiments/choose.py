@@ -128,7 +128,10 @@ def _need_version(word: str, options: Mapping[str, str]) -> None:
         raise XBenchError(f"{word}: a plug-in has the version that is installed")
     if "python" in options:
         raise XBenchError(f"{word}: a version has an environment of its own; write it, or python=")
-    environment.ensure(str(_configuration.own_environment(word)))
+    try:
+        environment.ensure(str(_configuration.own_environment(word)))
+    except _configuration.Misconfigured as error:
+        raise XBenchError(str(error)) from error
 
 
 def _need_options(word: str, name: str, row: "Row", options: Mapping[str, str]) -> None:

@@ -117,11 +117,13 @@ def relative_error(candidate: np.ndarray, reference: np.ndarray) -> float:
 
 def bounds(expected: np.ndarray, floor: Sequence[float] | np.ndarray) -> tuple[float, float]:
     """The L2 norm and the largest element of an error of one noise floor: at least half a unit in the last place of the
-    tensor's own size, at most so large that no error of its whole size passes. Pure noise has no such limit."""
+    tensor's own size (not of integers, which are exact), at most so large that no error of its whole size passes. Pure
+    noise has no such limit."""
     size, peak = size_of(expected)
-    norm = max(float(floor[0]), HALF_ULP * size)
+    ulp = 0.0 if expected.dtype.kind in "biu" else HALF_ULP
+    norm = max(float(floor[0]), ulp * size)
     norm = min(norm, size / LIMITS["fp32"]) if norm <= BLIND * size else norm
-    return norm, max(float(floor[1]), HALF_ULP * peak)
+    return norm, max(float(floor[1]), ulp * peak)
 
 
 def narrow_of(reference: Mapping[str, np.ndarray]) -> str:
@@ -209,7 +211,8 @@ def blind(reference: Mapping[str, np.ndarray], names: Sequence[str] | None = Non
         size, _ = size_of(reference[name])
         if reference[f"floor/{name}"][0] > BLIND * size and size > 0:
             like = [other for other in names if _kind(other) == _kind(name)]
-            unclear = unclear if _cancels(size, like, reference) else name
+            cancels = math.isfinite(reference[f"floor/{name}"][0]) and _cancels(size, like, reference)
+            unclear = unclear if cancels else name
     return unclear
 
 
@@ -233,7 +236,9 @@ def off(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -
     """The error of a tensor in noise floors. Where right arithmetic may be a step off, it is the error that no such run
     explains: outside of all of them, or farther from the oracle than they are."""
     expected, floor = reference[name], reference[f"floor/{name}"]
-    if f"{SPREAD}far/{name}" not in reference or np.shape(candidate) != expected.shape:
+    if np.shape(candidate) != expected.shape:
+        return math.inf
+    if f"{SPREAD}far/{name}" not in reference:
         return floors_off(candidate, expected, floor)
     low, high, outside = (reference[f"{SPREAD}{kind}/{name}"] for kind in ("low", "high", "outside"))
     beyond = distance(candidate, np.clip(np.asarray(candidate, np.float64), low, high))
@@ -263,7 +268,10 @@ def _kind(name: str) -> str:
 
 
 def _quotient(error: float, bound: float) -> float:
-    return 0.0 if error == 0 else math.inf if bound == 0 else error / bound
+    """The error in bounds; 0 where float32 itself has no finite value, which is not judged (`blind`)."""
+    if error == 0 or math.isinf(bound):
+        return 0.0
+    return math.inf if bound == 0 else error / bound
 
 
 def _off(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -> str:

@@ -33,9 +33,8 @@ def judged(row: Row) -> Table:
     notes = [row["message"]] if row["message"] else []
     if told := row["times"]:
         where = f" on {told['machine']}" if told["machine"] else ""
-        notes.append(
-            f"{seconds(told['median_s'])} is the median of {len(told['seconds'])} times{where}, not timed by xbench"
-        )
+        count = len(told["seconds"])
+        notes.append(f"{seconds(told['median_s'])}, the median of {count}{where}: not timed by xbench")
     styles = [COLOURS.get(each["status"], OTHER) for each in row["sets"]]
     return Table(caption, JUDGED, lines, words=len(JUDGED), notes=notes, styles=styles)
 

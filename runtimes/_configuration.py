@@ -8,13 +8,17 @@ The first file that exists is used, entirely.
 """
 
 import os
+import re
 import shutil
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+from xbench.converters.printable import one_line
+
 LOCAL = "xbench.toml"
+VERSION = re.compile(r"[0-9][0-9A-Za-z.!+-]{0,50}", re.ASCII)  # of a runtime, in its word
 
 
 class Misconfigured(Exception):
@@ -75,7 +79,11 @@ def own_environment(word: str) -> str | None:
     from xbench.runtimes import parse
 
     version = pinned(word)
-    return None if version is None else f"{framework(parse(word)[0])}=={version}"
+    if version is None:
+        return None
+    if not VERSION.fullmatch(version):  # it becomes the name of a folder
+        raise Misconfigured(f"{one_line(word, 100)}: that is no version, such as {parse(word)[0]}==1.2.3")
+    return f"{framework(parse(word)[0])}=={version}"
 
 
 def framework(name: str) -> str:

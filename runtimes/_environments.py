@@ -116,6 +116,8 @@ def root() -> Path:
 def find(name: str) -> Environment | None:
     """An environment that is ready; None if there is none, or a half-built one."""
     folder = root() / name
+    if folder.parent != root():
+        return None
     try:
         record: dict[str, Any] = json.loads((folder / READY).read_text())
         made = Environment(name, folder, dict(record["versions"]), dict(record["variables"]))

@@ -46,9 +46,9 @@ def ensure(name: str) -> None:
     Raises:
         XBenchError: as `create`.
     """
+    recipe(name)
     if find(name):
         return
-    recipe(name)
     sys.stderr.write(f"xbench: making the environment {name} in {root()}; `xbench env remove {name}` deletes it\n")
     create(name, None, lambda words: None, lambda words: None, patient=True)
 

@@ -23,6 +23,7 @@ from xbench.case import Case
 from xbench.errors import XBenchError
 from xbench.experiments.judge import judge, row_of
 from xbench.proof import question as questions
+from xbench.proof.ask import ask
 from xbench.proof.prove import verify
 
 EXAMPLES = ROOT / "examples" / "elsewhere"
@@ -44,7 +45,7 @@ def asked(exporter, tmp_path_factory):
 
     def asked(artifact, batches=(2, 3), precision="fp32", tensors=False):
         folder = tmp_path_factory.mktemp("asked") / "question"
-        questions.ask(artifact, exporter, folder, batches, precision, tensors)
+        ask(artifact, exporter, folder, batches, precision, tensors)
         return folder
 
     return asked
@@ -149,7 +150,7 @@ def test_a_fault_is_called_as_in_check(runtime, two_outputs, exporter, asked, fa
     row = verdict(question, write(tmp_path / "answers", answers))
     assert record["status"] == row["status"] == "FAIL"
     assert record["parity"]["worst_tensor"] == row["worst_tensor"]
-    assert row["message"].split(" is ")[0] == record["message"].split(" is ")[0] == f"output/{name}"
+    assert row["message"].split(": ")[1].split(" is ")[0] == record["message"].split(" is ")[0] == f"output/{name}"
 
 
 # ***** forms *****
@@ -262,19 +263,20 @@ def of_first(name, change):
     [
         (
             of_first("features", lambda a: a.transpose(0, 2, 3, 1)),
-            r"the axes of features are in another order: \(0, 2, 3, 1\)",
+            r"the axes of features are in another order: transposed by \(0, 3, 1, 2\) it is right",
         ),
         (
             of_first("features", lambda a: np.ascontiguousarray(a.transpose(0, 2, 3, 1)).reshape(a.shape)),
-            r"the axes of features are in another order: \(0, 2, 3, 1\)",
+            r"the axes of features are in another order: transposed by \(0, 3, 1, 2\) it is right",
         ),
-        (of_first("features", np.ravel), r"features is right in the shape \(2, 5, 4, 6\)"),
+        (of_first("features", np.ravel), r"features is right in the shape 2 x 5 x 4 x 6"),
         (of_first("features", lambda a: a.byteswap()), r"the bytes of features are in the other order \(big-endian\)"),
         (
             lambda v: {"features": v["squashed/of it"], "squashed/of it": v["features"], "mean": v["mean"]},
             r"features holds what is squashed/of it: the outputs are in another order",
         ),
-        (of_first("features", lambda a: a * np.nan), "output/features is not finite"),
+        (of_first("features", lambda a: a * np.nan), "240 values of features are not finite"),
+        (of_first("features", lambda a: a * 0), "features is zero"),
         (
             of_first("features", lambda a: a.astype(np.float64)),
             "output/features is float64 where the graph says float32",
@@ -284,7 +286,11 @@ def of_first(name, change):
             "output/features is float16 where the graph says float32",
         ),
         (of_first("features", lambda a: a.astype(np.complex64)), "output/features is complex64 where the graph says"),
-        (of_first("features", lambda a: a[:1]), "output/features is not finite or of another shape"),
+        (of_first("features", lambda a: a[:1]), "features is 1 x 5 x 4 x 6, where the graph gives 2 x 5 x 4 x 6$"),
+        (
+            of_first("features", lambda a: np.concatenate([a, a[:1]])),
+            "where the graph gives 2 x 5 x 4 x 6, as that of test_data_set_1 is: is the model of one batch size?",
+        ),
         (of_first("features", lambda a: a * 1.01), r"output/features is \d+ times the float32 noise off"),
         (of_first("mean", lambda a: a + 1), r"output/mean is \d+ times the float32 noise off"),
     ],
@@ -311,7 +317,7 @@ def test_an_output_that_is_missing_is_called_so(images, right, tmp_path):
         as_npy(tmp_path / place, right[place])
     (tmp_path / SETS[1] / "output_1.npy").unlink()
     row = verdict(images, tmp_path)
-    assert (row["status"], row["message"]) == ("FAIL", "gives 2 of 3 outputs: squashed/of it is missing")
+    assert (row["status"], row["message"]) == ("FAIL", f"{SETS[1]}: gives 2 of 3 outputs: squashed/of it is missing")
 
 
 def test_sixteen_bits_are_a_class_of_their_own(exporter, two_outputs, asked, tmp_path):
@@ -320,9 +326,14 @@ def test_sixteen_bits_are_a_class_of_their_own(exporter, two_outputs, asked, tmp
     halves = {place: {n: a.astype(np.float16).astype(np.float32) for n, a in v.items()} for place, v in answers.items()}
     row = verdict(question, write(tmp_path / "one", halves))
     assert (row["status"], row["class"]) == ("FAIL", "half")
+    assert row["message"].endswith("rounding to fewer bits explains it: `xbench ask --precision fp16` allows that")
     allowed = asked(two_outputs, precision="fp16")
     narrow = {place: {n: a.astype(np.float16) for n, a in v.items()} for place, v in answers.items()}
     assert verdict(allowed, write(tmp_path / "two", narrow))["status"] == "PASS"
+    row = verdict(allowed, write(tmp_path / "three", answers))
+    assert (row["status"], row["class"], row["message"]) == ("PASS", "fp32", None), "more bits are as good"
+    turned = {place: {**v, "right": v["right"].T.astype(np.float16)} for place, v in answers.items()}
+    assert "the axes of right are in another order" in verdict(allowed, write(tmp_path / "four", turned))["message"]
 
 
 def test_the_first_wrong_tensor_is_named(exporter, asked, tmp_path):
@@ -337,7 +348,8 @@ def test_the_first_wrong_tensor_is_named(exporter, asked, tmp_path):
         every = dict(zip(names, session.run(names, dict(file)), strict=True))
     inner = next(name for name in names if "tanh" in name.lower())
     np.savez(answers / SETS[0] / "tensors.npz", **every)
-    assert verdict(question, answers)["first_wrong"] is None
+    row = verdict(question, answers)
+    assert (row["first_wrong"], row["message"]) == (None, f"the {len(names)} tensors given of {len(names)} are right")
     late = names[names.index(inner) :]
     np.savez(answers / SETS[0] / "tensors.npz", **{n: a * 1.5 if n in late else a for n, a in every.items()})
     with np.load(answers / SETS[0] / "outputs.npz") as file:
@@ -345,9 +357,102 @@ def test_the_first_wrong_tensor_is_named(exporter, asked, tmp_path):
     row = verdict(question, answers)
     assert row["first_wrong"] == inner
     assert row["message"].endswith(f"first wrong tensor: {inner}")
+    np.savez(answers / SETS[0] / "tensors.npz", **{names[-1]: every[names[-1]].T * 1.5})
+    row = verdict(question, answers)
+    assert f"({len(names) - 1} before it were not given, such as {names[-2]})" in row["message"]
+    assert row["message"].endswith(f"{names[-1]} is 4 x 2, where the graph gives 2 x 4")
     np.savez(answers / SETS[0] / "tensors.npz", nothing=np.zeros(2))
-    with pytest.raises(XBenchError, match=r"names no tensor of every_tensor\.onnx"):
+    assert json.loads((question / "question.json").read_text())["tensors"] == names
+    with pytest.raises(XBenchError, match=r"has nothing, which is no tensor of every_tensor\.onnx"):
         verdict(question, answers)
+
+
+def graph(exporter, folder, text):
+    path = folder / "graph.onnx"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 20]>\n{text}'), path)
+    return exporter.artifact(str(path))
+
+
+def test_where_float32_overflows_nothing_passes(exporter, asked, tmp_path):
+    """Even next to a tensor so large that this one would count as zero."""
+    text = """g (float[batch, 4] x) => (float[batch, 4] a, float[batch, 4] b) <float k = {200}, float c = {1e10}>
+      { s = Mul(x, k) e = Exp(s) f = Sub(s, x) h = Exp(f) a = Div(e, h) b = Mul(x, c) }"""
+    question = asked(graph(exporter, tmp_path, text))
+    for factor in (1.0, 7.0, np.nan):
+        answers = {}
+        for number, place in enumerate(SETS):
+            with np.load(question / "reference" / f"{number}.npz") as file:
+                answers[place] = {name: file[f"output/{name}"].astype(np.float32) for name in "ab"}
+            answers[place]["a"] *= np.float32(factor)
+        assert verdict(question, write(tmp_path / str(factor), answers))["status"] == "UNVERIFIED"
+    answers[SETS[0]]["a"] = answers[SETS[0]]["a"][:1]
+    assert verdict(question, write(tmp_path / "short", answers))["status"] == "FAIL"
+
+
+def test_integers_are_exact(exporter, asked, tmp_path):
+    question = asked(
+        graph(
+            exporter,
+            tmp_path,
+            "g (int64[batch, 8] x) => (int64[batch, 8] y) <int64[1] k = {1000000}> { y = Add(x, k) }",
+        )
+    )
+    answers = computed(question)
+    assert verdict(question, write(tmp_path / "right", answers))["status"] == "PASS"
+    answers[SETS[0]]["y"][0, 3] += 1
+    assert verdict(question, write(tmp_path / "wrong", answers))["status"] == "FAIL"
+
+
+def test_a_name_means_the_output_that_has_it(exporter, asked, tmp_path):
+    """Though it is what another place is called where it has no usable name."""
+    text = "g (float[batch, 4] input_1, float[batch, 4] y) => (float[batch, 4] output_1, float[batch, 4] output_0) "
+    artifact = graph(exporter, tmp_path, text + "{ output_1 = Tanh(input_1) output_0 = Sigmoid(y) }")
+    model = onnx.load(artifact.given)
+    model.graph.input[1].name = model.graph.node[1].input[0] = "weird name!"
+    onnx.save(model, tmp_path / "weird.onnx")
+    question = asked(exporter.artifact(str(tmp_path / "weird.onnx")))
+    facts = json.loads((question / "question.json").read_text())
+    assert [each["key"] for each in facts["inputs"]] == ["input_1", "input_1_"]
+    assert [each["key"] for each in facts["outputs"]] == ["output_1", "output_0"]
+    answers = tmp_path / "answers"
+    subprocess.run([sys.executable, "-I", EXAMPLES / "answer.py", question, answers], check=True)
+    assert verdict(question, answers)["status"] == "PASS"
+    for place in SETS:
+        values = [np.load(answers / place / f"output_{number}.npy") for number in range(2)]
+        (tmp_path / "named" / place).mkdir(parents=True)
+        np.savez(tmp_path / "named" / place / "outputs.npz", output_1=values[0], output_0=values[1])
+    assert verdict(question, tmp_path / "named")["status"] == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("location", "says"),
+    [
+        ("question.json", "where the question has a file of its own"),
+        ("test_data_set_0/w", "a file of its own"),
+        ("data/w", None),
+    ],
+)
+def test_weights_of_a_file_and_nothing_else_go_along(location, says, exporter, asked, tmp_path):
+    weights = np.random.default_rng(0).normal(size=(4, 300)).astype(np.float32)
+    tensor = numpy_helper.from_array(weights, "w")
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", k]) for n, k in (("x", 4), ("y", 300)))
+    model = helper.make_model(
+        helper.make_graph([node], "g", [x], [y], [tensor]), ir_version=9, opset_imports=[helper.make_opsetid("", 20)]
+    )
+    model.metadata_props.add(key="location", value="secret.txt")
+    (tmp_path / location).parent.mkdir(exist_ok=True)
+    (tmp_path / "secret.txt").write_text("mine")
+    onnx.external_data_helper.convert_model_to_external_data(model, location=location, size_threshold=0)
+    onnx.save(model, tmp_path / "model.onnx")
+    artifact = exporter.artifact(str(tmp_path / "model.onnx"))
+    if says:
+        with pytest.raises(XBenchError, match=says):
+            asked(artifact)
+    else:
+        question = asked(artifact)
+        assert not [*question.rglob("secret.txt")]
+        assert verdict(question, write(tmp_path / "answers", computed(question)))["status"] == "PASS"
 
 
 # ***** times *****
@@ -361,7 +466,7 @@ def test_times_are_shown_and_called_what_they_are(content, images, right, shell)
     (answers / "times.json").write_text(content)
     shown = shell.inside("judge", images, "answers")
     assert shown.returncode == 0 and "\x1b" not in shown.stdout
-    assert "500 ms is the median of 3 times" in shown.stdout and "not timed by xbench" in shown.stdout
+    assert "500 ms, the median of 3" in shown.stdout and "not timed by xbench" in shown.stdout
     row = json.loads(shell.inside("judge", images, "answers", "--json", "--runtime", "mine").stdout)
     assert row["times"]["median_s"] == 0.5 and row["runtime"] == "mine"
 
@@ -379,6 +484,8 @@ def test_times_are_shown_and_called_what_they_are(content, images, right, shell)
         "[1e999]",
         '{"seconds": [1], "runtime": 3}',
         "[" * 99999,
+        "[1" + "0" * 400 + "]",
+        "[1e300, 1e300]",
     ],
 )
 def test_times_that_are_none_are_refused(content, images, right, shell):
@@ -402,6 +509,10 @@ def test_a_verdict_is_stored_shown_reported_and_never_ranked(images, right, shel
     assert shown.count("the answers of <script>") == shown.count("the answers of another") == 1
     assert shown.count("not timed by xbench") == 2
     assert json.loads(shell.inside("show", "--json").stdout) == []
+    assert "3 answers" not in shell.inside("show", "--json").stderr
+    assert "2 answers of other programs are not among these" in shell.inside("show", "--json").stderr
+    one = shell.inside("show", "--runtime", "another").stdout
+    assert "the answers of another" in one and "<script>" not in one
     assert shell.inside("report", "--output", "report.html").returncode == 0
     report = (shell.folder / "report.html").read_text()
     assert "the answers of &lt;script&gt;" in report and "not timed by xbench" in report
@@ -449,13 +560,33 @@ def external(folder):
     spoilt(folder, "output_0.pb", tensor.SerializeToString())
 
 
+def damaged(folder):
+    path = folder / SETS[0] / "outputs.npz"
+    np.savez_compressed(path, features=np.random.default_rng(0).normal(size=(2, 5, 4, 6)).astype(np.float32))
+    data = bytearray(path.read_bytes())
+    data[100:130] = bytes(30)
+    path.write_bytes(data)
+
+
 def piped(folder):
     (folder / SETS[0] / "outputs.npz").unlink()
     os.mkfifo(folder / SETS[0] / "output_0.bin")
 
 
 SPOILT = {
-    "no folder": (lambda f: shutil.rmtree(f), "no answers in answers/test_data_set_0"),
+    "no folder": (lambda f: shutil.rmtree(f), "there is no folder of answers at answers"),
+    "no set": (lambda f: shutil.rmtree(f / SETS[0]), "no answers in answers/test_data_set_0"),
+    "both forms": (
+        lambda f: (f / SETS[0] / "output_0.bin").write_bytes(b""),
+        "has outputs.npz and output_0.bin: which are the answers?",
+    ),
+    "one too many": (lambda f: spoilt(f, "output_3.bin", b""), "has output_3.bin, but there are 3 outputs"),
+    "tensors": (
+        lambda f: np.savez(f / SETS[0] / "tensors.npz", features=np.zeros(2)),
+        "the question has no tensors, ask with --tensors",
+    ),
+    "half of it": (lambda f: spoilt(f, "output_0.bin", bytes(480)), "is 960; is it of 16 bits?"),
+    "twice of it": (lambda f: spoilt(f, "output_0.bin", bytes(1920)), "is 960; is it float64?"),
     "one set": (lambda f: shutil.rmtree(f / SETS[1]), "no answers in answers/test_data_set_1"),
     "no archive": (lambda f: (f / SETS[0] / "outputs.npz").write_bytes(b"PK"), "outputs.npz cannot be read"),
     "other names": (
@@ -484,6 +615,16 @@ SPOILT = {
     ),
     "many bytes": (lambda f: spoilt(f, "output_0.bin", bytes(2**20)), "it is longer than 4 times"),
     "no proto": (lambda f: spoilt(f, "output_0.pb", b"\xff" * 40), "it is no TensorProto of ONNX"),
+    "no header": (
+        lambda f: spoilt(f, "output_0.npy", b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': (".ljust(118)),
+        "cannot be read",
+    ),
+    "no version": (lambda f: spoilt(f, "output_0.npy", b"\x93NUMPY\x09" + header((0,))[7:]), "it is of no version"),
+    "a short size": (lambda f: spoilt(f, "output_0.npy", header((-1, 5, 4, 6)) + bytes(960)), "a size is negative"),
+    "trailing": (lambda f: spoilt(f, "output_0.npy", header((2, 5, 4, 6)) + bytes(961)), "longer than its header says"),
+    "no such type": (lambda f: spoilt(f, "output_0.pb", b"\x08\x02\x10\x63"), "output_0.pb cannot be read"),
+    "an empty stream": (lambda f: zipped(f, "features.npy", b""), "cannot be read"),
+    "a damaged stream": (damaged, "cannot be read"),
     "no npy": (lambda f: spoilt(f, "output_0.npy", b"{}"), "output_0.npy cannot be read"),
     "outside": (external, "its values are in another file"),
     "a pipe": (piped, "it is no regular file"),
@@ -519,6 +660,19 @@ DAMAGE = {
     "no outputs": (lambda q: edited(q, lambda f: f.update(outputs=[])), "is damaged: facts are missing"),
     "no shapes": (lambda q: edited(q, lambda f: f["outputs"][1].update(shapes=[[1]])), "is damaged: facts are missing"),
     "no type": (lambda q: edited(q, lambda f: f["outputs"][0].update(dtype="finfo")), "there is no type finfo"),
+    "other fields": (lambda q: (q / "question.json").write_text('{"zz": 1}'), "is damaged: facts are missing"),
+    "three sets": (lambda q: edited(q, lambda f: f.update(batches=[2, 3, 2])), "is damaged: facts are missing"),
+    "no whole batch": (lambda q: edited(q, lambda f: f.update(batches=[2.0, 3])), "is damaged: facts are missing"),
+    "a huge shape": (lambda q: edited(q, lambda f: f["outputs"][0].update(shapes=[[2**61], [1]])), "a shape is none"),
+    "another shape": (
+        lambda q: edited(q, lambda f: f["outputs"][0].update(shapes=[[2], [1]])),
+        "0.npz is not what question.json says",
+    ),
+    "another name": (
+        lambda q: edited(q, lambda f: f["outputs"][0].update(name="other")),
+        "0.npz is not what question.json says",
+    ),
+    "no precision": (lambda q: edited(q, lambda f: f.update(precision="zz")), "there is no precision zz"),
     "text": (lambda q: edited(q, lambda f: f.update(model=3)), "question.json is damaged: model is not text"),
     "a reference": (
         lambda q: (q / "reference" / "0.npz").write_bytes(b""),

@@ -1,7 +1,6 @@
 """The recipe of another version of a runtime."""
 
 import contextlib
-import re
 import sys
 from importlib import metadata
 
@@ -12,7 +11,6 @@ from xbench.runtimes._environments import Recipe
 from xbench.workers import own_code
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # that run a worker
-VERSION = re.compile(r"[0-9][0-9A-Za-z.!+-]{0,50}", re.ASCII)
 
 
 def pinned(name: str, version: str) -> Recipe:
@@ -20,7 +18,7 @@ def pinned(name: str, version: str) -> Recipe:
     row = RUNTIMES.get(name)
     if row is None or row.environment or row.hidden:
         raise XBenchError(f"{visible(name)} has no versions to choose from: there are {', '.join(_with_versions())}")
-    if not VERSION.fullmatch(version):
+    if not _configuration.VERSION.fullmatch(version):
         raise XBenchError(f"{name}=={visible(version)}: that is no version, such as {name}==1.2.3")
     package = next((each for each in row.packages if _is_installed(each)), row.packages[0])
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
