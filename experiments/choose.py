@@ -89,6 +89,7 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
     """
     from xbench import runtimes
     from xbench.runtimes import _configuration
+    from xbench.workers import environment
 
     if not words:
         rows, versions = runtimes.table(), installed_versions()
@@ -96,6 +97,7 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
         if not installed:
             raise XBenchError("no runtime is installed: pip install 'xbench[cpu]'")
         return installed
+    wanted = list[str]()
     for word in split(words):
         name, options = runtimes.parse(word)
         if not shutil.which(python := options.get("python", sys.executable)):
@@ -108,17 +110,19 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
             raise XBenchError(f"unknown runtime {name!r}: {hint}")
         _need_options(word, name, row, options)
         if _configuration.pinned(word) is not None:
-            _need_version(word, options)
+            wanted.append(_version(word, options))
         elif "python" not in options and not installed_version(row, name):
             raise XBenchError(f"{name} is not installed: {install(name)}")
+    for each in wanted:  # which may take minutes: after every word has been looked at
+        environment.ensure(each)
     return split(words)
 
 
-def _need_version(word: str, options: Mapping[str, str]) -> None:
-    """Makes the environment of a version if there is none.
+def _version(word: str, options: Mapping[str, str]) -> str:
+    """The environment of the version in a word.
 
     Raises:
-        XBenchError: it cannot be made.
+        XBenchError: it cannot have one.
     """
     from xbench import runtimes
     from xbench.runtimes import _configuration
@@ -129,9 +133,11 @@ def _need_version(word: str, options: Mapping[str, str]) -> None:
     if "python" in options:
         raise XBenchError(f"{word}: a version has an environment of its own; write it, or python=")
     try:
-        environment.ensure(str(_configuration.own_environment(word)))
+        name = str(_configuration.own_environment(word))
     except _configuration.Misconfigured as error:
         raise XBenchError(str(error)) from error
+    environment.recipe(name)
+    return name
 
 
 def _need_options(word: str, name: str, row: "Row", options: Mapping[str, str]) -> None:

@@ -35,6 +35,9 @@ def recipe(name: str) -> Recipe:
         return RECIPES[name]
     if "==" in name:
         return versions.pinned(*name.split("==", 1))
+    if name in versions.with_versions():
+        made = ", ".join(path.name for path in root().glob(f"{name}==*"))
+        raise XBenchError(f"which version of {name}? Write {name}==1.2.3{f'; there is {made}' if made else ''}")
     near = difflib.get_close_matches(name, RECIPES, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(RECIPES)}"
     raise XBenchError(f"no recipe for an environment {name!r}: {hint}")

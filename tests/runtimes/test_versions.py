@@ -71,6 +71,20 @@ def test_a_wrong_version_is_one_line(word, says, root, shell):
     assert not root.exists() or not [*root.glob("*")]
 
 
+def test_every_word_is_looked_at_before_an_environment_is_made(root, shell):
+    answer = shell.inside("check", "lenet", "--runtime", f"{VERSION},nope", "--mode", "forward")
+    assert answer.returncode == 2 and "unknown runtime 'nope'" in only_line(answer.stderr)
+    assert not root.exists()
+
+
+def test_a_runtime_without_a_version_is_asked_for_one(root, shell):
+    (root / VERSION).mkdir(parents=True)
+    for command in ("create", "remove"):
+        answer = shell.inside("env", command, "onnxruntime")
+        assert answer.returncode == 2
+        assert f"which version of onnxruntime? Write onnxruntime==1.2.3; there is {VERSION}" in only_line(answer.stderr)
+
+
 def test_a_version_is_no_path(root, tmp_path):
     """Not even to what looks like an environment."""
     evil = tmp_path / "evil"

@@ -17,7 +17,7 @@ def pinned(name: str, version: str) -> Recipe:
     """The recipe of another version of a runtime, with what a worker needs besides it."""
     row = RUNTIMES.get(name)
     if row is None or row.environment or row.hidden:
-        raise XBenchError(f"{visible(name)} has no versions to choose from: there are {', '.join(_with_versions())}")
+        raise XBenchError(f"{visible(name)} has no versions to choose from: there are {', '.join(with_versions())}")
     if not _configuration.VERSION.fullmatch(version):
         raise XBenchError(f"{name}=={visible(version)}: that is no version, such as {name}==1.2.3")
     package = next((each for each in row.packages if _is_installed(each)), row.packages[0])
@@ -39,5 +39,5 @@ def _is_installed(package: str) -> bool:
     return False
 
 
-def _with_versions() -> list[str]:
+def with_versions() -> list[str]:
     return [name for name, row in RUNTIMES.items() if not (row.environment or row.hidden)]
