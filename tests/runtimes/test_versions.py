@@ -44,8 +44,15 @@ def test_a_word_has_a_version(word, name, options, version, own):
 
 
 def test_versions_may_be_listed_between_commas():
-    listed = "onnxruntime==1.20.1,onnxruntime==1.24.1:level=all,profile=1,onnxruntime"
-    assert split([listed]) == ["onnxruntime==1.20.1", "onnxruntime==1.24.1:level=all,profile=1", "onnxruntime"]
+    listed = "onnxruntime==1.20.1,onnxruntime==1.24.1:level=all,profile=1,onnxruntime,jax==0.6.2,jax==0.7.0"
+    words = [
+        "onnxruntime==1.20.1",
+        "onnxruntime==1.24.1:level=all,profile=1",
+        "onnxruntime",
+        "jax==0.6.2",
+        "jax==0.7.0",
+    ]
+    assert split([listed]) == words
 
 
 @pytest.mark.parametrize(
