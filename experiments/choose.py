@@ -90,10 +90,11 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
     from xbench import runtimes
     from xbench.runtimes import _configuration
     from xbench.workers import environment
+    from xbench.workers.building import versions
 
     if not words:
-        rows, versions = runtimes.table(), installed_versions()
-        installed = [name for name, row in rows.items() if not (row.hidden or row.named) and versions[name]]
+        rows, here = runtimes.table(), installed_versions()
+        installed = [name for name, row in rows.items() if not (row.hidden or row.named) and here[name]]
         if not installed:
             raise XBenchError("no runtime is installed: pip install 'xbench[cpu]'")
         return installed
@@ -110,34 +111,12 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
             raise XBenchError(f"unknown runtime {name!r}: {hint}")
         _need_options(word, name, row, options)
         if _configuration.pinned(word) is not None:
-            wanted.append(_version(word, options))
+            wanted.append(versions.environment_of(word))
         elif "python" not in options and not installed_version(row, name):
             raise XBenchError(f"{name} is not installed: {install(name)}")
     for each in wanted:  # which may take minutes: after every word has been looked at
         environment.ensure(each)
     return split(words)
-
-
-def _version(word: str, options: Mapping[str, str]) -> str:
-    """The environment of the version in a word.
-
-    Raises:
-        XBenchError: it cannot have one.
-    """
-    from xbench import runtimes
-    from xbench.runtimes import _configuration
-    from xbench.workers import environment
-
-    if not runtimes.is_ours(word):
-        raise XBenchError(f"{word}: a plug-in has the version that is installed")
-    if "python" in options:
-        raise XBenchError(f"{word}: a version has an environment of its own; write it, or python=")
-    try:
-        name = str(_configuration.own_environment(word))
-    except _configuration.Misconfigured as error:
-        raise XBenchError(str(error)) from error
-    environment.recipe(name)
-    return name
 
 
 def _need_options(word: str, name: str, row: "Row", options: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ from xbench.parity import candidate
 from xbench.parity.verdict import Changed, Verdict
 from xbench.proof import answers
 from xbench.proof.prove import combined
-from xbench.proof.question import TENSORS, Question, set_name
+from xbench.proof.question import SETS, TENSORS, Question, set_name
 from xbench.proof.reasons import Arrays, own, reasons
 from xbench.store.command import VERSION
 from xbench.store.experiments import Told
@@ -40,8 +40,8 @@ def judge(question: Question, folder: Path, runtime: str | None = None) -> Recor
         XBenchError: answers or the question cannot be read.
     """
     facts = question.facts
-    references = [question.reference(str(number)) for number in range(question.sets)]
-    given = [answers.outputs(question, folder, number) for number in range(question.sets)]
+    references = [question.reference(str(number)) for number in range(SETS)]
+    given = [answers.outputs(question, folder, number) for number in range(SETS)]
     verdicts = [_verdict(each, number, references, facts["precision"]) for number, each in enumerate(given)]
     told = times(folder)
     fields = combined(verdicts, 0)

@@ -4,6 +4,7 @@ are judged by it (`judge.py`).
 Its layout is that of ONNX's own tests (`model.onnx`, `test_data_set_0/input_0.pb`). `reference/` is for the judge.
 """
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,22 +58,6 @@ class Question:
     folder: Path
     facts: Facts
 
-    @property
-    def sets(self) -> int:
-        return SETS
-
-    def _sound(self, name: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The arrays, if they are those of the facts.
-
-        Raises:
-            XBenchError: they are not.
-        """
-        for each in self.facts["outputs"] if name != TENSORS else ():
-            own = f"output/{each['name']}"
-            if f"floor/{own}" not in arrays or list(arrays[own].shape) != each["shapes"][int(name)]:
-                raise XBenchError(f"{reference_file(self.folder, name)} is not what {FACTS} says: ask again")
-        return arrays
-
     def reference(self, name: str) -> dict[str, np.ndarray]:
         """What float64 makes of a set, by its number, or of every tensor of the first, by `tensors`.
 
@@ -90,14 +75,24 @@ class Question:
         except Exception as error:  # whatever the reader of a damaged archive raises
             raise XBenchError(f"{path} cannot be read ({one_line(error)}): ask again") from error
 
+    def _sound(self, name: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The arrays, if they are those of the facts.
+
+        Raises:
+            XBenchError: they are not.
+        """
+        for each in self.facts["outputs"] if name != TENSORS else ():
+            own = f"output/{each['name']}"
+            if f"floor/{own}" not in arrays or list(arrays[own].shape) != each["shapes"][int(name)]:
+                raise XBenchError(f"{reference_file(self.folder, name)} is not what {FACTS} says: ask again")
+        return arrays
+
 
 def reference_file(folder: Path, name: str) -> Path:
     return folder / "reference" / f"{name}.npz"
 
 
 def digest(data: bytes) -> str:
-    import hashlib
-
     return hashlib.sha256(data).hexdigest()
 
 

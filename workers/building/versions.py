@@ -1,4 +1,4 @@
-"""The recipe of another version of a runtime."""
+"""The environment of another version of a runtime: its name, and its recipe."""
 
 import contextlib
 import sys
@@ -6,11 +6,29 @@ from importlib import metadata
 
 from xbench.converters.printable import visible
 from xbench.errors import XBenchError
-from xbench.runtimes import RUNTIMES, _configuration
+from xbench.runtimes import RUNTIMES, _configuration, is_ours, parse
 from xbench.runtimes._environments import Recipe
 from xbench.workers import own_code
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # that run a worker
+
+
+def environment_of(word: str) -> str:
+    """The name of the environment of the version in a runtime's word.
+
+    Raises:
+        XBenchError: it cannot have one.
+    """
+    if not is_ours(word):
+        raise XBenchError(f"{word}: a plug-in has the version that is installed")
+    if "python" in parse(word)[1]:
+        raise XBenchError(f"{word}: a version has an environment of its own; write it, or python=")
+    try:
+        name = str(_configuration.own_environment(word))
+    except _configuration.Misconfigured as error:
+        raise XBenchError(str(error)) from error
+    pinned(*name.split("==", 1))
+    return name
 
 
 def pinned(name: str, version: str) -> Recipe:
