@@ -3,8 +3,9 @@
 import contextlib
 import importlib.util
 import os
-import tempfile
 from pathlib import Path
+
+from xbench.converters import temporary
 
 MODULES = ("__init__", "case", "errors")  # of the package itself
 PACKAGES = ("models", "data", "stats", "host", "store", "converters", "runtimes", "parity", "workers")
@@ -19,14 +20,15 @@ def variables(place: Path) -> dict[str, str]:
 def _linked(place: Path) -> Path:
     folder = place.absolute() / "own-code"
     if not folder.exists():
-        made = Path(tempfile.mkdtemp(dir=place))
-        (made / "xbench").mkdir()
-        for name in MODULES:
-            (made / "xbench" / f"{name}.py").symlink_to(_file(name))
-        for name in PACKAGES:
-            (made / "xbench" / name).symlink_to(_file(name).parent)
-        with contextlib.suppress(OSError):  # another thread was faster
-            made.rename(folder)
+        with temporary.folder(place, temporary.HIDDEN) as scratch:
+            made = scratch / "own-code"
+            (made / "xbench").mkdir(parents=True)
+            for name in MODULES:
+                (made / "xbench" / f"{name}.py").symlink_to(_file(name))
+            for name in PACKAGES:
+                (made / "xbench" / name).symlink_to(_file(name).parent)
+            with contextlib.suppress(OSError):  # another thread was faster
+                made.rename(folder)
     return folder
 
 
