@@ -1,5 +1,6 @@
 """`xbench show`: print what the store holds."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -57,7 +58,7 @@ def show(
     judged = [
         each for each in _judged(out) if _is_chosen(each, model, runtime, mode) and not (cost or roofline or machine)
     ]
-    records, problems = ([], []) if judged and not (out / FILE).exists() else salvage(out / FILE)
+    records, problems = ([], []) if judged and not os.path.exists(out / FILE) else salvage(out / FILE)
     for problem in problems:
         say(f"xbench: skipped {problem}", err=True)
     with uncollected():  # garbage collection would traverse the entire store
@@ -84,7 +85,7 @@ def _judged(out: Path) -> "list[Record]":
     from xbench.experiments.judge import FILE as JUDGED
     from xbench.reports.html.other_experiments import readable
 
-    if not (out / JUDGED).exists():
+    if not os.path.exists(out / JUDGED):  # which takes any name
         return []
     records, problems = salvage(out / JUDGED)
     shown, more = readable("judge", records)
