@@ -2,7 +2,7 @@
 
 The error of a tensor is its distance to the float64 oracle, once as the L2 norm of the difference and once as its
 largest element (a single wrong row of a large gradient must not drown). Each is divided by what float32 PyTorch loses
-itself (the floor, see `oracle`, never below half a unit in the last place of the tensor's own size). The largest
+itself (the floor, see `oracle`; of floats at least half a unit in the last place of the tensor's size). The largest
 quotient over all tensors is the `ratio` of a check, and the class follows from it. Float32 arithmetic in another order
 stays within `LIMITS["fp32"]`; TF32 and float16 keep 10 bits of a float32's 23, bfloat16 keeps 7.
 """

@@ -16,7 +16,7 @@ import numpy as np
 from xbench.converters import files
 from xbench.converters.printable import one_line, visible
 from xbench.errors import XBenchError
-from xbench.proof.question import EVERY, TENSORS, Question, Tensor, set_name
+from xbench.proof.question import EVERY, TENSORS, Question, Tensor, in_words, set_name
 
 MOST = 4  # times as many bytes as expected: another type, a little more
 BESIDE = 1 << 16  # bytes of a file that are no values
@@ -131,14 +131,10 @@ def _raw(data: bytes, tensor: Tensor, number: int) -> np.ndarray:
     shape, dtype = tensor["shapes"][number], _dtype(tensor["dtype"])
     if len(data) != (size := math.prod(shape) * dtype.itemsize):
         hint = {2 * len(data): "; is it of 16 bits?", len(data) / 2: "; is it float64?"}.get(size, "")
-        raise ValueError(f"it has {len(data)} bytes, where {dtype.name} of shape {_shape(shape)} is {size}{hint}")
+        raise ValueError(f"it has {len(data)} bytes, where {dtype.name} of shape {in_words(shape)} is {size}{hint}")
     if dtype.kind == "b" and max(data, default=0) > 1:
         raise ValueError("a bool is 0 or 1")
     return np.frombuffer(data, dtype).reshape(shape)
-
-
-def _shape(shape: Sequence[int]) -> str:
-    return " x ".join(map(str, shape)) or "one number"
 
 
 def _proto(data: bytes) -> np.ndarray:

@@ -29,6 +29,7 @@ from xbench.proof.question import (
     Tensor,
     check_folder,
     digest,
+    in_words,
     reference_file,
     set_name,
 )
@@ -195,4 +196,4 @@ def _each(facts: Facts) -> Iterator[Tensor]:
 
 
 def _shapes(tensor: Tensor) -> str:
-    return ", then ".join(dict.fromkeys(" x ".join(map(str, shape)) or "one number" for shape in tensor["shapes"]))
+    return ", then ".join(dict.fromkeys(in_words(shape) for shape in tensor["shapes"]))

@@ -6,6 +6,7 @@ Its layout is that of ONNX's own tests (`model.onnx`, `test_data_set_0/input_0.p
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -99,6 +100,11 @@ def digest(data: bytes) -> str:
 def set_name(number: int) -> str:
     """The folder of a set of inputs, in a question and in answers."""
     return f"test_data_set_{number}"
+
+
+def in_words(shape: Sequence[int]) -> str:
+    """A shape, as people write it."""
+    return " x ".join(map(str, shape)) or "one number"
 
 
 def check_folder(folder: Path, option: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from xbench.converters.printable import visible
 from xbench.parity.verdict import ALLOWED, narrow_of, off
-from xbench.proof.question import set_name
+from xbench.proof.question import in_words, set_name
 
 AXES = 5  # of a tensor whose orders are tried
 Arrays = Mapping[str, np.ndarray]
@@ -43,10 +43,6 @@ def is_right(array: np.ndarray, name: str, reference: Arrays, precision: str) ->
 
 def own(name: str) -> str:
     return visible(name.removeprefix("output/"))
-
-
-def in_words(shape: Sequence[int]) -> str:
-    return " x ".join(map(str, shape)) or "one number"
 
 
 def _layouts(array: np.ndarray, name: str, reference: Arrays, precision: str) -> Iterator[str]:
