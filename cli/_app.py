@@ -2,16 +2,16 @@
 
 import typer
 
-from xbench.cli.ask import ask
 from xbench.cli.bisect import bisect
 from xbench.cli.check import check
 from xbench.cli.compare import compare
 from xbench.cli.convert import convert
 from xbench.cli.doctor import doctor
+from xbench.cli.elsewhere.ask import ask
+from xbench.cli.elsewhere.judge import judge
 from xbench.cli.env import app as env_app
 from xbench.cli.import_ import import_
 from xbench.cli.inspect import inspect
-from xbench.cli.judge import judge
 from xbench.cli.list import app as list_app
 from xbench.cli.load import load
 from xbench.cli.match import match
