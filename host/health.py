@@ -92,9 +92,9 @@ def _celsius(root: Path) -> float | None:
 def _waited(root: Path) -> float | None:
     """Seconds that the threads of this process and its descendants have waited for a CPU."""
     seconds = []
-    for path in (path for each in _processes(root) for path in (root / f"proc/{each}/task").glob("*/schedstat")):
+    for thread in (thread for each in _processes(root) for thread in process_tree.entries(each, "task", root)):
         with contextlib.suppress(ValueError, IndexError):
-            seconds.append(int(_read(path).split()[1]) / 1e9)
+            seconds.append(int(_read(thread / "schedstat").split()[1]) / 1e9)
     return sum(seconds) if seconds else None
 
 

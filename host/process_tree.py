@@ -38,10 +38,20 @@ def members(root: int | None = None) -> list[int]:
 def _listed(process: int) -> list[int]:
     """The children of a process, as Linux lists them by thread."""
     children: list[int] = []
-    for path in Path(f"/proc/{process}/task").glob("[0-9]*/children"):
+    for thread in entries(process, "task"):
         with contextlib.suppress(OSError):  # it has ended
-            children += map(int, path.read_text().split())
+            children += map(int, (thread / "children").read_text().split())
     return children
+
+
+def entries(process: int | str, folder: str, root: Path = Path("/")) -> list[Path]:
+    """The entries of a folder of a process in /proc; none if the process has ended. (`Path.glob` raises then, if the
+    process ends while it looks.)"""
+    place = root / f"proc/{process}/{folder}"
+    try:
+        return [place / name for name in os.listdir(place)]
+    except OSError:
+        return []
 
 
 def _by_parent() -> dict[int, list[int]]:
@@ -113,7 +123,7 @@ def cpu_seconds_below() -> float:
 
 def threads(root: int | None = None) -> list[int]:
     """The threads of the tree; empty if the system does not report them."""
-    return [int(each.name) for process in members(root) for each in Path(f"/proc/{process}/task").glob("[0-9]*")]
+    return [int(each.name) for process in members(root) for each in entries(process, "task")]
 
 
 def elsewhere(root: int, cpus: set[int]) -> set[int]:
@@ -136,7 +146,7 @@ def scheduled() -> dict[int, tuple[float, float]]:
     """Seconds that each thread ran, and waited for a CPU; empty if the system does not report them."""
     times = {}
     for process in members():
-        for folder in Path(f"/proc/{process}/task").glob("[0-9]*"):
+        for folder in entries(process, "task"):
             with contextlib.suppress(OSError, ValueError):
                 run, waited, _ = (folder / "schedstat").read_text().split()
                 times[int(folder.name)] = int(run) / 1e9, int(waited) / 1e9

@@ -222,7 +222,7 @@ def _idle(looks: int = QUIET, seconds: float = SETTLE) -> float:
 
 def _gpu_is_open() -> bool:
     """Whether the worker, or a process that it started, has a GPU driver open."""
-    for link in (link for process in process_tree.members() for link in Path(f"/proc/{process}/fd").glob("*")):
+    for link in (link for process in process_tree.members() for link in process_tree.entries(process, "fd")):
         with contextlib.suppress(OSError):
             if os.readlink(link).startswith(("/dev/nvidia", "/dev/dri", "/dev/kfd")):
                 return True
