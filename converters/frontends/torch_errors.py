@@ -17,6 +17,8 @@ import xbench
 from xbench.converters.frontends.onnx_file import plain
 
 PACKAGES = tuple(f"{Path(str(each.__file__)).parent}/" for each in (torch, onnxscript, onnx_ir))
+SITE = Path(str(torch.__file__)).parents[1]
+UNFORESEEN = (AssertionError, AttributeError, LookupError, NameError, TypeError)
 OWN = f"{Path(str(xbench.__file__)).parents[1]}/converters/"
 INSTEAD = (
     (
@@ -35,7 +37,7 @@ def explained(error: BaseException) -> str:
     """The error in one line."""
     chain = list(_chain(error))
     place = next(filter(None, map(_line_of, reversed(chain))), "")
-    return _words(chain) + (f", at {place}" if place else "")
+    return _words(chain) + (f", at {place}" if place else "") + _within(chain[-1])
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -52,6 +54,14 @@ def _words(chain: list[BaseException]) -> str:
         if match := re.search(pattern, str(chain[-1])):
             return match.expand(words)
     return plain(chain[-1])
+
+
+def _within(error: BaseException) -> str:
+    """The line of PyTorch's that an error of programming comes from: a fault of PyTorch's, or of its use here."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not isinstance(error, UNFORESEEN) or not frames or not frames[-1].filename.startswith(PACKAGES):
+        return ""
+    return f", from {Path(frames[-1].filename).relative_to(SITE)}:{frames[-1].lineno}"
 
 
 def _line_of(error: BaseException) -> str:

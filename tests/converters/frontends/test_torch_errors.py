@@ -41,6 +41,10 @@ class Packing(nn.Module):
         lengths = torch.full((x.shape[0],), 4)
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)  # 34
         return nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
+
+class Wrong(nn.Module):
+    def forward(self, x):
+        return nn.functional.interpolate(x, size={}) if torch.compiler.is_exporting() else x
 """
 EXPECTED = {
     "Layered": "PyTorch's exporter has no form of mode: write it in other operations, at nets.py:11 in forward, "
@@ -58,3 +62,9 @@ def test_an_error_names_the_line_and_what_to_write(tmp_path, net):
         build.export_module(parse(f"{tmp_path}/nets.py:{net}@x:float32:batch,4,6"), tmp_path / "out")
     assert f"nets.py:{net} cannot be exported: {EXPECTED[net]}" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_an_error_of_programming_names_the_line_of_pytorch(tmp_path):
+    (tmp_path / "nets.py").write_text(NETS)
+    with pytest.raises(XBenchError, match=r", at nets\.py:39 in Wrong\.forward, from torch/nn/functional\.py:\d+$"):
+        build.export_module(parse(f"{tmp_path}/nets.py:Wrong@x:float32:batch,4,6"), tmp_path / "out")
