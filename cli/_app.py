@@ -22,6 +22,7 @@ from xbench.cli.recommend import recommend
 from xbench.cli.report import report
 from xbench.cli.scale import scale
 from xbench.cli.show import show
+from xbench.cli.since import since
 from xbench.cli.study import study
 from xbench.cli.time import time
 from xbench.cli.train import train
@@ -48,6 +49,7 @@ COMMANDS = (
     train,
     scale,
     bisect,
+    since,
     ask,
     judge,
     study,

@@ -100,23 +100,35 @@ def choose_runtimes(words: Sequence[str] | None) -> list[str]:
         return installed
     wanted = list[str]()
     for word in split(words):
-        name, options = runtimes.parse(word)
-        if not shutil.which(python := options.get("python", sys.executable)):
-            raise XBenchError(f"{word}: there is no Python at {python}")
-        if (row := runtimes.find_row(name)) is None:
-            rows = runtimes.table()
-            near = difflib.get_close_matches(name, rows, n=1, cutoff=0.5)
-            known = ", ".join(known for known, row in rows.items() if not row.hidden)
-            hint = f"did you mean {near[0]}?" if near else f"the runtimes are {known}"
-            raise XBenchError(f"unknown runtime {name!r}: {hint}")
-        _need_options(word, name, row, options)
+        name, row = known_runtime(word)
         if _configuration.pinned(word) is not None:
             wanted.append(versions.environment_of(word))
-        elif "python" not in options and not installed_version(row, name):
+        elif "python" not in runtimes.parse(word)[1] and not installed_version(row, name):
             raise XBenchError(f"{name} is not installed: {install(name)}")
     for each in wanted:  # which may take minutes: after every word has been looked at
         environment.ensure(each)
     return split(words)
+
+
+def known_runtime(word: str) -> tuple[str, "Row"]:
+    """The name and the row of a runtime's word, installed or not.
+
+    Raises:
+        XBenchError: unknown, or an option that it does not have.
+    """
+    from xbench import runtimes
+
+    name, options = runtimes.parse(word)
+    if not shutil.which(python := options.get("python", sys.executable)):
+        raise XBenchError(f"{word}: there is no Python at {python}")
+    if (row := runtimes.find_row(name)) is None:
+        rows = runtimes.table()
+        near = difflib.get_close_matches(name, rows, n=1, cutoff=0.5)
+        known = ", ".join(known for known, row in rows.items() if not row.hidden)
+        hint = f"did you mean {near[0]}?" if near else f"the runtimes are {known}"
+        raise XBenchError(f"unknown runtime {name!r}: {hint}")
+    _need_options(word, name, row, options)
+    return name, row
 
 
 def _need_options(word: str, name: str, row: "Row", options: Mapping[str, str]) -> None:

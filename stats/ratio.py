@@ -8,7 +8,7 @@ measurements, which count as `FREEDOM` more of them: the moderated variance of S
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from xbench.stats.statistics import (
     median_of,
     resampled_medians,
     stretched,
+    students_share,
     students_t,
 )
 
@@ -66,9 +67,10 @@ def paired_ratio(
     medians, so that common slowdowns cancel; the ratio is the mean over the processes. Other sessions, or fewer
     than three common rounds, give the ratio of the medians, with a wider interval.
     """
+    blocks_a, blocks_b = list(blocks_a), list(blocks_b)
+    if same_session and (paired := paired_estimate(blocks_a, blocks_b, rng)):
+        return as_ratio(paired, True)
     a, b = _by_process(blocks_a), _by_process(blocks_b)
-    if same_session and (pairs := _pairs(a, b)):
-        return as_ratio(moderated([[_median_log(logs, rng) for logs in pairs]], math.sqrt(2) * PROCESS), True)
     estimate = moderated(
         [[_log_median([*rounds.values()], rng) for rounds in side.values()] for side in (a, b)], SESSION
     )
@@ -86,12 +88,9 @@ def side_by_side(cells: Sequence[Iterable[Mapping[str, Any]]], rng: np.random.Ge
     """
     sides, stretch = [_by_process(blocks) for blocks in cells], math.sqrt(len(cells) / max(len(cells) - 1, 1))
     observed: list[list[Observation]] = [[] for _ in sides]
-    for process in sorted(set.intersection(*(set(side) for side in sides))):
-        common = sorted(set.intersection(*(set(side[process]) for side in sides)))
-        if len(common) >= MIN_BLOCKS:
-            logs = np.array([[_log(np.median(side[process][number])) for number in common] for side in sides])
-            for place, rounds in enumerate(logs - logs.mean(axis=0)):
-                observed[place].append(_median_log(rounds, rng))
+    for logs in _common_rounds(sides):
+        for place, rounds in enumerate(logs - logs.mean(axis=0)):
+            observed[place].append(_median_log(rounds, rng))
     if not observed[0]:
         return None
     estimates = []
@@ -101,6 +100,24 @@ def side_by_side(cells: Sequence[Iterable[Mapping[str, Any]]], rng: np.random.Ge
             moderated([[(mean + (v - mean) * stretch, within * stretch**2) for v, within in side]], PROCESS)
         )
     return estimates
+
+
+def beyond_middle(
+    first: Iterable[Mapping[str, Any]],
+    third: Iterable[Mapping[str, Any]],
+    last: Iterable[Mapping[str, Any]],
+    rng: np.random.Generator,
+) -> Estimate | None:
+    """Return by how much the logarithm of the third's time exceeds the mean of the two others', which ran side by side
+    with it: positive if it is like the slower of them. None if no process has three rounds common to all."""
+    logs = _common_rounds([_by_process(blocks) for blocks in (first, third, last)])
+    observed = [_median_log(third - (first + last) / 2, rng) for first, third, last in logs]
+    return moderated([observed], math.sqrt(1.5) * PROCESS) if observed else None
+
+
+def above(estimate: Estimate, threshold: float = 0.0) -> float:
+    """Return the probability, from 0 to 1, that what was estimated is above a threshold."""
+    return students_share((estimate.value - threshold) / max(estimate.error, _TICK), estimate.freedom)
 
 
 def median_over_processes(blocks: Iterable[Mapping[str, Any]], rng: np.random.Generator) -> Interval:
@@ -138,6 +155,14 @@ def observation(blocks: Iterable[Mapping[str, Any]]) -> Observation:
     return float(np.mean(values)), float(np.mean(variances)) / len(variances)
 
 
+def paired_estimate(
+    blocks_a: Iterable[Mapping[str, Any]], blocks_b: Iterable[Mapping[str, Any]], rng: np.random.Generator
+) -> Estimate | None:
+    """Return the logarithm of `paired_ratio` of one session; None if no process has three common rounds."""
+    pairs = _pairs(_by_process(blocks_a), _by_process(blocks_b))
+    return moderated([[_median_log(logs, rng) for logs in pairs]], math.sqrt(2) * PROCESS) if pairs else None
+
+
 def as_ratio(estimate: Estimate, paired: bool) -> Ratio:
     """Return an estimate as a ratio with its 95 % interval."""
     value, half = estimate.value, students_t(estimate.freedom) * estimate.error
@@ -154,6 +179,14 @@ def _pairs(a: Mapping[int, Mapping[int, Array]], b: Mapping[int, Mapping[int, Ar
         if len(logs) >= MIN_BLOCKS:
             pairs.append(np.array(logs))
     return pairs
+
+
+def _common_rounds(sides: Sequence[Mapping[int, Mapping[int, Array]]]) -> Iterator[Array]:
+    """The logarithms of the block medians, by side and round, of each process with three rounds common to all."""
+    for process in sorted(set.intersection(*(set(side) for side in sides))):
+        common = sorted(set.intersection(*(set(side[process]) for side in sides)))
+        if len(common) >= MIN_BLOCKS:
+            yield np.array([[_log(np.median(side[process][number])) for number in common] for side in sides])
 
 
 def _median_log(logs: Array, rng: np.random.Generator) -> Observation:

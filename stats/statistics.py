@@ -134,3 +134,18 @@ def students_t(freedom: int) -> float:
     first = (Z**3 + Z) / 4
     second = (5 * Z**5 + 16 * Z**3 + 3 * Z) / 96
     return Z + first / freedom + second / freedom**2
+
+
+def students_share(t: float, freedom: int) -> float:
+    """Return the share of Student's distribution below t, for a whole number of degrees of freedom.
+
+    The finite series of Abramowitz and Stegun (1964), 26.7.3 and 26.7.4.
+    """
+    angle = math.atan2(t, math.sqrt(freedom))
+    odd, square = freedom % 2, math.cos(angle) ** 2
+    term, total = 1.0, 0.0
+    for number in range(1, freedom // 2 + 1):
+        total += term
+        term *= square * (2 * number - 1 + odd) / (2 * number + odd)
+    within = math.sin(angle) * total * (math.cos(angle) if odd else 1.0)
+    return (1 + (2 / math.pi * (angle + within) if odd else within)) / 2

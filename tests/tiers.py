@@ -185,6 +185,10 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_a_profile_and_what_it_is_told_of_layers": every,
         "test_a_conversion_to_its_own_form": every,
     },
+    "since": {
+        "test_the_release_that_is_slower_first_is_named": every,
+        "test_nothing_is_found_where_nothing_is_wrong": every,
+    },
     "session": {
         "test_records_hold_what_the_documentation_says": every,
         "test_a_slow_step_is_recorded_though_its_budget_is_too_small": every,

@@ -26,7 +26,7 @@ from xbench.errors import XBenchError
 from xbench.parity import candidate, verdict
 from xbench.runtimes import parse, row_of
 from xbench.runtimes.scripts import reproduction
-from xbench.workers.scripts import FAILED, RECORDED, REFERENCE, SCRIPT
+from xbench.workers.scripts import FAILED, RECORDED, REFERENCE, SCRIPT, TIMES
 
 GRAPH, GRADIENT_GRAPH = "subgraph.onnx", "subgraph_gradient.onnx"
 NAME = re.compile(r"^def (\w+)", re.MULTILINE)
@@ -62,6 +62,34 @@ def write(
         rows="".join(
             f"    ({python(word)}, {NAME.findall(text)[0]}),\n" for word, text in zip(words, functions, strict=True)
         ),
+    )
+    (out / "reproduce.py").write_text(text)
+    return sorted(path.name for path in out.iterdir() if path.is_file())
+
+
+def write_times(
+    artifact: Artifact,
+    reference: Path,
+    runtime: Mapping[str, Any],
+    requirements: Sequence[str],
+    title: str,
+    out: Path,
+) -> list[str]:
+    """Writes a network, its inputs and a script that times it in two releases of a runtime, each installed by one of
+    `requirements`; returns the names of the files, none for a runtime without such a script."""
+    function = _function(artifact, "forward", {**runtime, "answer": None}, "a", out)
+    if "measured(" not in function:
+        return []
+    _save_graph(artifact, "forward", out)
+    verdict.join(out / "inputs.npz", _fed(artifact, "forward", verdict.read(reference)))
+    text = TIMES.format(
+        title=docstring(title),
+        good=docstring(requirements[0]),
+        bad=docstring(requirements[1]),
+        inputs=python([item["name"] for item in artifact.info["inputs"]]),
+        outputs=python(artifact.info["outputs"]),
+        function=function,
+        name=NAME.findall(function)[0],
     )
     (out / "reproduce.py").write_text(text)
     return sorted(path.name for path in out.iterdir() if path.is_file())

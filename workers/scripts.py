@@ -1,5 +1,5 @@
 """The text of the script that runs a part of a model without xbench (`reproduce.py`), around one function per runtime
-(`runtimes/scripts/`).
+(`runtimes/scripts/`); and the one that times a network in two releases.
 
 A function takes the inputs by name and returns its results by name. Words in capitals are replaced. Everything
 inserted is a literal or text of a docstring, by `converters/printable.py`.
@@ -25,6 +25,11 @@ LIMIT = {limit}  # noise floors; what adds in another order, in the precision of
 def arrays(name):
     with np.load(HERE / name) as file:
         return {{key: file[f"{{key}}.npy"] for key in file.files}}
+
+
+def measured(call):
+    """What a runtime computes."""
+    return call()
 
 
 {functions}
@@ -91,3 +96,70 @@ def run_reference(given):
     evaluator = ReferenceEvaluator(str(HERE / GRAPH))
     return dict(zip(evaluator.output_names, evaluator.run(None, given)))
 """
+
+TIMES = '''"""{title}
+
+Written by xbench, which it does not need.
+
+    python -m venv good && good/bin/pip install {good}
+    python -m venv bad && bad/bin/pip install {bad}
+    python reproduce.py good/bin/python bad/bin/python    both in turns, and the ratio of their times
+    bad/bin/python reproduce.py                           the time in one of them
+"""
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+INPUTS = {inputs}
+OUTPUTS = {outputs}
+SECONDS, TURNS = 2.0, 5
+
+
+def measured(call):
+    """What a runtime computes; prints the median time of the call."""
+    for _ in range(3):
+        found = call()
+    seconds, begun = [], time.perf_counter()
+    while len(seconds) < 10 or time.perf_counter() - begun < SECONDS:
+        start = time.perf_counter()
+        found = call()
+        seconds.append(time.perf_counter() - start)
+    print(f"{{statistics.median(seconds) * 1e3:.4f}} ms, the median of {{len(seconds)}} calls")
+    return found
+
+
+{function}
+
+
+def in_turns(pythons):
+    """The ratio of the times of two interpreters."""
+    times = {{python: [] for python in pythons}}
+    for turn in range(TURNS):
+        for python in pythons if turn % 2 else pythons[::-1]:
+            command = [python, __file__]
+            answer = subprocess.run(command, stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout
+            times[python].append(float(answer.split()[0]))
+            print(f"{{python}}: {{answer.strip()}}", flush=True)
+    good, bad = (statistics.median(times[python]) for python in pythons)
+    print(f"{{bad / good:.3f}} x the time of {{pythons[0]}}")
+
+
+def main():
+    if len(sys.argv) == 3:
+        in_turns(sys.argv[1:])
+    elif len(sys.argv) > 1:
+        sys.exit(f"two interpreters, or none: {{sys.argv[0]}} GOOD BAD")
+    else:
+        with np.load(HERE / "inputs.npz") as file:
+            {name}({{key: file[f"{{key}}.npy"] for key in file.files}})
+
+
+if __name__ == "__main__":
+    main()
+'''

@@ -2,7 +2,8 @@
 
 reproduce(mode, options, device)   the text of a function `run_<runtime>(given)`: arrays by name in and out. It runs
                                    `subgraph_<table>.py` where the runtime has an operator table, else the ONNX file
-                                   GRAPH. GRAPH and THREADS are replaced; the script defines HERE, INPUTS and OUTPUTS.
+                                   GRAPH. GRAPH and THREADS are replaced; the script defines HERE, INPUTS, OUTPUTS
+                                   and `measured(call)`, which returns what `call` does and may time it.
 deploy(options)                    the `Form` of `run.py`: how the runtime loads and runs its own form
 
 `options` are what followed the runtime's name. A file may have one of the two.

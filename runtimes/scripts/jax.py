@@ -12,7 +12,8 @@ def run_jax(given):
     jax.config.update("jax_default_matmul_precision", "highest")
     params, state = network.load()
     call = jax.jit(lambda params, state, *inputs: network.apply(params, state, *inputs)[0])
-    return dict(zip(OUTPUTS, call(params, state, *(given[name] for name in INPUTS))))
+    inputs = [given[name] for name in INPUTS]
+    return dict(zip(OUTPUTS, measured(lambda: jax.block_until_ready(call(params, state, *inputs)))))
 """
 GRADIENT = """
 def run_jax(given):

@@ -16,7 +16,8 @@ def run_onnxruntime(given):
     settings.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")  # float32
     session = onnxruntime.InferenceSession(str(HERE / GRAPH), settings, providers=$providers)
     names = [each.name for each in session.get_outputs()]
-    return dict(zip(names, session.run(names, {each.name: given[each.name] for each in session.get_inputs()})))
+    inputs = {each.name: given[each.name] for each in session.get_inputs()}
+    return dict(zip(names, measured(lambda: session.run(names, inputs))))
 """
 DEPLOY = """options = onnxruntime.SessionOptions()
 options.intra_op_num_threads, options.inter_op_num_threads = $threads, 1

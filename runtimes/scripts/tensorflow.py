@@ -12,7 +12,8 @@ def run_tensorflow(given):
 
     params, state = network.load()
     call = tf.function(lambda *inputs: network.apply(params, state, *inputs)[0], autograph=False$xla)
-    return dict(zip(OUTPUTS, call(*(tf.constant(given[name]) for name in INPUTS))))
+    inputs = [tf.constant(given[name]) for name in INPUTS]
+    return dict(zip(OUTPUTS, measured(lambda: call(*inputs))))
 """
 GRADIENT = """
 def run_tensorflow(given):

@@ -13,8 +13,9 @@ def run_$runtime(given):
     torch.set_num_threads(THREADS)
     params, state = network.load()
     call = $wrap(lambda *inputs: network.apply(params, state, *inputs)[0])
+    inputs = [torch.from_numpy(given[name]) for name in INPUTS]
     with torch.no_grad():
-        found = call(*(torch.from_numpy(given[name]) for name in INPUTS))
+        found = measured(lambda: call(*inputs))
     return dict(zip(OUTPUTS, found))
 """
 GRADIENT = """

@@ -75,7 +75,7 @@ SUBFOLDERS += (
     "parity/mistakes",
     "reports/html",
 )
-SUBFOLDERS += ("workers/building", "workers/jobs", "proof/bisect", "experiments/scaling")
+SUBFOLDERS += ("workers/building", "workers/jobs", "proof/bisect", "experiments/scaling", "experiments/since")
 SUBFOLDERS += ("cli/elsewhere", "cli/terminal")
 
 FUNCTION_LINES = 50

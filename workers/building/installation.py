@@ -80,14 +80,18 @@ def install(python: str, packages: Sequence[str], otherwise: str, say: Say) -> N
 
 
 def _neighbours(package: str, known: Sequence[str]) -> str:
-    """The versions around one that does not exist."""
-    wanted = _numbers(package.partition("==")[2])
-    below = [each for each in known if _numbers(each) < wanted][-1:]
-    above = [each for each in known if _numbers(each) > wanted][:1]
+    return nearest(package.partition("==")[2], known)
+
+
+def nearest(version: str, known: Sequence[str]) -> str:
+    """The versions around one that does not exist, in words; `known` are in order."""
+    below = [each for each in known if numbers(each) < numbers(version)][-1:]
+    above = [each for each in known if numbers(each) > numbers(version)][:1]
     return f"the nearest is {' or '.join(below + above)}"
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def numbers(version: str) -> tuple[int, ...]:
+    """What versions are ordered by."""
     return tuple(map(int, re.findall(r"\d+", version)))
 
 

@@ -176,10 +176,19 @@ def _written_own(folder: Path, model: ir.Model, given: Mapping[str, np.ndarray])
 
 
 def write_reproduction(
-    folder: str, mode: str, runtimes: Sequence[Mapping[str, Any]], title: str, out: str
+    folder: str, mode: str, runtimes: Sequence[Mapping[str, Any]], title: str, out: str, reference: str | None = None
 ) -> list[str]:
-    """Writes a part that runs without xbench; returns the names of the files."""
-    return reproduce.write(Artifact.read(folder), Path(folder) / REFERENCE, mode, runtimes, title, Path(out))
+    """Writes a part, or a network with a reference of its own, that runs without xbench; returns the names of the
+    files."""
+    results = Path(reference or Path(folder) / REFERENCE)
+    return reproduce.write(Artifact.read(folder), results, mode, runtimes, title, Path(out))
 
 
-JOBS = (tensors, mark, mark_gradients, part, write_reproduction)
+def write_times(
+    folder: str, reference: str, runtime: Mapping[str, Any], requirements: Sequence[str], title: str, out: str
+) -> list[str]:
+    """Writes a network and a script that times it in two releases of a runtime; returns the names of the files."""
+    return reproduce.write_times(Artifact.read(folder), Path(reference), runtime, requirements, title, Path(out))
+
+
+JOBS = (tensors, mark, mark_gradients, part, write_reproduction, write_times)
