@@ -54,20 +54,20 @@ def model(nodes: list, inputs: list, outputs: list, arrays: list, opset: int) ->
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
-CASES = {
-    "reduce_l1": (reduce_l1, ["--from", "1.20.0", "--to", "1.22"]),
-    "gru": (gru, ["--from", "1.20.0", "--to", "1.22", "--slower", "5%"]),
-    "grid_sample": (grid_sample, ["--from", "1.22.0", "--to", "1.24", "--slower", "5%"]),
-}
+CASES = [
+    (reduce_l1, ["--from", "1.20.0", "--to", "1.22"]),
+    (reduce_l1, ["--from", "1.20.0", "--to", "1.22", "--range", "x=0:1.7"]),
+    (gru, ["--from", "1.20.0", "--to", "1.22", "--slower", "5%"]),
+    (grid_sample, ["--from", "1.22.0", "--to", "1.24", "--slower", "5%"]),
+]
 
 
 def main() -> None:
-    words = sys.argv[1:] or list(CASES)
     with tempfile.TemporaryDirectory() as folder:
-        for name in words:
-            make, options = CASES[name]
-            onnx.save(make(), Path(folder, f"{name}.onnx"))
-            command = ["since", f"{name}.onnx", "onnxruntime", *options, "--threads", "1"]
+        for make, options in CASES:
+            file = f"{make.__name__}.onnx"
+            onnx.save(make(), Path(folder, file))
+            command = ["since", file, "onnxruntime", *options, "--threads", "1"]
             print(f"$ xbench {' '.join(command)}", flush=True)
             program = [sys.executable, "-P", "-c", "from xbench.cli import main; main()"]
             subprocess.run([*program, *command], cwd=folder, check=False)
