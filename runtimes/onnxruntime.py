@@ -20,7 +20,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotI
 from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Layer, Options, Runtime, Unavailable
-from xbench.runtimes.support import onnxruntime_values
+from xbench.runtimes.support import onnx_copy, onnxruntime_values
 from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer, drop_unread_inputs
 
 LEVELS = {
@@ -218,14 +218,7 @@ class Inference(Runtime):
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """The ONNX file, and weights that are too large for it in files next to it."""
-        files = {self.path: f"{name}.onnx"}
-        tensors = onnx.load(self.path, load_external_data=False).graph.initializer
-        outside = {location for tensor in tensors for location in _file(tensor)}
-        files |= {str(Path(self.path).with_name(location)): location for location in outside}
-        for source, target in files.items():
-            (folder / target).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, folder / target)
-        return tuple(files.values())
+        return onnx_copy.copy(self.path, folder, name)
 
 
 class Training(GraphTrainer):
@@ -283,7 +276,3 @@ class Initializers(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self.tensors)
-
-
-def _file(tensor: onnx.TensorProto) -> list[str]:
-    return [entry.value for entry in tensor.external_data if entry.key == "location"]

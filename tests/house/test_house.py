@@ -36,7 +36,7 @@ BOTTOM = {"case", "errors"}  # modules of the package itself that everyone may i
 ROOTS = {"api": "xbench"}  # the root folder of the package: its files are modules next to the packages
 SOURCES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
 
-FRAMEWORKS = {"torch", "torchvision", "tensorflow", "keras", "jax", "jaxlib", "onnxruntime", "openvino", "tvm"}
+FRAMEWORKS = {"torch", "torchvision", "tensorflow", "keras", "jax", "jaxlib", "onnxruntime", "openvino", "cv2", "tvm"}
 FRAMEWORKS |= {"caffe2", "chainer", "cntk", "mxnet", "theano"}
 BRIDGES = {
     "models/*.py": "torch",
@@ -53,6 +53,7 @@ BRIDGES = {
     "parity/node_by_node.py": "torch",
     "parity/clips.py": "torch",
     "parity/steps.py": "torch",
+    "runtimes/opencv.py": "cv2",
 }
 ALIASES = {"jaxlib": "jax"}
 # Keras and the backends that it computes on; Caffe2 is in the wheel of PyTorch.
@@ -74,6 +75,7 @@ SUBFOLDERS += (
     "parity/explain",
     "parity/mistakes",
     "reports/html",
+    "reports/since",
 )
 SUBFOLDERS += ("workers/building", "workers/jobs", "proof/bisect", "experiments/scaling", "experiments/since")
 SUBFOLDERS += ("cli/elsewhere", "cli/terminal")

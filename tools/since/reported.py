@@ -1,6 +1,6 @@
 """What `xbench since` says of releases of ONNX Runtime that others found to be slower.
 
-    python tools/measure/since_reported.py > since_reported.txt
+    python tools/since/reported.py > tools/since/reported.txt
 
 The networks are of one operator, as in the reports: ReduceL1 along the first axis (microsoft/onnxruntime#27093, 24.6 %
 slower in 1.21.0 than in 1.20.0), a GRU of one time step (#27188, 7 to 21 %; its sizes are not in the report) and

@@ -1,9 +1,9 @@
 """Does `xbench since` find a planted release? Eight releases of ONNX Runtime, of which those from a random one on are
 slower by 15 %, or wrong.
 
-    python tools/measure/since_planted.py [--runs 50] [--file FILE]
+    python tools/since/how_often_found.py [--runs 50] [--file FILE]
 
-Each release is an environment with the installed ONNX Runtime and a hook (`tests/support/planted_releases.py`): a
+Each release is an environment with the installed ONNX Runtime and a hook (`tools/since/planted_releases.py`): a
 slower one waits 15 % of each call's time after it, a wrong one has a weight that is 1 % larger. FILE gets a line per
 run, so that runs add up. With --runs 0 FILE is summed up.
 """
@@ -19,10 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from xbench.host import machine
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 from planted_releases import plant
+
+from xbench.host import machine
 
 RELEASES = [f"9.{number}.0" for number in range(8)]
 SHARE = 0.15
