@@ -21,14 +21,19 @@ Last = Annotated[
     str | None,
     typer.Option("--to", help="A later one that is not; 1.24 is the last one of 1.24. Default: the newest."),
 ]
-Share = Annotated[str, typer.Option("--slower", help="How much slower the last release has to be than the first: 10%.")]
-IsWrong = Annotated[bool, typer.Option("--wrong", help="Ask which release gives wrong results, not which is slower.")]
+Share = Annotated[
+    str, typer.Option("--slower", help="By how much, in per cent, the last release has to be slower than the first.")
+]
+IsWrong = Annotated[
+    bool, typer.Option("--wrong", help="Not slower: since which release are the results wrong, or does it crash?")
+]
 Versions = Annotated[
     str | None, typer.Option(help="The releases to search, such as 1.20.1,1.21.0. Default: all of the package index.")
 ]
 Mode = Annotated[str, typer.Option(help="forward, gradient or step.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", help="Folder for what reproduces it. Default: xbench-since/MODEL-GOOD-BAD.")
+    Path | None,
+    typer.Option("--output", help="New folder for a script that shows it without xbench. Default: in xbench-since/."),
 ]
 
 
@@ -56,14 +61,17 @@ def since(
 ) -> None:
     """Find the release of a runtime since which a network is slower, or wrong.
 
+    xbench since model.onnx onnxruntime --from 1.20 --slower 5%
+
     The releases between --from and --to are searched by halves: each that is tried gets an environment of its own, is
     verified, and is timed in interleaved blocks with the last good and the first bad release, for as long as the answer
     is not certain. Ends with the two releases, the ratio of their times, their layers side by side, and a script that
     shows it without xbench. A release that cannot be installed or run is left out. The search goes on where an ended
-    one was. Exit code 1: found; 0: the last release is as good as the first; 2: it cannot be said.
+    one was. Exit code 1: found; 0: the last release is as good as the first; 2: an error, or it cannot be said.
     """
     from xbench.case import Case
     from xbench.experiments.since import request
+    from xbench.proof.question import check_folder
 
     choose.need_torch()
     word = choose.choose_model("since", model, shapes=shapes, inputs=inputs, ranges=ranges, weights=weights)
@@ -75,6 +83,8 @@ def since(
         threads=options.choose_threads(threads),
         precision=choose.choose_precision(precision),
     )
+    if output is not None:
+        check_folder(output, "--output")
     ask = request.Ask(case, None if wrong else request.share(slower), budget, float(timeout))
     report = _report(ask, request.releases(runtime, first, last, versions), output, out)
     if as_json:
@@ -109,7 +119,7 @@ def _report(ask: "Ask", releases: list[str], output: Path | None, out: Path) -> 
         if report["found"]:
             artifact = lab.artifact(ask.case.model)
             assert artifact is not None  # it was measured
-            report["files"] = written.write(report, question.bench, artifact, output or _place(report))
+            report = written.write(report, question.bench, artifact, output or _place(report))
     return report
 
 
@@ -117,7 +127,9 @@ def _place(report: dict[str, Any]) -> Path:
     """The default folder for what reproduces a result."""
     from xbench.converters.printable import file_name
 
-    words = (Path(report["model"].partition("@")[0]).stem, report["runtime"], report["good"], report["bad"])
+    stem = Path(report["model"].partition("@")[0]).stem
+    settings = [report["kind"], f"batch {report['batch']}", f"threads {report['threads']}"]
+    words = (stem, report["runtime"], *settings, report["good"], report["bad"])
     return Path("xbench-since", "-".join(map(file_name, words)))
 
 
@@ -127,8 +139,9 @@ def _print(report: dict[str, Any]) -> None:
     from xbench.reports.tables import show
 
     show(reports.tables(report), console(160))
-    if report["files"]:
-        script = next(each for each in report["files"] if each.endswith("reproduce.py"))
+    if script := next((each for each in report["files"] if Path(each).name == "reproduce.py"), None):
         say(f"without xbench: {script}", err=True)
+    if report["note"]:
+        say(f"xbench: {report['note']}", err=True)
     if command := reports.then(report):
         say(f"the first wrong tensor: {command}", err=True)

@@ -188,6 +188,9 @@ SLOW: dict[str, dict[str, Chosen]] = {
     "since": {
         "test_the_release_that_is_slower_first_is_named": every,
         "test_nothing_is_found_where_nothing_is_wrong": every,
+        "test_the_release_that_crashes_first_is_named": every,
+        "test_a_damaged_store_ends_the_search": every,
+        "test_there_is_no_script_for_what_it_would_not_show": every,
     },
     "session": {
         "test_records_hold_what_the_documentation_says": every,

@@ -10,15 +10,17 @@ reproduce.py             runs the installed ones of the two, prints their errors
 """
 
 import contextlib
+import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
+from xbench.converters import temporary
 from xbench.converters.artifact import PARTS, WEIGHTS, Artifact, Names, names_of
 from xbench.converters.codegen import standalone
 from xbench.converters.printable import docstring, python
@@ -35,8 +37,27 @@ NAME = re.compile(r"^def (\w+)", re.MULTILINE)
 def write(
     artifact: Artifact, reference: Path, mode: str, runtimes: Sequence[Mapping[str, Any]], title: str, out: Path
 ) -> list[str]:
-    """Writes the files and returns their names. Each of `runtimes` has the `word` typed for it, its `answer` as a file
-    or None, and its `device`, `threads` and `layout`."""
+    """Writes the files into a folder, which may have others, and returns their names. Each of `runtimes` has the `word`
+    typed for it, its `answer` as a file or None, and its `device`, `threads` and `layout`."""
+    with _settled(out) as (place, names):
+        _write(artifact, reference, mode, runtimes, title, place)
+    return names
+
+
+@contextlib.contextmanager
+def _settled(out: Path) -> Iterator[tuple[Path, list[str]]]:
+    """A folder to write files in, which are moved to `out` once all are there; the list then has their names."""
+    names: list[str] = []
+    with temporary.folder(out, temporary.HIDDEN) as place:
+        yield place, names
+        names += sorted(path.name for path in place.iterdir() if path.is_file())
+        for name in names:
+            os.replace(place / name, out / name)
+
+
+def _write(
+    artifact: Artifact, reference: Path, mode: str, runtimes: Sequence[Mapping[str, Any]], title: str, out: Path
+) -> None:
     expected = verdict.read(reference)
     _save_graph(artifact, mode, out)
     verdict.join(out / "inputs.npz", _fed(artifact, mode, expected))
@@ -64,7 +85,6 @@ def write(
         ),
     )
     (out / "reproduce.py").write_text(text)
-    return sorted(path.name for path in out.iterdir() if path.is_file())
 
 
 def write_times(
@@ -77,22 +97,23 @@ def write_times(
 ) -> list[str]:
     """Writes a network, its inputs and a script that times it in two releases of a runtime, each installed by one of
     `requirements`; returns the names of the files, none for a runtime without such a script."""
-    function = _function(artifact, "forward", {**runtime, "answer": None}, "a", out)
-    if "measured(" not in function:
-        return []
-    _save_graph(artifact, "forward", out)
-    verdict.join(out / "inputs.npz", _fed(artifact, "forward", verdict.read(reference)))
-    text = TIMES.format(
-        title=docstring(title),
-        good=docstring(requirements[0]),
-        bad=docstring(requirements[1]),
-        inputs=python([item["name"] for item in artifact.info["inputs"]]),
-        outputs=python(artifact.info["outputs"]),
-        function=function,
-        name=NAME.findall(function)[0],
-    )
-    (out / "reproduce.py").write_text(text)
-    return sorted(path.name for path in out.iterdir() if path.is_file())
+    with _settled(out) as (place, names):
+        function = _function(artifact, "forward", {**runtime, "answer": None}, "a", place)
+        if "measured(" not in function:
+            return []
+        _save_graph(artifact, "forward", place)
+        verdict.join(place / "inputs.npz", _fed(artifact, "forward", verdict.read(reference)))
+        text = TIMES.format(
+            title=docstring(title),
+            good=docstring(requirements[0]),
+            bad=docstring(requirements[1]),
+            inputs=python([item["name"] for item in artifact.info["inputs"]]),
+            outputs=python(artifact.info["outputs"]),
+            function=function,
+            name=NAME.findall(function)[0],
+        )
+        (place / "reproduce.py").write_text(text)
+    return names
 
 
 def _plain(name: str) -> str:

@@ -107,6 +107,7 @@ Written by xbench, which it does not need.
     bad/bin/python reproduce.py                           the time in one of them
 """
 
+import shutil
 import statistics
 import subprocess
 import sys
@@ -139,13 +140,17 @@ def measured(call):
 
 def in_turns(pythons):
     """The ratio of the times of two interpreters."""
+    for python in pythons:
+        if not shutil.which(python):
+            sys.exit(f"there is no Python at {{python}}")
     times = {{python: [] for python in pythons}}
     for turn in range(TURNS):
         for python in pythons if turn % 2 else pythons[::-1]:
             command = [python, __file__]
             answer = subprocess.run(command, stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout
-            times[python].append(float(answer.split()[0]))
-            print(f"{{python}}: {{answer.strip()}}", flush=True)
+            line = answer.splitlines()[-1]  # a release may print, too
+            times[python].append(float(line.split()[0]))
+            print(f"{{python}}: {{line}}", flush=True)
     good, bad = (statistics.median(times[python]) for python in pythons)
     print(f"{{bad / good:.3f}} x the time of {{pythons[0]}}")
 

@@ -25,7 +25,9 @@ from xbench.store.record import Record, known
 from xbench.store.results import Store
 
 SURE = 0.995  # of an answer
+LIKELY = 0.9  # of the answer that the last release is as good as the first
 SESSIONS = 6  # at most, for one answer
+KINDS = {"FAIL": "wrong", "CRASH": "crashes"}  # what a release may be that did not pass
 Blocks = list[dict[str, Any]]
 
 
@@ -47,6 +49,21 @@ class Session(Time):
         for record in super().measure(cases, wanted, artifact, lab):
             yield record | {"key": self.keys(Case(**record["case"]), artifact, lab)[0]}
 
+    def line(self, record: Record) -> str:
+        """As of `time`; a passed record must have samples, or it is measured again."""
+        if record["status"] == "PASS":
+            for block in known(record["times"])["blocks"]:
+                float(block["samples"][0] + block["round"])
+        return super().line(record)
+
+
+class Untimed(XBenchError):
+    """A release that did not pass, and has no time."""
+
+    def __init__(self, release: str, record: Record) -> None:
+        super().__init__(f"{record['case']['runtime']} is {record['status']}: {record['message']}")
+        self.release, self.status = release, record["status"]
+
 
 @dataclass
 class Bench:
@@ -66,6 +83,14 @@ class Bench:
     def case_of(self, release: str) -> Case:
         """The cell of a release."""
         return replace(self.case, runtime=self.word(release))
+
+    def unready(self, release: str) -> Look | None:
+        """Why a release cannot be tried; None if its environment is ready."""
+        try:
+            self.prepare(self.word(release))
+        except XBenchError as error:
+            return Look(SKIPPED, str(error))
+        return None
 
     def run(self, experiment: Experiment, releases: Sequence[str], again: str = "failed") -> list[Record]:
         """The records of releases, in their order. Those that failed are measured again: that may have been mended.
@@ -90,24 +115,29 @@ class Slower:
     share: float
     ratio: Ratio | None = None
     name: ClassVar[str] = "slower"
+    kind: ClassVar[str] = "slower"
     _blocks: dict[tuple[str, ...], dict[str, Blocks]] = field(default_factory=dict)
 
     def ends(self, first: str, last: str) -> Look:
         """What the last release is, compared with the first.
 
         Raises:
-            XBenchError: one of the two cannot be timed.
+            XBenchError: one of the two cannot be timed; nothing that is measured says which of the two is slower.
         """
         threshold = math.log1p(self.share)
         try:
             estimate = self._until_sure((first, last), lambda a, b: paired_estimate(b, a, _rng()), threshold)
         except Untimed as error:
-            hint = "; --wrong asks since when" if (error.status, error.release) == ("FAIL", last) else ""
-            raise XBenchError(f"{error}{hint}") from error
+            raise XBenchError(f"{error}{_hint(error, first)}") from error
         self.ratio = as_ratio(estimate, True)
-        slower = above(estimate, threshold)
-        state = BAD if estimate.value >= threshold else GOOD
-        return Look(state, _times(self.ratio, first), max(slower, 1 - slower))
+        words, slower = _times(self.ratio, first), above(estimate, threshold)
+        if slower > 0.5:
+            return Look(BAD, words, slower)
+        if slower > 1 - LIKELY:
+            raise XBenchError(
+                f"whether {last} is {100 * self.share:g}% slower cannot be said: {words}; give it a larger --budget"
+            )
+        return Look(GOOD, words, 1 - slower)
 
     def between(self, good: str, release: str, bad: str) -> Look:
         """What a release is between a good one and a bad one.
@@ -116,14 +146,13 @@ class Slower:
             XBenchError: the good one or the bad one cannot be timed any more.
         """
         words = (good, release, bad)
+        if unready := self.bench.unready(release):
+            return unready
         try:
-            self.bench.prepare(self.bench.word(release))
             estimate = self._until_sure(words, lambda a, b, c: beyond_middle(a, b, c, _rng()), 0.0)
         except Untimed as error:
             if error.release != release:
                 raise
-            return Look(SKIPPED, str(error))
-        except XBenchError as error:
             return Look(SKIPPED, str(error))
         blocks = self._blocks[words]
         slow = above(estimate)
@@ -166,14 +195,6 @@ class Slower:
         }
 
 
-class Untimed(XBenchError):
-    """A release that did not pass, and has no time."""
-
-    def __init__(self, release: str, record: Record) -> None:
-        super().__init__(f"{record['case']['runtime']} is {record['status']}: {record['message']}")
-        self.release, self.status = release, record["status"]
-
-
 @dataclass
 class Wrong:
     """Does a release compute something else?"""
@@ -181,6 +202,8 @@ class Wrong:
     bench: Bench
     name: ClassVar[str] = "wrong"
     ratio: Ratio | None = None
+    share: float | None = None
+    bad: str = "FAIL"  # the status of the last release
 
     def ends(self, first: str, last: str) -> Look:
         """What the last release is.
@@ -188,25 +211,39 @@ class Wrong:
         Raises:
             XBenchError: the first is wrong already; the last can neither be called right nor wrong.
         """
-        looks = [self._look(each) for each in (first, last)]
-        if looks[0].state != GOOD:
-            raise XBenchError(f"{looks[0].words}: begin with a release that is right")
-        if looks[1].state == SKIPPED:
-            raise XBenchError(looks[1].words)
-        return looks[1]
+        begin, end = (self._record(each) for each in (first, last))
+        if begin["status"] != "PASS":
+            raise XBenchError(f"{Untimed(first, begin)}{_hint(Untimed(first, begin), first)}")
+        if end["status"] not in ("PASS", *KINDS):
+            raise XBenchError(str(Untimed(last, end)))
+        if end["status"] in KINDS:
+            self.bad = end["status"]
+        return self._look(end)
 
     def between(self, good: str, release: str, bad: str) -> Look:
-        """What a release is."""
-        try:
-            return self._look(release)
-        except XBenchError as error:
-            return Look(SKIPPED, str(error))
+        """What a release is: as bad as the last one, good, or neither."""
+        return self.bench.unready(release) or self._look(self._record(release))
 
-    def _look(self, release: str) -> Look:
+    @property
+    def kind(self) -> str:
+        """What bad releases do."""
+        return KINDS.get(self.bad, "")
+
+    def _record(self, release: str) -> Record:
         (record,) = self.bench.run(Check(), [release])
-        state = {"PASS": GOOD, "FAIL": BAD, "CRASH": BAD}.get(record["status"], SKIPPED)
-        words = f"{self.bench.word(release)} is {record['status']}"
+        return record
+
+    def _look(self, record: Record) -> Look:
+        state = {"PASS": GOOD, self.bad: BAD}.get(record["status"], SKIPPED)
+        words = f"{record['case']['runtime']} is {record['status']}"
         return Look(state, ": ".join(filter(None, (words, record["message"]))))
+
+
+def _hint(error: Untimed, first: str) -> str:
+    """What to do about an end that did not pass."""
+    if error.status not in KINDS:
+        return ""
+    return "; begin with a release that is right" if error.release == first else "; --wrong asks since when"
 
 
 def _ratio(blocks: Blocks, others: Blocks) -> Ratio | None:

@@ -30,6 +30,8 @@ def since(question: Slower | Wrong, releases: Sequence[str], done: Callable[[str
         "threads": case.threads,
         "precision": case.precision,
         "question": question.name,
+        "kind": question.kind,
+        "share": question.share,
         "releases": list(releases),
         "found": end.state != GOOD,
         "good": None,
@@ -41,6 +43,7 @@ def since(question: Slower | Wrong, releases: Sequence[str], done: Callable[[str
         "between": [],
         "layers": None,
         "files": [],
+        "note": None,
     }
     if end.state == GOOD:
         return report

@@ -53,9 +53,10 @@ def sentence(report: Report) -> str:
     first, last = report["releases"][0], report["releases"][-1]
     slower = report["question"] == "slower"
     if not report["found"]:
-        than = f"not slower than {first}: {report['steps'][0]['words']}" if slower else "right"
-        return f"{last} is {than}"
-    what = _times(report["ratio"]) if slower else "wrong"
+        share = f"{100 * report['share']:g}%" if slower else ""
+        than = f"not {share} slower than {first}: {report['steps'][0]['words']}" if slower else "right"
+        return f"{last} is {than}; {report['certainty']:.1%} certain"
+    what = _times(report["ratio"]) if slower else report["kind"]
     words = f"{what} since {report['bad']}; {report['good']} is the last good release"
     if report["between"]:
         words += f" that could be tried ({', '.join(report['between'])} could not)"
@@ -77,8 +78,9 @@ def _others(report: Report) -> list[str]:
 
 def then(report: Report) -> str | None:
     """The command that says more, if there is one."""
-    if report["question"] == "slower" or not report["found"]:
+    if report["kind"] != "wrong" or not report["found"] or report["precision"] != "fp32":
         return None
     name, colon, options = report["runtime"].partition(":")
     words = [f"{name}=={report[side]}{colon}{options}" for side in ("bad", "good")]
-    return shell("xbench", "bisect", report["model"], *words, "--mode", report["mode"])
+    settings = {"--mode": report["mode"], "--batch": report["batch"], "--threads": report["threads"]}
+    return shell("xbench", "bisect", report["model"], *words, *(word for each in settings.items() for word in each))

@@ -14,6 +14,7 @@ def run_onnxruntime(given):
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads, settings.inter_op_num_threads = THREADS, 1
     settings.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")  # float32
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_$level
     session = onnxruntime.InferenceSession(str(HERE / GRAPH), settings, providers=$providers)
     names = [each.name for each in session.get_outputs()]
     inputs = {each.name: given[each.name] for each in session.get_inputs()}
@@ -34,7 +35,8 @@ LEVELS = {"disable": "DISABLE_ALL", "basic": "ENABLE_BASIC", "extended": "ENABLE
 
 
 def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
-    return Template(REPRODUCE).substitute(providers=PROVIDERS[device])
+    level = LEVELS.get(options.get("level", "all"), "ENABLE_ALL")
+    return Template(REPRODUCE).substitute(providers=PROVIDERS[device], level=level)
 
 
 def deploy(options: Mapping[str, str]) -> Form:

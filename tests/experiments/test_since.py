@@ -14,7 +14,9 @@ from fault_kit import only_line
 from planted_releases import plant
 
 from xbench.errors import XBenchError
+from xbench.experiments.settings import Protocol
 from xbench.experiments.since import request
+from xbench.experiments.since.questions import Session
 from xbench.experiments.since.search import BAD, GOOD, SKIPPED, Look, most_steps, search
 from xbench.reports import since as reports
 from xbench.runtimes._environments import Recipe
@@ -143,7 +145,11 @@ def test_what_is_called_certain_is_right():
         (("onnxruntime", "--from", "1", "--slower", "0%"), "--slower 0%: write how much slower, such as 10%"),
         (("onnxruntime", "--from", "1", "--slower=-5%"), "--slower -5%: write how much slower"),
         (("onnxruntime", "--from", "1", "--slower", "ten"), "--slower ten: write how much slower"),
-        (("onnxruntime", "--from", "1", "--versions", "1,../x"), "--versions: '../x' is no version"),
+        (("onnxruntime", "--from", "1", "--versions", "1,../x"), "'../x' is no final release, such as 1.20.1"),
+        (("onnxruntime", "--from", "1", "--versions", "1.0,,1.1"), "'' is no final release, such as 1.20.1"),
+        (("onnxruntime", "--from", "1", "--versions", "1.0,1.1rc1"), "'1.1rc1' is no final release"),
+        (("onnxruntime", "--from", "", "--versions", "1.0,1.1"), "there is no release : the nearest is 1.0"),
+        (("onnxruntime", "--from", "1.0", "--output", ".", "--versions", "1.0,1.1"), "--output .: name a new folder"),
         (("onnxruntime", "--from", "1.2", "--versions", "1.0,1.1"), "there is no release 1.2: the nearest is 1.1"),
         (("onnxruntime", "--from", "1.1", "--versions", "1.0,1.1"), "1.1 is not before 1.1"),
         (("onnxruntime", "--from", "1", "--mode", "backward", "--versions", "1.0,1.1"), "unknown mode 'backward'"),
@@ -175,10 +181,11 @@ def test_the_release_that_is_wrong_first_is_named(root, shell, lenet):
     assert [each["release"] for each in report["steps"]] == ["9.7.0", "9.3.0", "9.1.0", "9.2.0"]
     assert "onnxruntime==9.3.0 is FAIL: " in report["steps"][1]["words"]
     assert reports.sentence(report) == "wrong since 9.3.0; 9.2.0 is the last good release; 100.0% certain"
-    assert reports.then(report) == "xbench bisect lenet onnxruntime==9.3.0 onnxruntime==9.2.0 --mode forward"
+    settings = "--mode forward --batch 1 --threads 1"
+    assert reports.then(report) == f"xbench bisect lenet onnxruntime==9.3.0 onnxruntime==9.2.0 {settings}"
     known = len(check_records(shell))
-    again = shell.run(*COMMAND, "--from", "9.0", "--wrong", "--out", "out", "--output", "found", "--json")
-    assert json.loads(again.stdout) == report
+    again = shell.run(*COMMAND, "--from", "9.0", "--wrong", "--out", "out", "--output", "again", "--json")
+    assert {**json.loads(again.stdout), "files": report["files"]} == report
     assert len(check_records(shell)) == known + 2  # those that failed, which may have been mended
     for release, code in (("9.2.0", 0), ("9.3.0", 1)):
         python = root / f"onnxruntime=={release}" / "bin" / "python"
@@ -205,6 +212,65 @@ def test_nothing_is_found_where_nothing_is_wrong(root, shell, lenet):
     answer = shell.inside("since", "lenet", "onnxruntime", *ends)
     assert answer.returncode == 0 and "9.3.0 is right" in answer.stdout
     assert not (shell.folder / "xbench-since").exists()
+
+
+def test_the_release_that_crashes_first_is_named(root, shell, lenet):
+    """A wrong one before it is something else, and is left out."""
+    plant(root, RELEASES[:4], wrong=[RELEASES[1]], broken=RELEASES[2:4])
+    words = ("--versions", ",".join(RELEASES[:4]), "--from", "9.0", "--wrong", "--out", "out")
+    answer = shell.run("since", "lenet", "onnxruntime", *words)
+    assert answer.returncode == 1
+    assert "crashes since 9.2.0; 9.0.0 is the last good release that could be tried (9.1.0 could not)" in answer.stdout
+    assert "bisect" not in answer.stderr
+
+
+def test_a_damaged_store_ends_the_search(root, shell, lenet):
+    plant(root, RELEASES[:3], wrong=RELEASES[2:3])
+    (shell.folder / "out").mkdir()
+    words = ("--versions", ",".join(RELEASES[:3]), "--from", "9.0", "--wrong", "--out", "out")
+    assert shell.run("since", "lenet", "onnxruntime", *words).returncode == 1
+    with (shell.folder / "out" / "check.jsonl").open("a") as file:
+        file.write("{bad\n")
+    answer = shell.inside("since", "lenet", "onnxruntime", *words)
+    assert answer.returncode == 2 and "not JSON" in answer.stderr and not answer.stdout
+
+
+def test_a_record_without_samples_is_measured_again():
+    session = Session(Protocol(), ("a", "b"))
+    case = {"model": "lenet", "runtime": "a", "mode": "forward"}
+    block = {"round": 0, "samples": [0.1]}
+    times = {"blocks": [block], "median_s": 0.1, "converged": True}
+    assert session.line({"status": "PASS", "case": case, "times": times})
+    for broken in (None, {**times, "blocks": [{"round": 0, "samples": []}]}, {**times, "blocks": [[]]}):
+        with pytest.raises((LookupError, TypeError)):
+            session.line({"status": "PASS", "case": case, "times": broken})
+
+
+def test_what_is_in_the_folder_stays(root, shell, lenet):
+    """Only what was written is named, and an ended search has said so before it measures."""
+    plant(root, RELEASES[:2], wrong=RELEASES[1:2])
+    (shell.folder / "full").mkdir()
+    (shell.folder / "full" / "reproduce.py").write_text("mine")
+    words = ("--versions", "9.0.0,9.1.0", "--from", "9.0", "--wrong", "--out", "out")
+    answer = shell.inside("since", "lenet", "onnxruntime", *words, "--output", "full")
+    assert answer.returncode == 2 and "--output full: it is no empty folder" in only_line(answer.stderr)
+    assert not (shell.folder / "out" / "check.jsonl").exists()
+    place = shell.folder / "xbench-since" / "lenet-onnxruntime-wrong-batch_1-threads_1-9_0_0-9_1_0"
+    place.mkdir(parents=True)
+    (place / "notes.txt").write_text("mine")
+    report = json.loads(shell.run("since", "lenet", "onnxruntime", *words, "--threads", 1, "--json").stdout)
+    names = ["expected.npz", "inputs.npz", "reproduce.py", "subgraph.onnx"]
+    assert report["files"] == [f"xbench-since/{place.name}/{name}" for name in names]
+    assert {path.name for path in place.iterdir()} == {*names, "notes.txt"}
+
+
+def test_there_is_no_script_for_what_it_would_not_show(root, shell, lenet):
+    plant(root, RELEASES[:2], wrong=RELEASES[1:2])
+    words = ("--versions", "9.0.0,9.1.0", "--from", "9.0", "--wrong", "--precision", "fp16", "--json")
+    report = json.loads(shell.run("since", "lenet", "onnxruntime", *words).stdout)
+    if report["found"]:
+        assert report["note"] == "there is no script without xbench for forward in fp16" and not report["files"]
+        assert reports.then(report) is None
 
 
 def test_the_release_that_is_slower_first_is_named(root, shell, lenet):

@@ -10,6 +10,7 @@ from xbench.errors import XBenchError
 from xbench.runtimes._environments import Recipe
 from xbench.workers.building.installation import nearest, numbers
 
+FINAL = re.compile(r"\d+(\.\d+)*(\.post\d+)?", re.ASCII)
 PATIENCE = 120  # seconds that the index may take
 LISTED = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 
@@ -30,7 +31,7 @@ def released(recipe: Recipe, interpreter: str) -> list[str]:
             said = str(error)
             continue
         if match := LISTED.search(answer.stdout):
-            return sorted(match[1].split(", "), key=numbers)
+            return sorted(filter(FINAL.fullmatch, match[1].split(", ")), key=numbers)
         said = next(reversed(answer.stderr.splitlines()), said)
     raise XBenchError(
         f"the package index lists no releases of {recipe.package}: {visible(said)[:200]}; name them with --versions"
@@ -42,10 +43,12 @@ def between(releases: Sequence[str], first: str, last: str | None) -> list[str]:
     is then the first release of 1.20, or as the end the last.
 
     Raises:
-        XBenchError: there is no such release, the one is not after the other, or there are fewer than two.
+        XBenchError: one is not final, there is no such release, or the one is not after the other.
     """
+    if (wrong := next((each for each in releases if not FINAL.fullmatch(each)), None)) is not None:
+        raise XBenchError(f"{wrong!r} is no final release, such as 1.20.1")
     begin = _places(releases, first)[0]
-    end = _places(releases, last)[-1] if last else len(releases) - 1
+    end = _places(releases, last)[-1] if last is not None else len(releases) - 1
     if begin >= end:
         raise XBenchError(f"{visible(first)} is not before {releases[end]}: there is nothing between them")
     return [*releases[begin : end + 1]]
