@@ -66,8 +66,9 @@ def since(
     The releases between --from and --to are searched by halves: each that is tried gets an environment of its own, is
     verified, and is timed in interleaved blocks with the last good and the first bad release, for as long as the answer
     is not certain. Ends with the two releases, the ratio of their times, their layers side by side, and a script that
-    shows it without xbench. A release that cannot be installed or run is left out. The search goes on where an ended
-    one was. Exit code 1: found; 0: the last release is as good as the first; 2: an error, or it cannot be said.
+    shows it without xbench. A release that cannot be installed or run is left out, and so is one that cannot be told
+    apart from both. The search goes on where an ended one was. Exit code 1: found; 0: the last release is as good as
+    the first; 2: an error, or it cannot be said.
     """
     from xbench.case import Case
     from xbench.experiments.since import request

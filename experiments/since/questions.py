@@ -18,14 +18,14 @@ from xbench.experiments.check import Check
 from xbench.experiments.experiment import Experiment, Lab, run
 from xbench.experiments.session import Time
 from xbench.experiments.settings import Protocol
-from xbench.experiments.since.search import BAD, GOOD, SKIPPED, Look
+from xbench.experiments.since.search import BAD, GOOD, SKIPPED, UNCLEAR, Look
 from xbench.proof.record import key
 from xbench.stats.ratio import Estimate, Ratio, above, as_ratio, beyond_middle, paired_estimate
 from xbench.store.record import Record, known
 from xbench.store.results import Store
 
 SURE = 0.995  # of an answer
-LIKELY = 0.9  # of the answer that the last release is as good as the first
+LIKELY = 0.9  # at least, or there is no answer
 SESSIONS = 6  # at most, for one answer
 KINDS = {"FAIL": "wrong", "CRASH": "crashes"}  # what a release may be that did not pass
 Blocks = list[dict[str, Any]]
@@ -131,7 +131,7 @@ class Slower:
             raise XBenchError(f"{error}{_hint(error, first)}") from error
         self.ratio = as_ratio(estimate, True)
         words, slower = _times(self.ratio, first), above(estimate, threshold)
-        if slower > 0.5:
+        if slower >= LIKELY or (slower > 0.5 and above(estimate) >= SURE):  # certainly slower, by about that much
             return Look(BAD, words, slower)
         if slower > 1 - LIKELY:
             raise XBenchError(
@@ -145,21 +145,24 @@ class Slower:
         Raises:
             XBenchError: the good one or the bad one cannot be timed any more.
         """
-        words = (good, release, bad)
+        three = (good, release, bad)
         if unready := self.bench.unready(release):
             return unready
         try:
-            estimate = self._until_sure(words, lambda a, b, c: beyond_middle(a, b, c, _rng()), 0.0)
+            estimate = self._until_sure(three, lambda a, b, c: beyond_middle(a, b, c, _rng()), 0.0)
         except Untimed as error:
             if error.release != release:
                 raise
             return Look(SKIPPED, str(error))
-        blocks = self._blocks[words]
+        blocks = self._blocks[three]
         slow = above(estimate)
-        state = BAD if estimate.value > 0 else GOOD
+        certainty, state = max((slow, BAD), (1 - slow, GOOD))
+        words = _times(_ratio(blocks[release], blocks[good]), good)
+        if certainty < LIKELY:
+            return Look(UNCLEAR, words, certainty)
         pair = (good, release) if state == BAD else (release, bad)
         self.ratio = _ratio(blocks[pair[1]], blocks[pair[0]])
-        return Look(state, _times(_ratio(blocks[release], blocks[good]), good), max(slow, 1 - slow))
+        return Look(state, words, certainty)
 
     def _until_sure(
         self, releases: tuple[str, ...], estimate: Callable[..., Estimate | None], threshold: float

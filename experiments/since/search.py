@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-GOOD, BAD, SKIPPED = "good", "bad", "skipped"
+GOOD, BAD, SKIPPED, UNCLEAR = "good", "bad", "skipped", "unclear"
 
 
 class Look(NamedTuple):
-    """What a step found of a release: GOOD, BAD or SKIPPED, a sentence about it, and how certain that is, up to 1."""
+    """What a step found of a release: GOOD, BAD, SKIPPED if it could not be tried, UNCLEAR if what was measured does
+    not say; a sentence about it, and how certain that is, up to 1."""
 
     state: str
     words: str
@@ -25,8 +26,8 @@ class Found(NamedTuple):
 
     @property
     def certainty(self) -> float:
-        """How certain all steps together are, from 0 to 1."""
-        return math.prod(look.certainty for look in self.looks.values())
+        """How certain all answers together are, from 0 to 1."""
+        return math.prod(look.certainty for look in self.looks.values() if look.state in (GOOD, BAD))
 
 
 def most_steps(count: int) -> int:
@@ -36,7 +37,7 @@ def most_steps(count: int) -> int:
 
 def search(releases: Sequence[str], judge: Callable[[str, str, str], Look]) -> Found:
     """Finds two neighbours between which the releases become bad. `judge(good, release, bad)` looks at a release
-    between two whose state is known. If it skips one, the nearest to it is tried."""
+    between two whose state is known. If it cannot say which it is, the nearest to it is tried."""
     good, bad = 0, len(releases) - 1
     looks: dict[str, Look] = {}
     while left := [each for each in range(good + 1, bad) if releases[each] not in looks]:

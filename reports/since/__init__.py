@@ -8,7 +8,7 @@ from xbench.reports.tables import Table
 from xbench.stats.quantities import seconds
 
 Report = Mapping[str, Any]  # `experiments/since/run.py`
-STYLES = {"good": "green", "bad": "bold red", "skipped": "yellow"}
+STYLES = {"good": "green", "bad": "bold red", "skipped": "yellow", "unclear": "yellow"}
 SINGLE = 0.5  # of the whole slowdown, on the logarithm: less is no single release's
 
 
@@ -26,7 +26,7 @@ def tables(report: Report, top: int = 10) -> list[Table]:
 
 
 def _certain(step: Report) -> str:
-    return "" if step["state"] == "skipped" else f"{step['certainty']:.1%}"
+    return "" if step["state"] in ("skipped", "unclear") else f"{step['certainty']:.1%}"
 
 
 def _layers(report: Report, top: int) -> Table:
@@ -59,7 +59,7 @@ def sentence(report: Report) -> str:
     what = _times(report["ratio"]) if slower else report["kind"]
     words = f"{what} since {report['bad']}; {report['good']} is the last good release"
     if report["between"]:
-        words += f" that could be tried ({', '.join(report['between'])} could not)"
+        words += f" that could be judged ({', '.join(report['between'])} could not)"
     return f"{words}; {report['certainty']:.1%} certain"
 
 

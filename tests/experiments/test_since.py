@@ -17,7 +17,7 @@ from xbench.errors import XBenchError
 from xbench.experiments.settings import Protocol
 from xbench.experiments.since import request
 from xbench.experiments.since.questions import Session
-from xbench.experiments.since.search import BAD, GOOD, SKIPPED, Look, most_steps, search
+from xbench.experiments.since.search import BAD, GOOD, SKIPPED, UNCLEAR, Look, most_steps, search
 from xbench.reports import since as reports
 from xbench.runtimes._environments import Recipe
 from xbench.stats.ratio import above, beyond_middle, paired_estimate
@@ -54,11 +54,14 @@ def test_releases_that_cannot_be_judged_are_left_out():
 
         def judge(good, release, bad, skipped=skipped, first_bad=first_bad):
             assert good not in skipped and bad not in skipped
-            return Look(SKIPPED if release in skipped else BAD if int(release) >= first_bad else GOOD, "")
+            unknown = UNCLEAR if int(release) % 2 else SKIPPED
+            return Look(unknown if release in skipped else BAD if int(release) >= first_bad else GOOD, "", 0.9)
 
         found = search(names, judge)
         assert int(found.good) < first_bad <= int(found.bad)
         assert {*names[int(found.good) + 1 : int(found.bad)]} <= skipped
+        answers = [look for look in found.looks.values() if look.state in (GOOD, BAD)]
+        assert found.certainty == pytest.approx(0.9 ** len(answers))
 
 
 KNOWN = ["1.9.0", "1.20.0", "1.20.1", "1.21.0", "1.21.1", "1.100.0"]
@@ -220,7 +223,7 @@ def test_the_release_that_crashes_first_is_named(root, shell, lenet):
     words = ("--versions", ",".join(RELEASES[:4]), "--from", "9.0", "--wrong", "--out", "out")
     answer = shell.run("since", "lenet", "onnxruntime", *words)
     assert answer.returncode == 1
-    assert "crashes since 9.2.0; 9.0.0 is the last good release that could be tried (9.1.0 could not)" in answer.stdout
+    assert "crashes since 9.2.0; 9.0.0 is the last good release that could be judged (9.1.0 could not)" in answer.stdout
     assert "bisect" not in answer.stderr
 
 

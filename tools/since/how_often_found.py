@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from xbench.host import machine
 
 RELEASES = [f"9.{number}.0" for number in range(8)]
 SHARE = 0.15
+OUTCOMES = ("found the planted release", "found a range with it", "said that it cannot be said", "were wrong")
 KINDS: dict[str, list[str]] = {
     "slower": ["imdb_gru", "--batch", "8", "--budget", "1"],
     "wrong": ["lenet", "--wrong"],
@@ -45,7 +47,7 @@ def run(kind: str, place: int) -> dict[str, Any]:
         )
         report = json.loads(answer.stdout) if answer.returncode in (0, 1) else {}
         sessions = _sessions(Path(folder))
-    found = {name: report.get(name) for name in ("bad", "certainty", "ratio")}
+    found = {name: report.get(name) for name in ("bad", "between", "certainty", "ratio")}
     steps, seconds = len(report.get("steps", ())), round(time.perf_counter() - start, 1)
     error = None if report else answer.stderr.splitlines()[-1:]
     about = {"cpu": machine.describe()["cpu"], "date": time.strftime("%Y-%m-%d")}
@@ -67,20 +69,26 @@ def _sessions(folder: Path) -> int:
 
 
 def report(rows: list[dict[str, Any]]) -> None:
-    """Print the counts of each kind, and every run that did not find the planted release."""
+    """Print the counts of each kind, and every run that did not find the planted release alone."""
     for kind in KINDS:
         own = [row for row in rows if row["kind"] == kind]
-        right = [row for row in own if row["bad"] == row["planted"]]
         if own:
+            counts = Counter(map(outcome, own))
             steps, sessions = (max(row[name] for row in own) for name in ("steps", "sessions"))
-            claimed = sum(row["certainty"] or 0.0 for row in own) / len(own)
-            print(
-                f"{kind}: {len(right)} of {len(own)} runs found the planted release, in at most {steps} steps and "
-                f"{sessions} sessions; called {claimed:.1%} certain on average; {sum(row['s'] for row in own):.0f} s"
-            )
+            words = ", ".join(f"{counts[each]} {each}" for each in OUTCOMES if counts[each])
+            print(f"{kind}: {len(own)} runs: {words}; at most {steps} steps and {sessions} sessions")
     for row in rows:
-        if row["bad"] != row["planted"]:
-            print(f"  {row['kind']}: planted {row['planted']}, found {row['bad']}: {row}")
+        if outcome(row) != OUTCOMES[0]:
+            print(f"  {outcome(row)}: {row}")
+
+
+def outcome(row: dict[str, Any]) -> str:
+    """What came of a run."""
+    if row["error"] or row["bad"] is None:
+        return OUTCOMES[2] if "cannot be said" in str(row["error"]) else OUTCOMES[3]
+    if row["bad"] == row["planted"] and not row["between"]:
+        return OUTCOMES[0]
+    return OUTCOMES[1] if row["planted"] in [*row["between"], row["bad"]] else OUTCOMES[3]
 
 
 def main() -> None:

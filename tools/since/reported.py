@@ -70,8 +70,8 @@ def main() -> None:
             command = ["since", file, "onnxruntime", *options, "--threads", "1"]
             print(f"$ xbench {' '.join(command)}", flush=True)
             program = [sys.executable, "-P", "-c", "from xbench.cli import main; main()"]
-            subprocess.run([*program, *command], cwd=folder, check=False)
-            print(flush=True)
+            answer = subprocess.run([*program, *command], cwd=folder, stderr=subprocess.PIPE, text=True, check=False)
+            print(*answer.stderr.splitlines()[-1:] if answer.returncode == 2 else (), flush=True)
 
 
 if __name__ == "__main__":
