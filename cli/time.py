@@ -33,7 +33,11 @@ Tune = Annotated[
 ]
 TuneBudget = Annotated[
     float,
-    typer.Option(help="Seconds that a search with --tune max may take for each cell (TVM's MetaSchedule).", min=1),
+    typer.Option(
+        help="Seconds that a search with --tune max may take for each cell (TVM's MetaSchedule).",
+        min=1,
+        max=options.LONG,
+    ),
 ]
 Data = Annotated[str, typer.Option(help="synthetic, or digits: real images and labels for lenet.")]
 Target = Annotated[

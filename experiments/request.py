@@ -4,6 +4,7 @@
 one network are in `of_network.py`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,8 @@ def check(asked: Asked) -> Request:
 
     choose.choose_precision(asked["precision"], asked["explain"])
     batch = 2 if asked["batch"] is None else asked["batch"]
-    _at_least(1, batch=batch, steps=asked["steps"])
+    at_least(1, batch=batch, steps=asked["steps"])
+    at_least(0, timeout=asked["timeout"])
     return Request(
         Check(asked["explain"]),
         tuple(MODELS),
@@ -80,8 +82,9 @@ def time(asked: Asked) -> Request:
     from xbench.experiments.settings import Protocol
     from xbench.models import DEFAULT_SUITE
 
-    _at_least(0.01, budget=asked["budget"])
-    _at_least(1, processes=asked["processes"])
+    at_least(0.01, budget=asked["budget"])
+    at_least(0, timeout=asked["timeout"])
+    at_least(1, processes=asked["processes"])
     words = choose.choose_words(asked["plane"], asked["data"], asked["tune"])
     search = {"tune_budget": asked["tune_budget"] if asked["tune"] == "max" else 0.0}
     return Request(
@@ -104,7 +107,7 @@ def convert(asked: Asked) -> Request:
     from xbench.experiments.convert import Convert
     from xbench.models import DEFAULT_SUITE
 
-    _at_least(1, batch=asked["batch"])
+    at_least(1, batch=asked["batch"])
     forms = choose.choose_runtimes(listed(asked, "to")) if asked["to"] else []
     runtimes = choose.choose_runtimes(listed(asked, "runtimes") or forms)
     cold = asked.get("rerun", False)
@@ -148,11 +151,13 @@ def _arithmetic(asked: Asked) -> dict[str, Any]:
     return {"threads": choose.choose_threads(asked["threads"]), "precision": precision}
 
 
-def _at_least(least: float, **numbers: float) -> None:
+def at_least(least: float, **numbers: float) -> None:
     """
     Raises:
-        XBenchError: a number that is less, or NaN.
+        XBenchError: a number that is less, infinite or NaN.
     """
     for name, value in numbers.items():
         if not value >= least:
             raise XBenchError(f"{name} must be at least {least:g}, not {value!r}")
+        if value == math.inf:
+            raise XBenchError(f"{name} must be finite")

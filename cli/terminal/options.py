@@ -24,6 +24,8 @@ def complete_runtime(incomplete: str) -> list[str]:
     return [name for name, row in runtimes.RUNTIMES.items() if name.startswith(incomplete) and not row.hidden]
 
 
+LONG = 1e7  # seconds, more than a run takes: no system call takes an infinite time
+
 # What is measured.
 Models = Annotated[
     list[str] | None,
@@ -128,8 +130,10 @@ Optimizer = Annotated[
 Seed = Annotated[int, typer.Option(help="Of what is random: the inputs, or the order of the samples.", min=0)]
 
 # How long.
-Budget = Annotated[float, typer.Option(help="Seconds of sampling, and at most as many of warm-up.", min=0.01)]
-Timeout = Annotated[float, typer.Option(help="Seconds one job of a worker may take, without what is timed.", min=1)]
+Budget = Annotated[float, typer.Option(help="Seconds of sampling, and at most as many of warm-up.", min=0.01, max=LONG)]
+Timeout = Annotated[
+    float, typer.Option(help="Seconds one job of a worker may take, without what is timed.", min=1, max=LONG)
+]
 
 # Results.
 Out = Annotated[Path, typer.Option("--out", help="Folder of the results; a command resumes there.")]

@@ -9,6 +9,7 @@ from xbench.case import Case
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 from xbench.experiments.experiment import Lab
+from xbench.experiments.request import at_least
 from xbench.experiments.settings import Protocol
 from xbench.experiments.since.questions import Bench, Slower, Wrong
 from xbench.runtimes import _configuration
@@ -59,6 +60,9 @@ class Ask:
     share: float | None
     budget: float
     timeout: float
+
+    def __post_init__(self) -> None:
+        at_least(0.01, budget=self.budget)
 
     def question(self, lab: Lab, out: Path) -> Slower | Wrong:
         """The question, to be answered in the stores of a folder."""

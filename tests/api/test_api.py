@@ -116,6 +116,8 @@ ONES = np.ones((2, 6), np.float32)
         (lambda: xbench.check("lenet", precision="bf16", explain=True), "--explain needs --precision fp32"),
         (lambda: xbench.time("lenet", plane="moon"), "--plane must be one of resident, host, device, not 'moon'"),
         (lambda: xbench.time("lenet", batches=[2.5]), "--batch must be a whole number of at least 1, not 2.5"),
+        (lambda: xbench.time("lenet", budget=float("inf")), "budget must be finite"),
+        (lambda: xbench.check("lenet", timeout=float("inf")), "timeout must be finite"),
         (lambda: xbench.time("lenet", budget=float("nan")), "budget must be at least 0.01, not nan"),
         (lambda: xbench.convert(nn.ReLU()), "convert takes words"),
         (lambda: xbench.convert("no/such.onnx"), "no such file: no/such.onnx"),

@@ -61,7 +61,16 @@ def test_a_wrong_word_is_one_line_with_the_way_out(shell, words, line):
     assert not (shell.folder / "xbench-results").exists()
 
 
-@pytest.mark.parametrize("words", [("check", "--batch", "0"), ("time", "--threads", "many"), ("time", "--budget", "0")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "--batch", "0"),
+        ("time", "--threads", "many"),
+        ("time", "--budget", "0"),
+        ("time", "--budget", "inf"),
+        ("check", "--timeout", "inf"),
+    ],
+)
 def test_a_wrong_number_names_its_option(shell, words):
     answer = shell.inside(words[0], "lenet", *words[1:])
     assert answer.returncode == 2
