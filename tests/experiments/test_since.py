@@ -13,10 +13,11 @@ import pytest
 from fault_kit import only_line
 from planted_releases import plant
 
+from xbench.case import Case
 from xbench.errors import XBenchError
 from xbench.experiments.settings import Protocol
 from xbench.experiments.since import request
-from xbench.experiments.since.questions import Session
+from xbench.experiments.since.questions import SESSIONS, Bench, Session, Slower
 from xbench.experiments.since.search import BAD, GOOD, SKIPPED, UNCLEAR, Look, most_steps, search
 from xbench.reports import since as reports
 from xbench.runtimes._environments import Recipe
@@ -136,6 +137,58 @@ def test_what_is_called_certain_is_right():
     assert len(certain) > 100 and np.mean(certain) >= 0.99
     claimed, right = np.mean(answers, axis=0)
     assert claimed <= right + 0.05
+
+
+class Scripted(Bench):
+    """Releases whose times are known, by how much a session disturbs them; one has no environment, one is wrong."""
+
+    def __init__(self, seconds, noise=0.0):
+        super().__init__(Case("lenet", "onnxruntime:level=all"), None, None, self.missing)
+        self.seconds, self.noise, self.rng, self.sessions = seconds, noise, np.random.default_rng(0), []
+
+    def missing(self, word):
+        if "==0." in word:
+            raise XBenchError(f"{word}: no wheel")
+
+    def run(self, experiment, names, again="failed"):
+        self.sessions.append(names)
+        made = []
+        for name in names:
+            slow = self.seconds[name] * math.exp(self.rng.normal(0, self.noise))
+            times = {"blocks": [{**each, "process": 0} for each in blocks(self.rng, slow)]}
+            status = "FAIL" if self.seconds[name] < 0 else "PASS"
+            made.append({"case": {"runtime": name}, "status": status, "message": "off", "session": "s", "times": times})
+        return made
+
+
+SECONDS = {"1.0": 1.0, "1.1": 1.01, "1.2": 1.3, "1.3": 1.3, "0.5": 1.0, "1.9": -1.0}
+
+
+def test_a_release_is_slower_if_its_time_is_nearer_to_the_slow_one():
+    bench = Scripted(SECONDS)
+    question = Slower(bench, Protocol(), 0.1)
+    assert question.ends("1.0", "1.3").state == BAD and question.ends("1.0", "1.1").state == GOOD
+    assert bench.word("1.0") == "onnxruntime==1.0:level=all"
+    assert question.between("1.0", "1.1", "1.3").state == GOOD
+    assert question.ratio.low < 1.3 / 1.01 < question.ratio.high  # of the two that are the neighbours now
+    look = question.between("1.0", "1.2", "1.3")
+    assert look.state == BAD and look.certainty >= 0.995 and question.ratio.low < 1.3 < question.ratio.high
+    assert question.between("1.0", "0.5", "1.3") == Look(SKIPPED, "onnxruntime==0.5:level=all: no wheel")
+    assert question.between("1.0", "1.9", "1.3") == Look(SKIPPED, "1.9 is FAIL: off")
+    for ends, says in ((("1.9", "1.0"), "begin with a release that is right"), (("1.0", "1.9"), "--wrong asks since")):
+        with pytest.raises(XBenchError, match=says):
+            question.ends(*ends)
+
+
+def test_what_is_not_certain_is_no_answer():
+    seconds = {"a": 1.0, "b": 1.14, "c": 1.3}
+    bench = Scripted(seconds, noise=0.05)
+    with pytest.raises(XBenchError, match=r"whether b is 17% slower cannot be said: 1\..* give it a larger --budget"):
+        Slower(bench, Protocol(), 0.17).ends("a", "b")
+    assert len(bench.sessions) == SESSIONS
+    bench = Scripted(seconds, noise=0.1)
+    look = Slower(bench, Protocol(), 0.17).between("a", "b", "c")
+    assert look.state == UNCLEAR and look.certainty < 0.9 and len(bench.sessions) == SESSIONS
 
 
 @pytest.mark.parametrize(
