@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-cv2 = pytest.importorskip("cv2", minversion="5")
+cv2 = pytest.importorskip("cv2", minversion="5", exc_type=ImportError)
 OPSET = '<ir_version: 9, opset_import: ["": 20]> '
 FILES = {
     "two outputs, one inside": "g (float[batch, 3] x) => (float[batch, 3] z, float[batch, 3] y)"
