@@ -9,7 +9,6 @@ import typer
 from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.turn import turn
-from xbench.experiments import choose
 from xbench.store.results import FOLDER
 
 if TYPE_CHECKING:
@@ -70,22 +69,13 @@ def since(
     apart from both. The search goes on where an ended one was. Exit code 1: found; 0: the last release is as good as
     the first; 2: an error, or it cannot be said.
     """
-    from xbench.case import Case
     from xbench.experiments.since import request
     from xbench.proof.question import check_folder
 
-    choose.need_torch()
-    word = choose.choose_model("since", model, shapes=shapes, inputs=inputs, ranges=ranges, weights=weights)
-    case = Case(
-        word,
-        runtime,
-        choose.choose_modes([mode], ())[0],
-        batch,
-        threads=options.choose_threads(threads),
-        precision=choose.choose_precision(precision),
-    )
     if output is not None:
         check_folder(output, "--output")
+    of_model = {"shapes": shapes, "inputs": inputs, "ranges": ranges, "weights": weights}
+    case = request.cell(model, runtime, mode, batch, options.choose_threads(threads), precision, of_model)
     ask = request.Ask(case, None if wrong else request.share(slower), budget, float(timeout))
     report = _report(ask, request.releases(runtime, first, last, versions), output, out)
     if as_json:

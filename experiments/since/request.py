@@ -1,9 +1,10 @@
 """What `xbench since` is asked: words become the releases and the question."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from xbench.case import Case
 from xbench.errors import XBenchError
@@ -32,6 +33,20 @@ def share(word: str) -> float:
     if not match or not float(match[1]):
         raise XBenchError(f"--slower {word}: write how much slower, such as 10%")
     return float(match[1]) / 100
+
+
+def cell(
+    model: str, runtime: str, mode: str, batch: int, threads: int, precision: str, of_model: Mapping[str, Any]
+) -> Case:
+    """The cell in question, its runtime without a release; `of_model` are the options of `choose.choose_model`.
+
+    Raises:
+        XBenchError: PyTorch is not installed; an unknown word.
+    """
+    choose.need_torch()
+    word = choose.choose_model("since", model, **of_model)
+    (mode,), precision = choose.choose_modes([mode], ()), choose.choose_precision(precision)
+    return Case(word, runtime, mode, batch, threads=threads, precision=precision)
 
 
 def releases(runtime: str, first: str, last: str | None, given: str | None) -> list[str]:
