@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from xbench.errors import XBenchError
 from xbench.experiments.layers import Layers
 from xbench.experiments.since.questions import Bench, Slower, Wrong
 from xbench.experiments.since.search import GOOD, Found, Look, search
@@ -38,7 +39,7 @@ def since(question: Slower | Wrong, releases: Sequence[str], done: Callable[[str
         "bad": None,
         "ratio": None,
         "certainty": end.certainty,
-        "whole": question.ratio and question.ratio._asdict(),
+        "overall": question.ratio and question.ratio._asdict(),
         "steps": [_step(last, end)],
         "between": [],
         "layers": None,
@@ -59,7 +60,10 @@ def since(question: Slower | Wrong, releases: Sequence[str], done: Callable[[str
     report["between"] = _unjudged(found, releases)
     report["ratio"] = question.ratio and question.ratio._asdict()
     if question.name == Slower.name:
-        report["layers"] = layers(bench, found)
+        try:
+            report["layers"] = layers(bench, found)
+        except XBenchError as error:  # the answer is there without them
+            report["note"] = f"no layers: {error}"
     return report
 
 
@@ -68,7 +72,7 @@ def _step(release: str, look: Look) -> dict[str, Any]:
 
 
 def _unjudged(found: Found, releases: Sequence[str]) -> list[str]:
-    """The releases between the two that were found, all skipped."""
+    """The releases between the two that were found, none of which could be judged."""
     return [*releases[releases.index(found.good) + 1 : releases.index(found.bad)]]
 
 

@@ -18,7 +18,7 @@ def write(report: Report, bench: Bench, artifact: Artifact, out: Path) -> Report
     try:
         return report | {"files": _written(report, bench, artifact, out)}
     except Unwritten as error:
-        return report | {"note": str(error)}
+        return report | {"note": "; ".join(filter(None, (report["note"], str(error))))}
 
 
 class Unwritten(Exception):

@@ -69,11 +69,11 @@ def _times(ratio: Mapping[str, float]) -> str:
 
 def _others(report: Report) -> list[str]:
     """A sentence if the release alone does not explain how much slower the last one is."""
-    ratio, whole = report["ratio"], report["whole"]
-    if not (report["found"] and ratio and whole) or ratio["high"] >= whole["low"] ** SINGLE:
+    ratio, overall = report["ratio"], report["overall"]
+    if not (report["found"] and ratio and overall) or ratio["high"] >= overall["low"] ** SINGLE:
         return []
     first, last = report["releases"][0], report["releases"][-1]
-    return [f"{last} takes {_times(whole)} as {first}: other releases between them are slower, too"]
+    return [f"{last} takes {_times(overall)} as {first}: other releases between them are slower, too"]
 
 
 def then(report: Report) -> str | None:

@@ -352,3 +352,23 @@ def test_the_release_that_is_slower_first_is_named(root, shell, lenet):
     assert ran.returncode == 0, ran.stderr
     assert float(ran.stdout.splitlines()[-1].split()[0]) > 2
     assert Path(shell.folder, script).read_text().count("xbench") == 1  # in its first sentence
+
+
+def test_the_result_in_words():
+    """A release that explains a part alone, and one after which some could not be judged."""
+    steps = [{"release": "1.3", "state": BAD, "words": "1.5 x", "certainty": 0.99}]
+    ratio, overall = ({"value": v, "low": v - 0.05, "high": v + 0.05, "paired": True} for v in (1.1, 1.5))
+    found = {"good": "1.0", "bad": "1.2", "between": ["1.1"], "ratio": ratio, "overall": overall, "certainty": 0.98}
+    cell = {"model": "m", "runtime": "r", "mode": "forward", "batch": 1, "question": "slower", "kind": "slower"}
+    report = {**cell, **found, "releases": ["1.0", "1.1", "1.2", "1.3"], "found": True, "steps": steps, "share": 0.1}
+    layer = {"name": "conv", "operator": "Conv", "good_s": None, "bad_s": 2e-3}
+    releases_, layers = reports.tables({**report, "layers": [layer]})
+    assert releases_.notes == [
+        "1.100 x as long (1.050 to 1.150) since 1.2; 1.0 is the last good release that could be judged "
+        "(1.1 could not); 98.0% certain",
+        "1.3 takes 1.500 x as long (1.450 to 1.550) as 1.0: other releases between them are slower, too",
+    ]
+    assert layers.lines == [["conv", "Conv", "", "2.00 ms", "+2.00 ms"]]
+    assert len(reports.tables({**report, "layers": None, "ratio": overall})[0].notes) == 1
+    words = reports.sentence({**report, "found": False, "ratio": None})
+    assert words == "1.3 is not 10% slower than 1.0: 1.5 x; 98.0% certain"
