@@ -1,5 +1,6 @@
 """`xbench since`: the release of a runtime since which a network is slower, or wrong."""
 
+import contextlib
 import json
 import math
 import random
@@ -161,7 +162,7 @@ class Scripted(Bench):
         return made
 
 
-SECONDS = {"1.0": 1.0, "1.1": 1.01, "1.2": 1.3, "1.3": 1.3, "0.5": 1.0, "1.9": -1.0}
+SECONDS = {"1.0": 1.0, "1.1": 1.01, "1.2": 1.3, "1.3": 1.3, "0.5": 1.0, "1.9": -1.0, "2.0": 2.0}
 
 
 def test_a_release_is_slower_if_its_time_is_nearer_to_the_slow_one():
@@ -173,6 +174,8 @@ def test_a_release_is_slower_if_its_time_is_nearer_to_the_slow_one():
     assert question.ratio.low < 1.3 / 1.01 < question.ratio.high  # of the two that are the neighbours now
     look = question.between("1.0", "1.2", "1.3")
     assert look.state == BAD and look.certainty >= 0.995 and question.ratio.low < 1.3 < question.ratio.high
+    assert question.between("1.0", "1.2", "2.0").state == GOOD
+    assert question.ratio.low < 2.0 / 1.3 < question.ratio.high
     assert question.between("1.0", "0.5", "1.3") == Look(SKIPPED, "onnxruntime==0.5:level=all: no wheel")
     assert question.between("1.0", "1.9", "1.3") == Look(SKIPPED, "1.9 is FAIL: off")
     for ends, says in ((("1.9", "1.0"), "begin with a release that is right"), (("1.0", "1.9"), "--wrong asks since")):
@@ -189,6 +192,25 @@ def test_what_is_not_certain_is_no_answer():
     bench = Scripted(seconds, noise=0.1)
     look = Slower(bench, Protocol(), 0.17).between("a", "b", "c")
     assert look.state == UNCLEAR and look.certainty < 0.9 and len(bench.sessions) == SESSIONS
+
+
+def test_sessions_are_processes_and_one_of_two_is_measured_again():
+    class Ended(Scripted):
+        """A session that was ended before its last record was stored."""
+
+        def run(self, experiment, names, again="failed"):
+            records = super().run(experiment, names, again)
+            if again != "all":
+                records[-1]["session"] = "earlier"
+            return records
+
+    bench = Ended({"a": 1.0, "b": 1.17}, noise=0.05)
+    question = Slower(bench, Protocol(), 0.17)
+    with contextlib.suppress(XBenchError):
+        question.ends("a", "b")
+    assert len(bench.sessions) == 2 * SESSIONS
+    processes = [each["process"] for each in question._blocks["a", "b"]["b"]]
+    assert processes == [number for number in range(SESSIONS) for _ in range(6)]
 
 
 @pytest.mark.parametrize(

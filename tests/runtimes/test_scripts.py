@@ -38,6 +38,11 @@ def test_what_it_gives_is_a_program(name, mode):
     assert "outputs = " in form.lines and all(form.packages)
 
 
+def test_the_options_of_a_word_are_in_the_script():
+    assert "ORT_ENABLE_BASIC" in scripts.reproduction("onnxruntime:level=basic", "forward", "cpu")
+    assert "ORT_ENABLE_ALL" in scripts.reproduction("onnxruntime", "forward", "cpu")
+
+
 def test_a_runtime_without_scripts_is_answered_from_its_records():
     assert scripts.reproduction("null", "forward", "cpu") is None
     with pytest.raises(XBenchError, match=r"null is not deployed: there is a script of torch, torch_compile,"):

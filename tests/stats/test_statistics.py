@@ -10,6 +10,7 @@ from xbench.stats.statistics import (
     Interval,
     median_interval,
     relative_half_width,
+    students_share,
     students_t,
 )
 
@@ -113,3 +114,10 @@ def test_blocks_that_resemble_their_neighbours_say_less():
     wave = [[1 + 0.05 * math.sin(number / 5)] for number in range(40)]
     mixed = [wave[place] for place in rng(3).permutation(40)]
     assert relative_half_width(median_interval(wave, rng(2))) > 2 * relative_half_width(median_interval(mixed, rng(2)))
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 6, 7, 12, 29, 30])
+def test_the_share_below_a_quantile(freedom):
+    assert students_share(students_t(freedom), freedom) == pytest.approx(0.975, abs=2e-4)
+    assert students_share(0.0, freedom) == pytest.approx(0.5)
+    assert students_share(-1.3, freedom) == pytest.approx(1 - students_share(1.3, freedom))
