@@ -19,11 +19,34 @@ def since(question: Slower | Wrong, releases: Sequence[str], done: Callable[[str
     Raises:
         XBenchError: the first and the last release cannot be judged.
     """
-    first, last = releases[0], releases[-1]
-    bench, case = question.bench, question.bench.case
-    end = question.ends(first, last)
-    done(f"{last}: {end.words}")
-    report: Report = {
+    end = question.ends(releases[0], releases[-1])
+    done(f"{releases[-1]}: {end.words}")
+    report = _report(question, releases, end)
+    if end.state == GOOD:
+        return report
+
+    def judge(good: str, release: str, bad: str) -> Look:
+        look = question.between(good, release, bad)
+        done(f"{release}: {look.state}: {look.words}")
+        return look
+
+    found = search(releases, judge)
+    report["steps"] += [_step(release, look) for release, look in found.looks.items()]
+    report |= {"good": found.good, "bad": found.bad, "certainty": found.certainty * end.certainty}
+    report["between"] = _unjudged(found, releases)
+    report["ratio"] = question.ratio and question.ratio._asdict()
+    if question.name == Slower.name:
+        try:
+            report["layers"] = layers(question.bench, found)
+        except XBenchError as error:  # the answer is there without them
+            report["note"] = f"no layers: {error}"
+    return report
+
+
+def _report(question: Slower | Wrong, releases: Sequence[str], end: Look) -> Report:
+    """The report of the comparison of the first and the last release, before any other is tried."""
+    case = question.bench.case
+    return {
         "model": case.model,
         "runtime": case.runtime,
         "mode": case.mode,
@@ -40,31 +63,12 @@ def since(question: Slower | Wrong, releases: Sequence[str], done: Callable[[str
         "ratio": None,
         "certainty": end.certainty,
         "overall": question.ratio and question.ratio._asdict(),
-        "steps": [_step(last, end)],
+        "steps": [_step(releases[-1], end)],
         "between": [],
         "layers": None,
         "files": [],
         "note": None,
     }
-    if end.state == GOOD:
-        return report
-
-    def judge(good: str, release: str, bad: str) -> Look:
-        look = question.between(good, release, bad)
-        done(f"{release}: {look.state}: {look.words}")
-        return look
-
-    found = search(releases, judge)
-    report["steps"] += [_step(release, look) for release, look in found.looks.items()]
-    report |= {"good": found.good, "bad": found.bad, "certainty": found.certainty * end.certainty}
-    report["between"] = _unjudged(found, releases)
-    report["ratio"] = question.ratio and question.ratio._asdict()
-    if question.name == Slower.name:
-        try:
-            report["layers"] = layers(bench, found)
-        except XBenchError as error:  # the answer is there without them
-            report["note"] = f"no layers: {error}"
-    return report
 
 
 def _step(release: str, look: Look) -> dict[str, Any]:
