@@ -76,14 +76,16 @@ def pinned(word: str) -> str | None:
 
 def own_environment(word: str) -> str | None:
     """The name of the environment of the version in a word, which runtimes of one framework share; None without one."""
-    from xbench.runtimes import parse
+    from xbench.runtimes import find_row, parse
 
     version = pinned(word)
     if version is None:
         return None
     if not VERSION.fullmatch(version):  # it becomes the name of a folder
         raise Misconfigured(f"{one_line(word, 100)}: that is no version, such as {parse(word)[0]}==1.2.3")
-    return f"{framework(parse(word)[0])}=={version}"
+    name = parse(word)[0]
+    module = framework(name)
+    return f"{module if find_row(module) else name}=={version}"  # OpenCV's module has another name than its runtime
 
 
 def framework(name: str) -> str:

@@ -33,6 +33,7 @@ def root(tmp_path, monkeypatch):
         ("onnxruntime:level=all", "onnxruntime", {"level": "all"}, None, None),
         (VERSION, "onnxruntime", {}, "1.20.1", VERSION),
         (f"{VERSION}:level=all,profile", "onnxruntime", {"level": "all", "profile": "1"}, "1.20.1", VERSION),
+        ("opencv==5.0.0.93:engine=new", "opencv", {"engine": "new"}, "5.0.0.93", "opencv==5.0.0.93"),
         ("torch_compile==2.9.1:backend=eager", "torch_compile", {"backend": "eager"}, "2.9.1", "torch==2.9.1"),
     ],
 )
@@ -41,6 +42,11 @@ def test_a_word_has_a_version(word, name, options, version, own):
     assert _configuration.pinned(word) == version
     assert _configuration.own_environment(word) == own
     assert runtimes.row_of(word) is RUNTIMES[name]
+
+
+def test_an_environment_is_proved_by_the_import_of_its_module():
+    assert environment.recipe("opencv==5.0.0.93").check.startswith("import cv2, ")
+    assert environment.recipe("torch==2.9.1").check.startswith("import torch, ")
 
 
 def test_versions_may_be_listed_between_commas():
