@@ -30,6 +30,18 @@ class Form(NamedTuple):
     needless: tuple[str, ...] = ()
 
 
+# Lines that write fixed.onnx: GRAPH for the sizes of the inputs, for runtimes that need one size.
+OF_ONE_SIZE = """    model = onnx.load(HERE / GRAPH, load_external_data=False)
+    for value in model.graph.input:
+        for axis, size in zip(value.type.tensor_type.shape.dim, given[value.name].shape):
+            axis.dim_value = size
+    for value in model.graph.output:
+        for axis in value.type.tensor_type.shape.dim:
+            axis.Clear()
+    del model.graph.value_info[:]
+    onnx.save(model, HERE / "fixed.onnx")"""
+
+
 def reproduction(word: str, mode: str, device: str) -> str | None:
     """The text of the function that runs a part of a network on a runtime; None if the runtime has none."""
     return _result_of(word, "reproduce", str, mode, parse(word)[1], device)

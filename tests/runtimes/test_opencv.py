@@ -10,16 +10,6 @@ from onnx import helper, numpy_helper
 
 cv2 = pytest.importorskip("cv2", minversion="5", exc_type=ImportError)
 OPSET = '<ir_version: 9, opset_import: ["": 20]> '
-FILES = {
-    "two outputs, one inside": "g (float[batch, 3] x) => (float[batch, 3] z, float[batch, 3] y)"
-    "{ y = Relu(x) z = Tanh(y) }",
-    "whole numbers and none": "g (float[batch, 3] x) => (int64[batch, 1] y, bool[batch, 3] z)"
-    "<int64 axis = {0}, float[1] zero = {0.0}> { y = ArgMax <axis = 1> (x) z = Greater(x, zero) }",
-    "a scalar": "g (float[batch, 3] x) => (float y) { y = ReduceMax <keepdims = 0> (x) }",
-    "tokens": "g (int64[batch, 4] ids) => (float[batch, 4, 2] y)"
-    "<float[3, 2] w = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}> { y = Gather(w, ids) }",
-    "a condition": "g (bool[batch, 3] m, float[batch, 3] x) => (float[batch, 3] y) { n = Neg(x) y = Where(m, x, n) }",
-}
 
 
 def checked(shell, *words):
@@ -29,33 +19,10 @@ def checked(shell, *words):
     return json.loads(answer.stdout)[0]
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_it_takes_inputs_and_outputs_of_every_kind(name, shell):
-    onnx.save(onnx.parser.parse_model(OPSET + FILES[name]), shell.folder / "file.onnx")
-    row = checked(shell, "file.onnx")
-    assert (row["status"], row["graph"]) == ("PASS", "given"), row["message"]
-
-
-def test_an_operator_that_it_lacks_is_named(shell):
-    text = "g (float[batch, 1, 4, 4] x) => (float[batch, 1, 3, 3] y) { y = LpPool <kernel_shape = [2, 2]> (x) }"
-    onnx.save(onnx.parser.parse_model(OPSET + text), shell.folder / "file.onnx")
-    row = checked(shell, "file.onnx")
-    assert row["status"] == "UNSUPPORTED" and "LpPool" in row["message"]
-
-
 @pytest.mark.parametrize("word", ["opencv", "opencv:engine=new", "opencv:engine=classic"])
 def test_its_engines_compute_a_network(word, shell, lenet):
     answer = shell.inside("check", "lenet", "--runtime", word, "--mode", "forward", "--json")
     assert json.loads(answer.stdout)[0]["status"] == "PASS"
-
-
-def test_it_trains_nothing_and_has_no_lower_precision(shell, lenet):
-    for words, says in (
-        (("--mode", "step"), "opencv cannot train"),
-        (("--mode", "forward", "--precision", "bf16"), "opencv has no switch for bf16"),
-    ):
-        row = json.loads(shell.inside("check", "lenet", "--runtime", "opencv", *words, "--json").stdout)[0]
-        assert row["status"] == "UNSUPPORTED" and says in row["message"]
 
 
 def test_its_gelu_by_tanh_is_the_other_one(shell):
