@@ -12,6 +12,9 @@ def test_our_export(net, images, tmp_path):
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,7 +46,8 @@ def assert_same_network(
     """Assert that runtimes compute what a module computes in float64, within float32's rounding error.
 
     The module is passed to other processes with its current weights; it keeps its state, mode and device. It is
-    compared in evaluation, for modes `gradient` and `step` in training with dropout off. Nothing is cached.
+    compared in evaluation, for modes `gradient` and `step` in training with dropout off. Nothing is cached but what
+    workers import, which later assertions of the process use again.
 
     Args:
         module: A `torch.nn.Module` in float32, whose `forward` takes tensors and returns a tensor or a tuple of them.
@@ -76,6 +80,7 @@ def assert_same_network(
     options |= {"threads": threads, "device": device, "timeout": timeout, "layout": "nchw", "precision": "fp32"}
     options |= {"batch": None, "steps": 2, "explain": False, "progress": None}
     file = None if converted is None else Path(converted)
+    _share_imports()
     rows, parting, name = _cells.compared(options, file, shapes)
     checked = records.checked(rows)
     skipped = allow_unsupported or runtimes is None
@@ -83,6 +88,17 @@ def assert_same_network(
     if not wrong and any(row["status"] == "PASS" for row in checked):
         return checked
     raise AssertionError(_message(name, checked, wrong or checked, parting, file))
+
+
+@functools.cache
+def _share_imports() -> None:
+    """Lets the assertions of a process share what their workers import: from the second on they take a part of the
+    time. It ends with the process."""
+    from xbench.workers import template
+
+    kept = contextlib.ExitStack()
+    kept.enter_context(template.kept())
+    atexit.register(kept.close)
 
 
 def _message(

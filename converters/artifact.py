@@ -28,6 +28,8 @@ import numpy as np
 
 from xbench.converters import Program, seals
 
+NAMED = 5  # parameters that a remark lists
+
 
 @dataclass(frozen=True)
 class Artifact:
@@ -61,6 +63,18 @@ class Artifact:
     def operators(self) -> dict[str, int]:
         """The operators that the text calls: the graph's (`info["operators"]`) less those replaced by ONNX's bodies."""
         return self.info["program_operators"]
+
+    def remarks(self) -> list[str]:
+        """What its user should know of the conversion, a sentence each."""
+        remarks, unused = [], self.info["unused"]
+        if unused:
+            count, more = sum(unused.values()), ", ..." if len(unused) > NAMED else ""
+            share = f"{count:,} of its {count + self.info['parameter_count']:,} parameters"
+            listed = ", ".join([*unused][:NAMED]) + more
+            remarks.append(f"{share} are left out, because no output depends on them: {listed}")
+        if self.info["untraced"]:
+            remarks.append(f"forward alone is checked: it cannot be trained, {self.info['untraced']}")
+        return remarks
 
     @property
     def given(self) -> Path | None:

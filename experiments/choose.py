@@ -123,7 +123,8 @@ def known_runtime(word: str) -> tuple[str, "Row"]:
         raise XBenchError(f"{word}: there is no Python at {python}")
     if (row := runtimes.find_row(name)) is None:
         rows = runtimes.table()
-        near = difflib.get_close_matches(name, rows, n=1, cutoff=0.5)
+        begun = [known for known in rows if name and known.startswith(name)]
+        near = begun or difflib.get_close_matches(name, rows, n=1, cutoff=0.5)
         known = ", ".join(known for known, row in rows.items() if not row.hidden)
         hint = f"did you mean {near[0]}?" if near else f"the runtimes are {known}"
         raise XBenchError(f"unknown runtime {name!r}: {hint}")

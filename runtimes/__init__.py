@@ -22,7 +22,8 @@ import numpy as np
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import _plugins
-from xbench.runtimes._rows import LAYOUTS, RUNTIMES, UNCLOCKED, Lower, Row
+from xbench.runtimes._row import Lower, Row
+from xbench.runtimes._rows import LAYOUTS, RUNTIMES, UNCLOCKED
 
 __all__ = [
     "LAYOUTS",
@@ -133,10 +134,7 @@ class Runtime(ABC):
         return {}
 
     def held(self) -> Mapping[str, np.ndarray] | None:
-        """The parameters it holds, by ONNX name and in ONNX's layout; None if the runtime does not report them.
-
-        Called after `prepare`.
-        """
+        """The parameters it holds, by ONNX name in ONNX's layout; None if not reported. Called after `prepare`."""
         return None
 
     def placed(self) -> Mapping[str, int] | None:

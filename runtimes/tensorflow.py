@@ -102,7 +102,7 @@ class TensorFlow(Trainer):
         if shapes == self.shapes:
             return False
         self.shapes, self.batches = shapes, tuple(array.shape[0] for array in inputs[:1] if array.ndim)
-        body = {"forward": self._forward, "gradient": self._gradients, "step": self._step}[self.options.mode]
+        body = {"forward": self.evaluated, "gradient": self._gradients, "step": self._step}[self.options.mode]
         arrays = [*inputs] if self.options.mode == "forward" else [*inputs, labels]
         signature = [tf.TensorSpec(array.shape, array.dtype) for array in arrays]
         xla = "xla" in self.options.extra
@@ -114,9 +114,11 @@ class TensorFlow(Trainer):
         if self.options.mode == "forward":
             self.answer = self.call
         elif self.eager:
-            self.answer = self._eager(self._forward)
+            self.answer = self._eager(self.evaluated)
         else:  # traced at its first call
-            self.answer = tf.function(self._forward, signature[: len(inputs)], autograph=False, jit_compile=xla or None)
+            self.answer = tf.function(
+                self.evaluated, signature[: len(inputs)], autograph=False, jit_compile=xla or None
+            )
         return True
 
     def tuned(self) -> str | None:
@@ -137,7 +139,8 @@ class TensorFlow(Trainer):
         """Kernels in ONNX's order, as the program reads them; operators turn them back, and TensorFlow cancels both."""
         return reordered(params, self.undone, tf.transpose)
 
-    def _forward(self, *inputs):
+    def evaluated(self, *inputs: Any) -> Any:
+        """The outputs as TensorFlow's tensors, for tracing."""
         params, state = self._values()
         return self.apply(self._as_onnx(params), state, *inputs)[0]
 
@@ -216,7 +219,7 @@ class TensorFlow(Trainer):
         return (*files, "saved_model")
 
     def _named(self, *inputs):
-        return dict(zip(self.artifact.info["outputs"], self._forward(*inputs), strict=True))
+        return dict(zip(self.artifact.info["outputs"], self.evaluated(*inputs), strict=True))
 
     def placed(self) -> dict[str, int]:
         kinds = [tf.DeviceSpec.from_string(v.device).device_type for v in {**self.params, **self.state}.values()]

@@ -17,13 +17,13 @@ def torch_compile(artifact: Artifact, options: Options) -> Torch:
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         made: Callable[..., Any] = torch.compile(function, dynamic=False, mode=mode, backend=backend)
-        _keep_headers()
+        keep_headers()
         return made
 
     return Torch(artifact, options, compiled)
 
 
-def _keep_headers() -> None:
+def keep_headers() -> None:
     """Keeps the precompiled headers of kernels where kernels are kept. Inductor has them in the folder for temporary
     files, of which a worker has its own: the first call of each worker would compile them, which takes seconds."""
     codecache, folder = sys.modules.get("torch._inductor.codecache"), os.environ.get("TORCHINDUCTOR_CACHE_DIR")

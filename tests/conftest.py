@@ -71,6 +71,15 @@ def signals():
         signal.signal(number, handler)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def imported_once():
+    """Commands in this process share the processes that have imported a framework."""
+    from xbench.workers import template
+
+    with template.kept():
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def dropout_is_on():
     """Adapters in this process switch dropout off for good: the order of test files must not matter."""

@@ -2,8 +2,8 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,12 @@ from xbench.workers.template import Templates
 from xbench.workers.worker import Worker, WorkerFailure
 
 EXPORT_TIMEOUT = 1800.0
+EXPORTER = "xbench.converters.frontends.torch_lazy"
 LARGE = 2**30  # bytes of weights or a reference, above which the worker is ended: runtimes need the memory
 FILE_TIMEOUT = 600.0  # for a user's file, which may be made to take for ever
 # A model.json without one of them is damaged.
 FACTS = {"name", "digest", "inputs", "outputs", "operators", "program_operators", "labels", "loss", "macs"}
 FACTS |= {"dead_nodes", "unused", "untraced", "untrainable", "statistics"}
-NAMED = 5  # parameters that a remark lists
 
 
 @dataclass
@@ -47,16 +47,18 @@ class Exporter:
     def call(self, job: str, timeout: float | None = None, /, **arguments: Any) -> Any:
         with self._turn:
             if not self._worker:
-                self._worker.append(self._started("torch"))
+                traced = job == "export" and parse(arguments["word"]).kind in ("zoo", "module")
+                self._worker.append(self._started("torch", *([EXPORTER] if traced else [])))
             try:
                 return self._worker[0].call(job, self.timeout if timeout is None else timeout, **arguments)
             except WorkerFailure:
                 self._end()
                 raise
 
-    def _started(self, framework: str) -> Worker:
-        log = self.logs / f"{framework}-exporter.log"
-        return Worker(log, threads=cpus(), timed=False, templates=self.templates, row=RUNTIMES[framework])
+    def _started(self, framework: str, *more: str) -> Worker:
+        log, row = self.logs / f"{framework}-exporter.log", RUNTIMES[framework]
+        row = replace(row, preload=(*row.preload, *more))  # imported before a fork
+        return Worker(log, threads=cpus(), timed=False, templates=self.templates, row=row)
 
     def close(self) -> None:
         self._end()
@@ -89,7 +91,7 @@ class Exporter:
         if artifact.name in self._announced:
             return []
         self._announced.add(artifact.name)
-        return [f"{artifact.name.partition('@')[0]}: {remark}" for remark in _remarks(artifact.info)]
+        return [f"{artifact.name.partition('@')[0]}: {remark}" for remark in artifact.remarks()]
 
     def _make(self, source: Source, folder: Path, reason: str) -> None:
         """Exports a model of the zoo or a file to the cache, replacing a damaged artifact."""
@@ -249,18 +251,6 @@ class Exporter:
         arguments = {"data": str(data), **plan}
         what = f"cannot compute the float64 training of {artifact.name}"
         return self._added(artifact, path, "training_reference", what, arguments)
-
-
-def _remarks(info: Mapping[str, Any]) -> list[str]:
-    remarks, unused = [], info["unused"]
-    if unused:
-        count, more = sum(unused.values()), ", ..." if len(unused) > NAMED else ""
-        share = f"{count:,} of its {count + info['parameter_count']:,} parameters"
-        listed = ", ".join([*unused][:NAMED]) + more
-        remarks.append(f"{share} are left out, because no output depends on them: {listed}")
-    if info["untraced"]:
-        remarks.append(f"forward alone is checked: it cannot be trained, {info['untraced']}")
-    return remarks
 
 
 def _read(folder: Path) -> Artifact:

@@ -16,8 +16,10 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
 
 from xbench.host import process_tree
 from xbench.workers import starter
@@ -25,7 +27,13 @@ from xbench.workers import starter
 CAN_FORK = sys.platform == "linux" and hasattr(os, "pidfd_open")
 IMPORTS = 120.0  # seconds that imports may take; after that a worker is started as any other
 BYTES = 64  # of an answer
+SET_ASIDE = "set aside"
+NONE: Mapping[str, str] = MappingProxyType({})
 PLAIN = ("numpy", "onnx", "xbench.workers.jobs.cell")  # modules for a runtime whose own are not imported before a fork
+
+# Variables that no import reads: a worker gets those of its command after the fork. All others tell templates apart.
+LATE = {"TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "COLUMNS", "LINES", "PWD", "OLDPWD", "_"}
+LATE_BEGINNINGS = ("XBENCH_", "PYTEST_")
 
 ALIVE: set["Template"] = set()
 
@@ -66,8 +74,15 @@ class Start:
     without: tuple[str, ...]
 
     def key(self) -> tuple[str, ...]:
-        variables = (f"{name}={self.variables[name]}" for name in sorted(self.variables))
+        variables = (f"{name}={value}" for name, value in sorted(self.variables.items()) if not is_late(name))
         return (self.python, str(self.threads), *self.without, *variables)
+
+    def late(self) -> dict[str, str]:
+        return {name: value for name, value in self.variables.items() if is_late(name)}
+
+
+def is_late(name: str) -> bool:
+    return name in LATE or name.startswith(LATE_BEGINNINGS)
 
 
 class Template:
@@ -75,6 +90,8 @@ class Template:
 
     def __init__(self, start: Start) -> None:
         self._mark = uuid.uuid4().hex
+        self._forks: list[Forked] = []
+        self._unanswered = False
         self._link, other = _pair()
         with other, contextlib.ExitStack() as undo:
             undo.callback(self._link.close)
@@ -92,15 +109,21 @@ class Template:
             undo.pop_all()
         ALIVE.add(self)
 
-    def fork(self, modules: Sequence[str], mark: str, files: Sequence[int]) -> Forked | None:
+    def fork(
+        self, modules: Sequence[str], mark: str, files: Sequence[int], late: Mapping[str, str] = NONE
+    ) -> Forked | None:
         """A worker that has imported the modules; None if they cannot be imported. `files` are its pipes, of requests
-        and of answers, and its log."""
+        and of answers, and its log; `late` its variables that differ from those of earlier workers."""
         link, other = _pair()
+        self._unanswered = True
+        request = {"mark": mark, "modules": modules, "variables": dict(late), "folder": _current_folder()}
         try:
             with other, contextlib.suppress(OSError):  # it has ended
-                socket.send_fds(self._link, [json.dumps([mark, *modules]).encode()], [*files, other.fileno()])
+                socket.send_fds(self._link, [json.dumps(request).encode()], [*files, other.fileno()])
             if select.select([link], [], [], IMPORTS)[0] and (number := _received(link)):
-                return Forked(int(number), link)
+                self._unanswered = False
+                self._forks = [*(each for each in self._forks if each.poll() is None), Forked(int(number), link)]
+                return self._forks[-1]
         except BaseException:
             link.close()  # which ends a worker that is being forked
             raise
@@ -110,6 +133,11 @@ class Template:
     def kill(self) -> None:
         """Ends it, and all that it and its workers have started."""
         process_tree.send(self._process.pid, signal.SIGKILL, self._mark, self._process.poll() is not None)
+
+    def is_idle(self) -> bool:
+        """Whether it is there, does nothing, and all its workers have ended."""
+        ended = all(each.poll() is not None for each in self._forks)
+        return ended and not self._unanswered and self._process.poll() is None
 
     def close(self) -> None:
         ALIVE.discard(self)
@@ -141,7 +169,7 @@ class Templates:
         key = (modules[0], *start.key())
         try:
             template = self._of(key, start)
-            forked = template.fork(modules, mark, files) if template else None
+            forked = template.fork(modules, mark, files, start.late()) if template else None
         except BaseException:
             for each in ends:
                 os.close(each)
@@ -154,27 +182,79 @@ class Templates:
         """Forks no more of it. The workers that it has go on."""
         with self._turn:
             if self._made.get(key) is template:
-                self._made[(*key, "set aside")] = template
+                self._made[(*key, SET_ASIDE)] = template
                 self._made[key] = None
 
     def _of(self, key: tuple[str, ...], start: Start) -> Template | None:
         with self._turn:
             if key not in self._made:
                 try:
-                    self._made[key] = Template(start)
+                    self._made[key] = _taken(key) or Template(start)
                 except OSError:
                     self._made[key] = None
             return self._made[key]
 
     def close(self) -> None:
         while self._made:
-            if template := self._made.popitem()[1]:
+            key, template = self._made.popitem()
+            if template and not _is_kept(key, template):
                 template.close()
+
+
+KEPT: list[dict[tuple[str, ...], Template]] = []
+
+
+def _forget() -> None:
+    for each in KEPT:
+        each.clear()
+
+
+os.register_at_fork(after_in_child=_forget)  # they belong to the process that has started them
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """Within it, the commands of this process share templates: those of a command that has ended are used by later
+    ones, which import nothing again."""
+    KEPT.append({})
+    try:
+        yield
+    finally:
+        for each in KEPT.pop().values():
+            each.close()
+
+
+def _is_kept(key: tuple[str, ...], template: Template) -> bool:
+    """Keeps a template whose command has ended, if templates are kept and nothing of the command is left in it."""
+    if not KEPT or key in KEPT[-1] or key[-1] == SET_ASIDE or not template.is_idle():
+        return False
+    ALIVE.discard(template)  # an interrupted command does not end it
+    KEPT[-1][key] = template
+    return True
+
+
+def _taken(key: tuple[str, ...]) -> Template | None:
+    """A kept template, which is no longer kept."""
+    template = KEPT[-1].pop(key, None) if KEPT else None
+    if template and not template.is_idle():
+        template.close()
+        return None
+    if template:
+        ALIVE.add(template)
+    return template
 
 
 def kill_all() -> None:
     for each in list(ALIVE):
         each.kill()
+
+
+def _current_folder() -> str | None:
+    """None if it was removed."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return None
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:

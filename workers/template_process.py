@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from xbench.host import process_tree
-from xbench.workers import absent, marks, worker
+from xbench.workers import absent, marks, template, worker
 
-BYTES = 1 << 16  # of a request
+BYTES = 1 << 18  # of a request
 
 
 @dataclass
@@ -80,8 +80,9 @@ def _serve(link: socket.socket) -> tuple[int, int] | None:
         request, files, _, _ = socket.recv_fds(link, BYTES, 4)
         if not request:
             return None
-        mark, *modules = json.loads(request)
-        if not _imported(modules):  # the workers that there are go on
+        wanted = json.loads(request)
+        _set(wanted["variables"], wanted["folder"])
+        if not _imported(wanted["modules"]):  # the workers that there are go on
             for each in files:
                 os.close(each)
             continue
@@ -91,11 +92,23 @@ def _serve(link: socket.socket) -> tuple[int, int] | None:
         if (pid := os.fork()) == 0:
             worker.die_with(own)
             _leave(link, children)
-            _enter(mark, log, socket.socket(fileno=other))
+            _enter(wanted["mark"], log, socket.socket(fileno=other))
             return requests, answers
         children.append(Child(pid, os.pidfd_open(pid), socket.socket(fileno=other)))
         for each in (requests, answers, log):
             os.close(each)
+
+
+def _set(variables: dict[str, str], folder: str | None) -> None:
+    """Makes this process what its next worker is to be: it may be of another command than the last one."""
+    for name in [name for name in os.environ if template.is_late(name) and name != process_tree.VARIABLE]:
+        del os.environ[name]
+    os.environ.update(variables)
+    if "tempfile" in sys.modules:
+        vars(sys.modules["tempfile"])["tempdir"] = None  # it remembers TMPDIR
+    if folder:
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
 
 
 def _imported(modules: list[str]) -> bool:

@@ -323,3 +323,30 @@ def test_a_file_goes_forward_alone():
     network, inputs = small()
     with pytest.raises(XBenchError, match="mode forward alone"):
         assert_same_network(network, inputs, modes=["gradient"], converted="net.onnx", runtimes=["onnxruntime"])
+
+
+SHARES = """
+import os, sys
+import numpy as np
+import torch
+from xbench.testing import assert_same_network
+from xbench.workers import template
+
+def templates():
+    return {each._process.pid for kept in template.KEPT for each in kept.values()}
+
+torch.manual_seed(0)
+for _ in range(2):
+    assert_same_network(torch.nn.Linear(3, 2), np.ones((2, 3), np.float32), runtimes=["onnxruntime"])
+    print(*sorted(templates()))
+"""
+
+
+def test_the_assertions_of_a_process_share_what_workers_import(tmp_path):
+    """The second of a suite takes a part of the time. Nothing of it is left at the end."""
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", SHARES], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
+    )
+    first, second = ended.stdout.splitlines()
+    assert first == second and first
+    assert not [number for number in first.split() if Path(f"/proc/{number}").exists()]

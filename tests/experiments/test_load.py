@@ -47,8 +47,8 @@ def by_name(records):
     return {(record["case"]["runtime"], record["load"]["scenario"]): record for record in records}
 
 
-def run(shell, *words, model="lenet", **more):
-    answer = shell.run("load", model, *words, *QUICK, "--out", "out", **more)
+def run(shell, *words, model="lenet", start=None, **more):
+    answer = (start or shell.run)("load", model, *words, *QUICK, "--out", "out", **more)
     return answer, by_name(lines(shell.folder / "out"))
 
 
@@ -218,7 +218,7 @@ def test_the_runtime_stays_in_its_thread_on_its_cpus(shell, two_outputs):
 )
 def test_a_runtime_that_breaks_down_is_told_of_every_scenario(shell, two_outputs, runtime, status, message):
     words = ("--runtime", runtime, "--scenario", "single-stream", "--scenario", "server")
-    answer, records = run(shell, *words, model=two_outputs.info["name"])
+    answer, records = run(shell, *words, model=two_outputs.info["name"], start=shell.apart)
     assert [record["status"] for record in records.values()] == [status] * 2
     assert all(message in record["message"] for record in records.values())
     assert answer.returncode == int(status != "UNSUPPORTED")

@@ -133,7 +133,7 @@ def test_published_figures_stand_beside_ours_and_their_sources_below():
 
 
 def test_a_study_is_run_shown_and_not_run_twice(shell, lenet):
-    answer = shell.run(*LENET, "--runtime", FAST, "--runtime", "torch", "--out", "out")
+    answer = shell.apart(*LENET, "--runtime", FAST, "--runtime", "torch", "--out", "out")
     assert answer.returncode == 0, answer.stderr
     assert "left out:" in answer.stderr
     assert "Tesla M40" in answer.stdout

@@ -37,7 +37,7 @@ ROOTS = {"api": "xbench"}  # the root folder of the package: its files are modul
 SOURCES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
 
 FRAMEWORKS = {"torch", "torchvision", "tensorflow", "keras", "jax", "jaxlib", "onnxruntime", "openvino", "cv2", "tvm"}
-FRAMEWORKS |= {"MNN", "_tools", "tract", "caffe2", "chainer", "cntk", "mxnet", "theano"}
+FRAMEWORKS |= {"ai_edge_litert", "MNN", "_tools", "tract", "caffe2", "chainer", "cntk", "mxnet", "theano"}
 BRIDGES = {
     "models/*.py": "torch",
     "converters/frontends/pytorch.py": "torch",
@@ -55,10 +55,12 @@ BRIDGES = {
     "parity/steps.py": "torch",
     "runtimes/opencv.py": "cv2",
     "runtimes/mnn.py": "MNN",
+    "runtimes/litert.py": "ai_edge_litert",
 }
 ALIASES = {"jaxlib": "jax"}
 # Keras and the backends that it computes on; Caffe2 is in the wheel of PyTorch.
 BACKENDS = {"tensorflow": {"keras"}, "keras": {"tensorflow", "jax"}, "caffe2": {"torch"}, "MNN": {"_tools"}}
+BACKENDS["ai_edge_litert"] = {"tensorflow"}
 
 # Packages with many modules: operators written once, the vocabulary they are written in, ways to be wrong.
 SUBFOLDERS = tuple(

@@ -36,7 +36,7 @@ def judged(by_name, table, names):
 
 @pytest.mark.parametrize("names", PARTS, ids=lambda names: names[0])
 def test_each_costs_its_own_cell_alone(shell, lenet, names):
-    answer = shell.run("time", "lenet", *chosen(names), "--mode", "forward", *QUICK)
+    answer = shell.apart("time", "lenet", *chosen(names), "--mode", "forward", *QUICK)
     assert "Traceback" not in answer.stderr
     by_name = {record["case"]["runtime"]: record for record in records(shell.folder / "out")}
     judged(by_name, STRANGE, names)

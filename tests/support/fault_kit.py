@@ -1,15 +1,17 @@
 """Shared parts of the failure tests: fake runtimes as a third-party package, the command line, marked processes."""
 
+import contextlib
 import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +25,7 @@ from xbench.cli import main
 
 TESTS = Path(__file__).parent
 MARK = "XBENCH_TEST_MARK"
+PATIENCE = 300.0  # seconds for a command
 
 
 def install_faults(folder: Path) -> None:
@@ -88,6 +91,13 @@ class Shell:
         return {**os.environ, MARK: self.mark, "COLUMNS": "200", **more}
 
     def run(self, *words: object, **more: str) -> subprocess.CompletedProcess[str]:
+        """The command, with more variables. It is run in this process, where commands share what workers import, unless
+        modules are to be found elsewhere."""
+        path = {**os.environ, **more}.get("PYTHONPATH", "").split(os.pathsep)
+        return (self.inside if {*path} <= {"", *sys.path} else self.apart)(*words, **more)
+
+    def apart(self, *words: object, **more: str) -> subprocess.CompletedProcess[str]:
+        """The command in a process of its own, whose workers `survivors` finds."""
         return subprocess.run(
             self.command(*words),
             capture_output=True,
@@ -95,24 +105,27 @@ class Shell:
             errors="replace",
             cwd=self.folder,
             env=self.environment(**more),
-            timeout=300,
+            timeout=PATIENCE,
         )
 
-    def inside(self, *words: object) -> subprocess.CompletedProcess[str]:
-        """The command in this process, for errors before any measurement: starting Python would take longer than the
-        command."""
-        out, err, shown, code = io.StringIO(), io.StringIO(), warnings.showwarning, 0
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+    def inside(self, *words: object, **more: str) -> subprocess.CompletedProcess[str]:
+        """The command in this process."""
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", "replace", write_through=True) for _ in range(2))
+        code, redirected = 0, (redirect_stdout(out), redirect_stderr(err))
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), contextlib.ExitStack() as stack:
+            for each in (*redirected, time_limit(PATIENCE)):
+                stack.enter_context(each)
+            warnings.simplefilter("default")  # as in a process of its own
             patch.chdir(self.folder)
             patch.setattr(sys, "argv", ["xbench", *map(str, words)])
-            patch.setenv("COLUMNS", "200")
+            for name, value in {MARK: self.mark, "COLUMNS": "200", **more}.items():
+                patch.setenv(name, value)
             try:
                 main()
             except SystemExit as end:
                 code = end.code if isinstance(end.code, int) else int(end.code is not None)
-            finally:
-                warnings.showwarning = shown
-        return subprocess.CompletedProcess(sys.argv, code, out.getvalue(), err.getvalue())
+        written = [each.buffer.getvalue().decode(errors="replace") for each in (out, err)]
+        return subprocess.CompletedProcess(sys.argv, code, *written)
 
     def start(self, *words: object) -> subprocess.Popen[bytes]:
         log = (self.folder / "stderr.log").open("wb")
@@ -139,6 +152,22 @@ class Shell:
         """Marked workers still alive after some seconds."""
         self.until(lambda: not workers(self.mark), patience)
         return workers(self.mark)
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Ends what takes longer, with the error of a process that does."""
+
+    def end(*_: object) -> None:
+        raise subprocess.TimeoutExpired("xbench", seconds)
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def workers(mark: str) -> list[int]:

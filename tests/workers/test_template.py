@@ -27,6 +27,7 @@ FACTORIES = {
     "changes": "json.changed = True; os.environ['CHANGED'] = '1'; print('changed')",
     "state": "print(hasattr(json, 'changed'), 'CHANGED' in os.environ)",
     "session": "print(os.getsid(0) == os.getpid(), sys.argv[1:], repr(sys.stdin.read()))",
+    "place": "print(os.getcwd(), os.environ['TMPDIR'], tempfile.gettempdir(), os.environ.get('XBENCH_OWN'))",
     "daemon": "os.fork() or (os.setsid(), print(os.getpid(), flush=True), time.sleep(600)); time.sleep(2)",
 }
 
@@ -40,7 +41,7 @@ def importing(*modules):
 def factories(tmp_path_factory):
     """A folder with factories whose output is in the log of the worker that calls them."""
     folder = tmp_path_factory.mktemp("factories")
-    lines = ["import json, os, random, sys, time", "import numpy as np"]
+    lines = ["import json, os, random, sys, tempfile, time", "import numpy as np"]
     lines += [f"def {name}():\n    {body}" for name, body in FACTORIES.items()]
     (folder / "called_here.py").write_text("\n".join(lines) + "\n")
     return folder
@@ -107,6 +108,69 @@ def test_a_worker_ends_with_its_template_and_the_next_is_started_as_any_other(st
     assert isinstance(start().process, subprocess.Popen)
     templates.close()
     assert isinstance(start().process, Forked)
+
+
+@pytest.fixture
+def command(factories, monkeypatch):
+    """A command within a process that keeps templates: what a factory prints in a worker of it, and the worker's
+    template. The worker is `left` to the end of the command, or ended before."""
+    monkeypatch.setenv("PYTHONPATH", str(factories))
+
+    def run(folder, factory="state", left=False):
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        with contextlib.closing(Templates()) as own:
+            made = Worker(folder / "own.log", timed=False, templates=own, row=importing("tempfile"))
+            parent = int(Path(f"/proc/{made.process.pid}/stat").read_text().rpartition(")")[2].split()[1])
+            says = None if left else printed(made, factory)
+        return says, parent, made
+
+    with template.kept():
+        yield run
+
+
+def test_commands_of_one_process_share_an_import_and_nothing_else(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("XBENCH_OWN", "1")
+    first, parent, _ = command(tmp_path / "one", "place")
+    assert first == f"{tmp_path / 'one'} {tmp_path / 'one'} {tmp_path / 'one'} 1"
+    monkeypatch.delenv("XBENCH_OWN")
+    second, same, _ = command(tmp_path / "two", "place")
+    assert second == f"{tmp_path / 'two'} {tmp_path / 'two'} {tmp_path / 'two'} None"
+    assert same == parent
+    monkeypatch.setenv("OF_AN_IMPORT", "1")
+    assert command(tmp_path / "two")[1] != parent
+
+
+def test_a_template_with_a_worker_left_is_not_kept(command, tmp_path):
+    _, parent, made = command(tmp_path / "one", left=True)
+    assert not is_alive(parent) and until(lambda: not is_alive(made.process.pid))
+    made.stop()
+    assert command(tmp_path / "two")[1] != parent
+
+
+def test_a_kept_template_that_has_ended_is_replaced(command, tmp_path):
+    parent = command(tmp_path / "one")[1]
+    worker.kill_all()
+    assert is_alive(parent), "an interrupted command does not end it"
+    os.kill(parent, signal.SIGKILL)
+    assert until(lambda: not is_alive(parent))
+    assert command(tmp_path / "two")[1] != parent
+
+
+def test_kept_templates_end_with_what_keeps_them(factories, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(factories))
+    files = len(os.listdir("/proc/self/fd"))
+    with template.kept():
+        with contextlib.closing(Templates()) as own:
+            made = Worker(factories / "kept.log", timed=False, templates=own, row=importing("json"))
+            (parent,) = (each._process.pid for each in own._made.values())
+            made.stop()
+        assert is_alive(parent)
+        if not (fork := os.fork()):
+            os._exit(sum(map(len, template.KEPT)))  # it has none: it would end those of its parent
+        assert os.waitpid(fork, 0)[1] == 0
+    assert not is_alive(parent)
+    assert len(os.listdir("/proc/self/fd")) == files
 
 
 def test_the_number_of_a_worker_is_not_reused_before_its_end_was_read(start):
