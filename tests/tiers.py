@@ -62,6 +62,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_the_exported_network_has_the_results_and_gradients_of_the_module": but("cross_entropy", "cdist", "fmax")
     },
     "loss_function": {"test_a_module_trains_by_a_loss_of_its_users": but("Net-focal")},
+    "torch_export": {"test_it_computes_a_network_of_pytorch_and_a_file": only("torch_export")},
     "versions": {"test_two_versions_are_proved_and_timed_side_by_side": every, "test_what_fails_leaves_nothing": every},
     "judge": {
         "test_a_script_that_knows_no_xbench_gets_the_verdict_of_check": but("lenet"),

@@ -28,6 +28,7 @@ CAN_FORK = sys.platform == "linux" and hasattr(os, "pidfd_open")
 IMPORTS = 120.0  # seconds that imports may take; after that a worker is started as any other
 BYTES = 64  # of an answer
 SET_ASIDE = "set aside"
+MOST = 8  # templates that are kept for later commands: each takes some hundred megabytes
 NONE: Mapping[str, str] = MappingProxyType({})
 PLAIN = ("numpy", "onnx", "xbench.workers.jobs.cell")  # modules for a runtime whose own are not imported before a fork
 
@@ -228,6 +229,8 @@ def _is_kept(key: tuple[str, ...], template: Template) -> bool:
     """Keeps a template whose command has ended, if templates are kept and nothing of the command is left in it."""
     if not KEPT or key in KEPT[-1] or key[-1] == SET_ASIDE or not template.is_idle():
         return False
+    while len(KEPT[-1]) >= MOST:
+        KEPT[-1].pop(next(iter(KEPT[-1]))).close()  # the one that was used longest ago
     ALIVE.discard(template)  # an interrupted command does not end it
     KEPT[-1][key] = template
     return True

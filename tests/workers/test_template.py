@@ -157,6 +157,19 @@ def test_a_kept_template_that_has_ended_is_replaced(command, tmp_path):
     assert command(tmp_path / "two")[1] != parent
 
 
+def test_those_used_longest_ago_make_room(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(template, "MOST", 2)
+
+    def of(kind):
+        monkeypatch.setenv("OF_AN_IMPORT", kind)
+        return command(tmp_path / "one")[1]
+
+    first, second = of("a"), of("b")
+    assert of("a") == first
+    of("c")
+    assert not is_alive(second) and of("a") == first and of("b") != second
+
+
 def test_kept_templates_end_with_what_keeps_them(factories, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(factories))
     files = len(os.listdir("/proc/self/fd"))
