@@ -28,7 +28,7 @@ ENTRY, MODULE = re.compile(r"[\w.]+:[\w.]+"), re.compile(r"[\w.]+")
 MODES, DEVICES = ("forward", "gradient", "step"), ("cpu", "cuda")
 PRECISIONS = ("tf32", "bf16", "fp16", "int8")
 TABLES = ("torch", "tensorflow", "jax")
-OURS_ALONE = ("events", "ours", "environment", "preload")
+OURS_ALONE = ("events", "ours", "environment", "preload", "copies")
 
 
 class LeftOut(UserWarning):

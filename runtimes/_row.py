@@ -42,7 +42,8 @@ class Row:
     One that `reads_onnx` runs a user's file unchanged, forward. `scripts` is the module for running it without xbench.
     `preload` are modules that take long to import, and may be before workers are forked (`workers/template.py`); the
     first names the framework. `without` are packages that it imports wherever they are installed, though its own
-    installation does not bring them: in its workers they are absent (`workers/absent.py`).
+    installation does not bring them: in its workers they are absent (`workers/absent.py`). One that `copies` inputs
+    cannot keep them: each of its calls copies them, and that is a part of its times.
     """
 
     entry: str
@@ -68,3 +69,4 @@ class Row:
     scripts: str | None = None
     preload: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    copies: bool = False

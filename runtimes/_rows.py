@@ -11,6 +11,7 @@ from xbench.runtimes._row import EngineRow, Lower, Row
 UNCLOCKED = ("null",)
 LAYOUTS = tuple(TEXTS)  # of an image: ONNX's, and channels last
 CPU, CUDA, FORWARD = ("cpu",), ("cuda",), ("forward",)
+COPIES = "copies inputs"  # the note on one that does so in every call
 ON, ANY = ("1",), ()  # an option without a value, and one whose value the adapter checks
 # In float16 a gradient needs its loss scaled, which every framework does differently.
 # What Keras imports, and TensorFlow with it, where it is installed.
@@ -170,11 +171,13 @@ RUNTIMES: dict[str, Row] = {
         "xbench.runtimes.opencv:OpenCV",
         ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python"),
         "opencv",
+        note=COPIES,
         named=True,
         reads_onnx=True,
         ours=("onnx",),
         options={"engine": ("auto", "new", "classic")},
         scripts="xbench.runtimes.scripts.opencv",
+        copies=True,
         preload=("cv2", "xbench.runtimes.opencv"),
     ),
     "tract": Row(
@@ -223,10 +226,12 @@ RUNTIMES: dict[str, Row] = {
         "xbench.runtimes.litert:LiteRT",
         ("ai-edge-litert",),
         "litert",
+        note=COPIES,
         operators="tensorflow",
         named=True,
         options={},
         scripts="xbench.runtimes.scripts.litert",
+        copies=True,
         preload=("tensorflow", "xbench.runtimes.litert"),
         without=("jax", "scipy", *BESIDE_KERAS),
     ),

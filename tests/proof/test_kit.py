@@ -274,6 +274,12 @@ def test_the_fake_that_our_tests_time_may_compute_before_the_clock_and_no_other(
     assert contracts.broken(contracts.judge(CASE, GOOD | {"idle_cpus": 1.0, "same": 1e-3}), "torch") is None
 
 
+def test_who_copies_inputs_by_its_interface_is_not_said_to_keep_them():
+    quick, slow = {"forward_s": 1e-5}, {"forward_s": 1e-3}
+    for times, declared, held in ((quick, False, True), (quick, True, True), (slow, False, False), (slow, True, None)):
+        assert conformance._resident(times, 1e-3, declared).held is held
+
+
 @pytest.mark.parametrize(
     ("kept", "kind"), [(24, "float32"), (10, "TF32 or float16"), (7, "bfloat16"), (3, "fewer bits")]
 )

@@ -58,6 +58,7 @@ scripts, scripts_path = row(scripts=3), row(scripts="../run.py")
 events, ours, environment = row(events=("cpu",)), row(ours=("torch",)), row(environment="mxnet")
 without, without_path = row(without="torch"), row(without=("torch.nn",))
 preload = row(preload=("torch", "xbench.runtimes.torch"))
+copies = row(copies=True)
 good = row(named=True)
 doubled = row(named=True)
 
@@ -136,6 +137,7 @@ REFUSED = {
     "events": "`events` is for runtimes of xbench alone",
     "ours": "`ours` is for runtimes of xbench alone",
     "preload": "`preload` is for runtimes of xbench alone",
+    "copies": "`copies` is for runtimes of xbench alone",
     "environment": "`environment` is for runtimes of xbench alone",
     "missing": "has no attribute 'missing'",
     "a\x1b[2Jb": "a name has letters",
