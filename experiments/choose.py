@@ -144,7 +144,7 @@ def _need_options(word: str, name: str, row: "Row", options: Mapping[str, str]) 
             known = ", ".join((*row.options, "python"))
             raise XBenchError(f"{word}: {name} has no option {key!r}; its options are {known}")
         if (allowed := row.options[key]) and value not in allowed:
-            words = " or ".join(key if each == "1" else f"{key}={each}" for each in allowed)
+            words = " or ".join(key if allowed == ("1",) else f"{key}={each}" for each in allowed)
             raise XBenchError(f"{word}: write {words}")
 
 

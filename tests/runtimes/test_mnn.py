@@ -4,6 +4,7 @@ import json
 
 import onnx
 import pytest
+from fault_kit import refused
 
 pytest.importorskip("MNN", exc_type=ImportError)
 OPSET = '<ir_version: 9, opset_import: ["": 20]> '
@@ -30,6 +31,11 @@ def test_its_large_winograd_tiles_lose_bits_and_small_ones_do_not(shell, lenet):
     row = checked(shell, "lenet", "--runtime", "mnn")
     assert (row["status"], row["first_wrong"]) == ("FAIL", "conv2d_1")
     assert checked(shell, "lenet", "--runtime", "mnn:winograd=0")["status"] == "PASS"
+
+
+def test_a_wrong_value_of_an_option_is_one_line(shell):
+    line = refused(shell, "check", "lenet", "--runtime", "mnn:winograd=9")
+    assert line == "xbench: mnn:winograd=9: write winograd=0 or winograd=1 or winograd=2 or winograd=3"
 
 
 @pytest.mark.parametrize("kind", ["none", "tanh"])
