@@ -76,7 +76,8 @@ class Start:
 
     def key(self) -> tuple[str, ...]:
         variables = (f"{name}={value}" for name, value in sorted(self.variables.items()) if not is_late(name))
-        return (self.python, str(self.threads), *self.without, *variables)
+        allowed = map(str, sorted(os.sched_getaffinity(0)))  # which a later command may change
+        return (self.python, str(self.threads), *allowed, *self.without, *variables)
 
     def late(self) -> dict[str, str]:
         return {name: value for name, value in self.variables.items() if is_late(name)}
@@ -203,6 +204,7 @@ class Templates:
 
 
 KEPT: list[dict[tuple[str, ...], Template]] = []
+TURN = threading.Lock()
 
 
 def _forget() -> None:
@@ -227,18 +229,20 @@ def kept() -> Iterator[None]:
 
 def _is_kept(key: tuple[str, ...], template: Template) -> bool:
     """Keeps a template whose command has ended, if templates are kept and nothing of the command is left in it."""
-    if not KEPT or key in KEPT[-1] or key[-1] == SET_ASIDE or not template.is_idle():
-        return False
-    while len(KEPT[-1]) >= MOST:
-        KEPT[-1].pop(next(iter(KEPT[-1]))).close()  # the one that was used longest ago
-    ALIVE.discard(template)  # an interrupted command does not end it
-    KEPT[-1][key] = template
-    return True
+    with TURN:
+        if not KEPT or key in KEPT[-1] or key[-1] == SET_ASIDE or not template.is_idle():
+            return False
+        while len(KEPT[-1]) >= MOST:
+            KEPT[-1].pop(next(iter(KEPT[-1]))).close()  # the one that was used longest ago
+        ALIVE.discard(template)  # an interrupted command does not end it
+        KEPT[-1][key] = template
+        return True
 
 
 def _taken(key: tuple[str, ...]) -> Template | None:
     """A kept template, which is no longer kept."""
-    template = KEPT[-1].pop(key, None) if KEPT else None
+    with TURN:
+        template = KEPT[-1].pop(key, None) if KEPT else None
     if template and not template.is_idle():
         template.close()
         return None
