@@ -33,6 +33,7 @@ from xbench.workers.variables import MEMORY
 
 NONE = "no command was recorded"
 PATIENCE = 900  # seconds that the script may take here
+SAID = "outputs "  # begins what the script prints of its outputs
 
 
 def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path, logs: Path) -> list[str]:
@@ -142,7 +143,8 @@ def _tried(path: Path, runtime: str) -> str:
     ]
     if done.returncode:
         raise XBenchError(f"{runtime} is not deployed: run.py failed here: {words[-1] if words else done.returncode}")
-    return words[-1]
+    # A library may print after it, when its process ends.
+    return next((line for line in reversed(words) if line.startswith(SAID)), words[-1])
 
 
 def _readme(record: Record, case: Case, answer: str) -> str:

@@ -338,7 +338,7 @@ def test_completion_offers_models_and_runtimes_but_no_hidden_ones():
     from xbench.cli.terminal.options import complete_model, complete_runtime
 
     assert complete_model("resnet50") == ["resnet50", "resnet50_v1", "resnet50_features"]
-    assert complete_runtime("torch") == ["torch", "torch_compile"]
+    assert complete_runtime("torch") == ["torch", "torch_compile", "torch_export", "torchscript"]
     assert complete_runtime("null") == []
 
 

@@ -75,9 +75,13 @@ def wrong(folder):
     np.savez(folder / "expected.npz", **arrays)
 
 
-@pytest.mark.parametrize("runtime", ["torch", "tvm"])
+FORMS = {"torch": "torch", "tvm": "tvm", "litert": "ai_edge_litert", "mnn:winograd=0": "MNN", "opencv": "cv2"}
+FORMS |= {"torch_export": "torch", "torchscript": "torch", "tract": "tract"}
+
+
+@pytest.mark.parametrize("runtime", FORMS)
 def test_the_other_forms_run_here(runtime, lenet, exporter, tmp_path):
-    pytest.importorskip(runtime)
+    pytest.importorskip(FORMS[runtime], exc_type=ImportError)
     lines = deploy(measured(lenet, runtime), lenet, exporter, tmp_path / "deployed", tmp_path)
     assert lines[0].startswith("run.py computes it here: outputs [(2, 10)] relative errors [")
 
