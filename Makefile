@@ -16,7 +16,7 @@ PYTHON := $(BIN)/python
 XBENCH := $(BIN)/xbench
 
 .DEFAULT_GOAL := help
-.PHONY: help env run readme screenshots commands docs node-suite parity modules studies scaling tuning gpu compiled test test-all check types clean
+.PHONY: help env run readme screenshots commands docs node-suite parity modules studies scaling runtimes tuning gpu compiled test test-all check types clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ studies: env ## the five studies at --scale tiny (an hour on two cores): docs/st
 
 gpu: env ## the fault kit, parity and times of all installed runtimes on a GPU, within 25 minutes: docs/gpu.md
 	$(PYTHON) tools/pages/gpu.py > docs/gpu.md
+
+runtimes: env ## what every installed runtime is and takes, and one ranked table (half an hour): docs/runtimes.md
+	$(PYTHON) tools/pages/runtimes.py > docs/runtimes.md
 
 tuning: env ## lenet and cifar_vgg, tuned and untuned (a quarter of an hour): docs/tuning.md
 	$(PYTHON) tools/pages/tuning.py > docs/tuning.md
