@@ -22,8 +22,8 @@ import numpy as np
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import _plugins
-from xbench.runtimes._row import Lower, Row
 from xbench.runtimes._rows import LAYOUTS, RUNTIMES, UNCLOCKED
+from xbench.runtimes.support.row import Lower, Row
 
 __all__ = [
     "LAYOUTS",

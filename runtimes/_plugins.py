@@ -19,8 +19,8 @@ from typing import Any
 
 from xbench.case import digest
 from xbench.converters.printable import one_line
-from xbench.runtimes._row import EngineRow, Lower, Row
 from xbench.runtimes._rows import LAYOUTS
+from xbench.runtimes.support.row import EngineRow, Lower, Row
 
 GROUP = "xbench.runtimes"
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)  # options follow a colon, a comma separates names

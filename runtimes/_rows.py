@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from xbench.converters.artifact import TEXTS
 from xbench.runtimes._environments import RECIPES
-from xbench.runtimes._row import EngineRow, Lower, Row
+from xbench.runtimes.support.row import EngineRow, Lower, Row
 
 # The runtime that takes a given time, to test xbench itself, has its result before the clock starts. That is no field
 # of a row, because plug-ins write rows.

@@ -18,7 +18,7 @@ import sys
 import time
 import numpy as np
 from xbench.runtimes import Layer, Lower, Row, onnxruntime
-from xbench.runtimes._row import EngineRow
+from xbench.runtimes.support.row import EngineRow
 
 def row(entry="xbench.runtimes.onnxruntime:make", packages=("onnx",), **more):
     return Row(entry, packages, "odd", **more)

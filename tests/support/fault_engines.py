@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from xbench.runtimes import Row
-from xbench.runtimes._row import EngineRow
+from xbench.runtimes.support.row import EngineRow
 
 FILE = "XBENCH_TEST_FAULT"
 ENTRY = "xbench_fault_engines:faulty"
