@@ -2,8 +2,9 @@
 XBENCH_PYTHON ?= python3
 PACKAGES := models studies data stats host converters store runtimes parity workers proof experiments recommend reports cli
 # One file a process, because what a file's tests share is made once, in the order of tests/conftest.py; few processes,
-# because each holds frameworks.
-PYTEST_ARGS ?= --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# because each holds frameworks, but one more than there are CPUs, because each waits now and then.
+PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST_ARGS ?= --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 ifdef XBENCH_ENV
 BIN := $(XBENCH_ENV)/bin
@@ -94,7 +95,7 @@ compiled: env
 test: compiled ## the fast tier: every runtime, mode and command, one row of each operator (minutes)
 	$(PYTHON) -m pytest --durations=10 -m "not slow" $(PYTEST_ARGS)
 
-test-all: compiled ## every test (about an hour on two cores)
+test-all: compiled ## every test (three quarters of an hour on two cores)
 	$(PYTHON) -m pytest --durations=10 $(PYTEST_ARGS)
 
 check: env types ## lint, format, types and the rules of the house

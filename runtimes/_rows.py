@@ -229,6 +229,7 @@ RUNTIMES: dict[str, Row] = {
         note=COPIES,
         operators="tensorflow",
         named=True,
+        ours=("tensorflow",),
         options={},
         scripts="xbench.runtimes.scripts.litert",
         copies=True,
