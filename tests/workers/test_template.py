@@ -115,12 +115,13 @@ def command(factories, monkeypatch):
     """A command within a process that keeps templates: what a factory prints in a worker of it, and the worker's
     template. The worker is `left` to the end of the command, or ended before."""
     monkeypatch.setenv("PYTHONPATH", str(factories))
+    (factories / "called_first.py").write_text("import tempfile; tempfile.gettempdir()\n")  # which is remembered
 
     def run(folder, factory="state", left=False):
         folder.mkdir(exist_ok=True)
         monkeypatch.chdir(folder)
         with contextlib.closing(Templates()) as own:
-            made = Worker(folder / "own.log", timed=False, templates=own, row=importing("tempfile"))
+            made = Worker(folder / "own.log", timed=False, templates=own, row=importing("called_first"))
             parent = int(Path(f"/proc/{made.process.pid}/stat").read_text().rpartition(")")[2].split()[1])
             says = None if left else printed(made, factory)
         return says, parent, made
@@ -151,6 +152,7 @@ def test_a_template_with_a_worker_left_is_not_kept(command, tmp_path):
 def test_a_kept_template_that_has_ended_is_replaced(command, tmp_path):
     parent = command(tmp_path / "one")[1]
     worker.kill_all()
+    time.sleep(0.5)
     assert is_alive(parent), "an interrupted command does not end it"
     os.kill(parent, signal.SIGKILL)
     assert until(lambda: not is_alive(parent))
