@@ -1,7 +1,6 @@
 """LiteRT (TensorFlow Lite) on the CPU. TensorFlow's converter makes its file of the printed program with the channels
 of images last, the order in which it has all convolutions; arrays go in and out in ONNX's order."""
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -71,5 +70,5 @@ def converted(network: TensorFlow, inputs: Sequence[np.ndarray]) -> bytes:
     except Exception as error:
         if names := ["".join(pair) for pair in re.findall(LACKS, str(error))]:
             raise UnsupportedOps({f"TensorFlow's {name}": 1 for name in names}) from error
-        raise RuntimeError(os.linesep.join(str(error).splitlines()[:1])) from error
+        raise RuntimeError(str(error).partition("\n")[0]) from error
     return made

@@ -80,7 +80,7 @@ def converted(path: str, shapes: Mapping[str, Sequence[int]], operators: Mapping
         if made.exists():
             return made.read_bytes()
     if not (match := re.search(LACKS, printed)):
-        raise RuntimeError(f"its converter made no file: {printed.strip().splitlines()[-1:]}")
+        raise RuntimeError("its converter made no file: " + printed.strip().rpartition("\n")[2])
     names = [word.removeprefix("ONNX::") for word in match[1].split()]
     raise UnsupportedOps({name: operators.get(name, 1) for name in names})
 

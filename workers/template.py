@@ -32,7 +32,8 @@ MOST = 8  # templates that are kept for later commands: each takes some hundred 
 NONE: Mapping[str, str] = MappingProxyType({})
 PLAIN = ("numpy", "onnx", "xbench.workers.jobs.cell")  # modules for a runtime whose own are not imported before a fork
 
-# Variables that no import reads: a worker gets those of its command after the fork. All others tell templates apart.
+# Variables that no import reads: a worker gets those of its command after the fork. With another value of any other
+# variable there is another template.
 LATE = {"TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "COLUMNS", "LINES", "PWD", "OLDPWD", "_"}
 LATE_BEGINNINGS = ("XBENCH_", "PYTEST_")
 

@@ -39,11 +39,12 @@ class Row:
     one. `options` are the words that may follow its name (`tensorflow:xla`), each with the values it may have, () for
     any; None if the row takes any options. `engine` trains it by several workers. A framework that cannot be installed
     with current ones has an `environment` of its own (`_environments.py`). A `named` one runs only on request by name.
-    One that `reads_onnx` runs a user's file unchanged, forward. `scripts` is the module for running it without xbench.
-    `preload` are modules that take long to import, and may be before workers are forked (`workers/template.py`); the
-    first names the framework. `without` are packages that it imports wherever they are installed, though its own
-    installation does not bring them: in its workers they are absent (`workers/absent.py`). One that `copies` inputs
-    cannot keep them: each of its calls copies them, and that is a part of its times.
+    One that `reads_onnx` runs a user's file, forward: its nodes and weights as they are, its open axes perhaps fixed.
+    `scripts` is the module for running it without xbench. `preload` are modules that take long to import, and may be
+    before workers are forked (`workers/template.py`); the first names the framework. `without` are packages that it
+    imports wherever they are installed, though its own installation does not bring them: in its workers they are
+    absent (`workers/absent.py`). One that `copies` inputs cannot keep them: each of its calls copies them, and that is
+    a part of its times.
     """
 
     entry: str

@@ -6,12 +6,12 @@ check`), and one ranked table of MobileNetV2 (`xbench time`) by one thread, as t
 
 import argparse
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
+
+from tuning import xbench
 
 from xbench.runtimes import RUNTIMES, version
 
@@ -19,14 +19,6 @@ MODELS = ("lenet", "mobilenet_v2", "resnet50", "imdb_gru", "lstm_ptb", "vit_s16"
 TIMED = ("mobilenet_v2", "--mode", "forward", "--batch", "1", "--threads", "1")
 LICENCE = "License :: OSI Approved :: "
 Row = Mapping[str, Any]
-
-
-def xbench(*words: str) -> str:
-    command = [sys.executable, "-P", "-c", "from xbench.cli import main; main()", *words]
-    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if answer.returncode not in (0, 1):  # 1: a cell failed, which the table shows
-        sys.exit(answer.returncode)
-    return answer.stdout
 
 
 def installed() -> list[str]:
