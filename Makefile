@@ -1,6 +1,6 @@
 # XBENCH_PYTHON: the interpreter that .venv is made from. XBENCH_ENV: an environment of your own, used as it is.
 XBENCH_PYTHON ?= python3
-PACKAGES := models studies data stats host converters store runtimes parity workers proof experiments recommend reports cli
+PACKAGES := models studies data metrics stats host converters store runtimes parity workers proof experiments recommend reports cli
 # One file a process, because what a file's tests share is made once, in the order of tests/conftest.py; few processes,
 # because each holds frameworks, but one more than there are CPUs, because each waits now and then.
 PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)

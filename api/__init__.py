@@ -60,6 +60,7 @@ def check(
     shapes: Sequence[str] | None = None,
     shape_file: str | Path | None = None,
     inputs: Any = None,
+    samples: str | None = None,
     ranges: Sequence[str] | None = None,
     weights: str | None = None,
     loss: str | None = None,
@@ -87,6 +88,7 @@ def check(
         inputs: For a module: arrays or tensors whose values are compared on, the first axis of each the batch; one, a
             sequence in the order of the arguments of `forward`, or a mapping by their names. For `module:factory`: the
             words of `--input`, such as `["x:float32:batch,3,224,224"]`.
+        samples: Your own samples instead of random ones, the word of `--inputs`: a file, a folder, `module:function`.
         ranges: Values of inputs, from the first to below the second, such as `["ids=0:30522"]`; default: taken from
             the operators that read the input.
         loss: Function that gives the loss of a module, `module:function`: it gets what `forward` returns, and the
@@ -129,6 +131,7 @@ def time(
     shapes: Sequence[str] | None = None,
     shape_file: str | Path | None = None,
     inputs: Any = None,
+    samples: str | None = None,
     ranges: Sequence[str] | None = None,
     weights: str | None = None,
     loss: str | None = None,
@@ -164,6 +167,7 @@ def time(
         shapes: As for `check`.
         shape_file: As for `check`.
         inputs: As for `check`.
+        samples: As for `check`.
         ranges: As for `check`.
         weights: As for `check`.
         loss: As for `check`.

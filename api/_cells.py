@@ -100,6 +100,8 @@ def networks(options: Asked, request: Request, timeout: float = EXPORT_TIMEOUT) 
 def _handed_over(options: Asked) -> contextlib.AbstractContextManager[live.Live]:
     if options["inputs"] is None:
         raise XBenchError("a module needs inputs: arrays, the first axis of each the batch")
+    if options.get("samples"):
+        raise XBenchError("samples are for networks with a word: give a module arrays as inputs")
     if options.get("loss"):
         raise XBenchError("loss is for module:factory: let the module return its loss as the first output")
     if options.get("weights"):

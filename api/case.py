@@ -15,6 +15,7 @@ TUNES = ("off", "default", "max")
 TUNE_BUDGET = 120.0  # seconds
 SYNTHETIC = "synthetic"
 GIVEN = "given"  # by the caller, who has the network in memory (workers/live.py)
+OWN = "inputs:"  # begins the word of samples that a user brings (data/own); `#` and their digest end it once read
 STEPS = 2  # momentum and bias correction show at the second
 
 
@@ -48,9 +49,20 @@ class Case:
     tune_budget: float = 0.0
 
     @property
+    def own(self) -> str | None:
+        """The word of the user's samples that it computes on; None if it has others."""
+        word = self.data.removeprefix(OWN)
+        return None if word == self.data else word.rpartition("#")[0]
+
+    @property
     def group(self) -> tuple[Any, ...]:
         """Cells with the same group differ only in the runtime: these may be compared."""
         return tuple(value for name, value in vars(self).items() if name != "runtime")
+
+
+def data_in_words(data: str) -> str:
+    """A case's data as it is shown: of a user's samples without their digest."""
+    return Case("", "", data=data).own or data
 
 
 def digest(*parts: Any) -> str:

@@ -10,6 +10,7 @@ from xbench.cli.doctor import doctor
 from xbench.cli.elsewhere.ask import ask
 from xbench.cli.elsewhere.judge import judge
 from xbench.cli.env import app as env_app
+from xbench.cli.evaluate import evaluate
 from xbench.cli.import_ import import_
 from xbench.cli.inspect import inspect
 from xbench.cli.list import app as list_app
@@ -46,6 +47,7 @@ COMMANDS = (
     phases,
     profile,
     load,
+    evaluate,
     train,
     scale,
     bisect,

@@ -18,7 +18,7 @@ Scaling = Annotated[
 ]
 
 
-@as_in(of_network)
+@as_in(of_network, without=("samples",))
 def scale(
     arguments: dict[str, Any],
     workers: Workers = "1,2",

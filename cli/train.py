@@ -28,7 +28,7 @@ REACHED = ("train loss", "test accuracy", "s / epoch", "memory", "power")
 HEADER = ("runtime", "autodiff", "status", "error / noise", "steps proved", *REACHED)
 
 
-@as_in(of_network, without=("shapes", "ranges"))
+@as_in(of_network, without=("samples", "shapes", "ranges"))
 def train(
     arguments: dict[str, Any],
     data: Data,

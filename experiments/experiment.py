@@ -6,22 +6,26 @@ the logs, and the progress display.
 
 import typing
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
-from xbench.case import Case
+from xbench.case import OWN, Case
 from xbench.converters.artifact import Artifact
 from xbench.converters.cache import CacheError
 from xbench.errors import XBenchError
+from xbench.experiments import own_samples
 from xbench.experiments.blame import sound
+from xbench.host import machine
 from xbench.proof.record import expected, impossible
 from xbench.store.record import Record
 from xbench.store.results import Store, latest
 from xbench.store.schema import FAILED
 from xbench.workers.prepare import EXPORT_TIMEOUT, Exporter
+from xbench.workers.samples import OwnSamples
+from xbench.workers.worker import Worker
 
 AGAIN = ("none", "failed", "all")  # which stored records are measured again
 T = TypeVar("T")
@@ -59,12 +63,22 @@ class Lab:
         self.broken: set[str] = set()
         self._made: dict[Hashable, Any] = {}
         self._refusals: set[str] = set()
+        self._scorer: list[Worker] = []
 
     def __enter__(self) -> "Lab":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.exporter.close()
+        for worker in self._scorer:
+            worker.stop()
+
+    @property
+    def scorer(self) -> Worker:
+        """The worker that reads a user's samples and scores answers, started when it is first needed."""
+        if not self._scorer:
+            self._scorer.append(Worker(self.logs / "samples.log", threads=machine.cpus(), timed=False))
+        return self._scorer[0]
 
     def artifact(self, model: str) -> Artifact | None:
         """The exported model; None if it cannot be exported, which has been noted.
@@ -134,6 +148,14 @@ class Experiment:
             XBenchError: one is not met.
         """
 
+    def samples(self, case: Case, artifact: Artifact, lab: Lab) -> OwnSamples | None:
+        """The user's samples that a cell computes on; None if it has others.
+
+        Raises:
+            XBenchError: they cannot be read, or do not fit the network.
+        """
+        return None if case.own is None else own_samples.read(lab, case, artifact, case.own, limit=own_samples.ENOUGH)
+
     def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
         """The keys of the records of a cell."""
         raise NotImplementedError
@@ -182,7 +204,8 @@ def run(
         members = list(group)
         lab.progress.say(f"{members[0].model}: export to ONNX")
         artifact = lab.artifact(members[0].model)
-        if artifact is None:
+        members = _with_samples(experiment, members, artifact, lab) if artifact else members
+        if artifact is None or members[0].model in lab.broken:
             lab.progress.skip(experiment.records * len(members))
             continue
         keys = {case: experiment.keys(case, artifact, lab) for case in members if strict or expected(case, artifact)}
@@ -200,6 +223,20 @@ def run(
         reason = impossible(*outcome.left_out[-1]) or "it is slow to prepare, and is measured where it is asked for"
         raise XBenchError(f"there is nothing to measure: {reason}")
     return outcome
+
+
+def _with_samples(experiment: Experiment, cases: list[Case], artifact: Artifact, lab: Lab) -> list[Case]:
+    """The cells, with the digest of the user's samples that they compute on; the exporter makes references of them."""
+    made = list[Case]()
+    try:
+        for case in cases:
+            if own := experiment.samples(case, artifact, lab):
+                case = replace(case, data=f"{OWN}{case.own}#{own.content}")
+                lab.exporter.own[artifact.folder, case.data] = own
+            made.append(case)
+    except XBenchError as error:
+        lab.refuse(cases[0].model, error)
+    return made or cases
 
 
 def _can_be_shown(record: Record, experiment: Experiment) -> bool:

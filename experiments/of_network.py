@@ -1,4 +1,5 @@
-"""The requests of commands that measure one network: `load`, `phases`, `profile`, `scale`, `train`.
+"""The requests of commands that measure one network: `evaluate`, `load`, `phases`, `profile`, `scale`,
+`train`.
 
 `asked` are the given arguments, by the names of the parameters that these commands share
 (`cli/terminal/declared.py:of_network`) and of their own.
@@ -13,7 +14,7 @@ from typing import Any
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 from xbench.experiments.experiment import Experiment
-from xbench.experiments.request import Asked, Request, listed, model_options
+from xbench.experiments.request import Asked, Request, listed, model_options, samples
 
 
 def load(asked: Asked) -> Request:
@@ -82,12 +83,55 @@ def train(asked: Asked) -> Request:
     """
     from xbench.data import SETS
     from xbench.experiments.train import Train
-    from xbench.workers import samples
+    from xbench.workers.samples import parse
 
-    name, _ = samples.parse(asked["data"])
+    name, _ = parse(asked["data"])
     experiment = Train(asked["epochs"] or SETS[name].epochs, asked["seed"], asked["dropout"])
     request = _request(asked, experiment, "step", 32, data=asked["data"])
     return replace(request, strict=bool(asked["runtimes"]))
+
+
+def evaluate(asked: Asked) -> Request:
+    """
+    Raises:
+        XBenchError: as `check`; an unknown metric, or a loss that cannot be parsed.
+    """
+    from xbench.experiments.evaluate import CALIBRATED, Evaluate
+    from xbench.metrics import row_of
+
+    row, precisions = row_of(asked["metric"]), choose.split(asked["precisions"]) or ["fp32"]
+    for each in precisions:
+        choose.choose_precision(each)
+    if not 0.5 <= asked["confidence"] < 1:
+        raise XBenchError(f"--confidence must be from 0.5 to below 1, not {asked['confidence']:g}")
+    experiment = Evaluate(
+        asked["samples"],
+        asked["labels"],
+        asked["metric"],
+        _loss(asked["max_drop"]),
+        relative=asked["max_drop"].endswith("%") and not row.share,
+        less=row.less or asked["less_is_better"],
+        **{name: asked[name] for name in ("confidence", "post", "output", "limit")},
+        calibration=asked["calibrate"],
+        sets_aside=any(each in CALIBRATED for each in precisions),
+    )
+    request = _request(asked, experiment, "forward", 32)
+    return replace(request, strict=True, precisions=precisions)
+
+
+def _loss(word: str) -> float:
+    """The largest acceptable loss of a metric, 0.005 for `0.5%`.
+
+    Raises:
+        XBenchError: not a number of at least 0.
+    """
+    try:
+        number = float(word.removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise XBenchError(f"--max-drop must be a number of at least 0, such as 0.5% or 0.005, not {word!r}")
+    return number / 100 if word.endswith("%") else number
 
 
 def _request(asked: Asked, experiment: Experiment, mode: str, batch: int = 1, **cell: Any) -> Request:
@@ -103,10 +147,19 @@ def _request(asked: Asked, experiment: Experiment, mode: str, batch: int = 1, **
         choose.choose_runtimes(listed(asked, "runtimes")),
         [mode],
         [asked["batch"] or choose.batch_of(name, batch)],
-        {"device": choose.choose_device(asked["device"]), "threads": choose.choose_threads(asked["threads"]), **cell},
+        {
+            "device": choose.choose_device(asked["device"]),
+            "threads": choose.choose_threads(asked["threads"]),
+            **cell,
+            **samples(asked),
+        },
         choose.again(asked["rerun"], asked["retry"]),
         keep_going=False,
     )
+
+
+def _place(asked: Asked) -> dict[str, Any]:
+    return {"device": choose.choose_device(asked["device"]), "threads": choose.choose_threads(asked["threads"])}
 
 
 def _scenarios(words: Sequence[str] | None, known: Sequence[str]) -> list[str]:

@@ -6,11 +6,11 @@ one network are in `of_network.py`.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from xbench.case import Case
+from xbench.case import OWN, SYNTHETIC, Case
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 from xbench.experiments.experiment import Experiment
@@ -21,7 +21,8 @@ Asked = Mapping[str, Any]
 @dataclass(frozen=True)
 class Request:
     """An experiment, and the fields of its cells without the models: `models` are the default ones. The rest is as in
-    `experiment.run` and `Case`; `keep_going`: a model that cannot be exported does not stop the others."""
+    `experiment.run` and `Case`; `keep_going`: a model that cannot be exported does not stop the others. `precisions`
+    are several of them, if the cells have no single one."""
 
     experiment: Experiment
     models: Sequence[str]
@@ -32,6 +33,7 @@ class Request:
     again: str
     strict: bool = True
     keep_going: bool = True
+    precisions: Sequence[str] = ()
 
     def names(self, asked: Asked) -> list[str]:
         """The models of the words, each with its own options.
@@ -46,7 +48,8 @@ class Request:
     def cases(self, names: Sequence[str], batches: Sequence[int] | None = None, **fields: Any) -> list[Case]:
         """The cells of models by their names; `fields` are set on every cell."""
         sizes = self.batches if batches is None else batches
-        return choose.cells(names, self.runtimes, self.modes, sizes, {**self.cell, **fields})
+        made = choose.cells(names, self.runtimes, self.modes, sizes, {**self.cell, **fields})
+        return [replace(case, precision=each) for case in made for each in self.precisions] or made
 
 
 def check(asked: Asked) -> Request:
@@ -67,7 +70,7 @@ def check(asked: Asked) -> Request:
         choose.choose_runtimes(listed(asked, "runtimes")),
         choose.choose_modes(listed(asked, "modes"), ("forward", "gradient")),
         [batch],
-        {**_place(asked), **_arithmetic(asked), "steps": asked["steps"]},
+        {**_place(asked), **_arithmetic(asked), **samples(asked), "steps": asked["steps"]},
         "all" if asked.get("rerun") else "failed",  # the user may have fixed what failed
         strict=bool(asked["modes"]),
     )
@@ -93,7 +96,7 @@ def time(asked: Asked) -> Request:
         choose.choose_runtimes(listed(asked, "runtimes")),
         choose.choose_modes(listed(asked, "modes"), ("forward", "step")),
         choose.choose_batches([str(size) for size in asked["batches"] or ()]),
-        {**_place(asked), **_arithmetic(asked), **words, **search},
+        {**_place(asked), **_arithmetic(asked), **words, **search, **samples(asked)},
         choose.again(asked["rerun"], asked["retry"]),
         strict=bool(asked["modes"]),
     )
@@ -128,6 +131,19 @@ def model_options(asked: Asked) -> dict[str, Any]:
     options = {name: listed(asked, name) for name in ("shapes", "inputs", "ranges") if name in asked}
     options |= {name: asked[name] for name in ("optimizer", "weights", "loss") if name in asked}
     return options | ({"shape_file": Path(asked["shape_file"])} if asked.get("shape_file") else {})
+
+
+def samples(asked: Asked) -> dict[str, str]:
+    """The field of cells that names the user's samples, if there are any.
+
+    Raises:
+        XBenchError: there is a data set, too.
+    """
+    if not (word := asked.get("samples")):
+        return {}
+    if asked.get("data", SYNTHETIC) != SYNTHETIC:
+        raise XBenchError("--inputs and --data exclude one another: give one of them")
+    return {"data": f"{OWN}{word}#"}
 
 
 def listed(asked: Asked, name: str) -> list[str] | None:

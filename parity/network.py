@@ -62,6 +62,18 @@ def run(
         return trained(artifact.info, module, given, mode)
 
 
+def evaluated(artifact: Artifact) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
+    """Forward in float64 as a function, for many inputs: the network is made once."""
+    with default_type(torch.float64), dropping(False):
+        module = in_type(module_of(artifact), torch.float64).eval()
+
+    def outputs(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with default_type(torch.float64), dropping(False), torch.no_grad():
+            return [to_numpy(each).copy() for each in outputs_of(module, arrays(inputs, torch.float64))]
+
+    return outputs
+
+
 def values(program: Program, inputs: Sequence[np.ndarray], training: bool) -> Tensors:
     """The outputs of a program in float64 by name, without those that are no tensors."""
     with default_type(torch.float64), dropping(False), torch.no_grad():

@@ -8,7 +8,7 @@ import io
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from xbench.case import Case
+from xbench.case import Case, data_in_words
 from xbench.converters import printable
 from xbench.converters.printable import visible
 from xbench.reports import COLUMNS, Row, grouped, is_ranked
@@ -69,7 +69,8 @@ def conditions(row: Row, several: bool = False) -> str:
 def settings(row: Row) -> list[str]:
     """Return the settings of a row that are not the default: its precision, layout, plane, data and tuning."""
     plain = Case(model="", runtime="")
-    parts = [row[name] for name in ("precision", "layout", "plane", "data") if row[name] != getattr(plain, name)]
+    parts = [row[name] for name in ("precision", "layout", "plane") if row[name] != getattr(plain, name)]
+    parts += [data_in_words(row["data"])] if row["data"] != plain.data else []
     parts += [f"tune {row['tune']}"] if row["tune"] != plain.tune else []
     return parts + ([f"{row['tune_budget']:g} s"] if row["tune_budget"] else [])
 

@@ -52,7 +52,8 @@ class Killed(Exception):
 class Options:
     """Settings of a run: `mode` forward, gradient or step; `device` cpu or cuda; `extra` is what followed the colon of
     the runtime's name (`tensorflow:xla` gives {"xla": "1"}); `layout` is one of the row's, `precision` fp32 or one of
-    the row's lower ones."""
+    the row's lower ones. `calibration` are batches of inputs, by their names, to find the ranges of activations with;
+    without them those of `prepare` serve."""
 
     mode: str = "forward"
     device: str = "cpu"
@@ -60,6 +61,7 @@ class Options:
     extra: Mapping[str, str] = field(default_factory=dict)
     layout: str = "nchw"
     precision: str = "fp32"
+    calibration: Sequence[Mapping[str, np.ndarray]] = ()
 
     @property
     def trains(self) -> bool:

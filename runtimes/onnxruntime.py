@@ -146,7 +146,7 @@ class Inference(Runtime):
 
             with tempfile.TemporaryDirectory(prefix="xbench-narrow-") as folder:
                 arrays = dict(zip(self.names, inputs, strict=True))
-                model = narrowed(self.path, self.options.precision, arrays, folder)
+                model = narrowed(self.path, self.options.precision, arrays, folder, self.options.calibration)
                 self.session = _session(model, self.options, self.sizes)
         else:
             self.session = self._opened(self.options)

@@ -18,3 +18,10 @@ def number(value: float | None) -> str:
         return ""
     digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:.{digits}f}"
+
+
+def of_metric(value: float | None, share: bool) -> str:
+    """Return the value of a metric, a share in per cent, or nothing."""
+    if value is None:
+        return ""
+    return f"{value:.2%}" if share else f"{value:.5g}"

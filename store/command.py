@@ -18,7 +18,8 @@ def command(case: Case, how: str = "") -> str:
             ("tune", case.tune, "default"),
             ("tune-budget", f"{case.tune_budget:g}", f"{TUNE_BUDGET if case.tune == 'max' else 0:g}"),
             ("plane", case.plane, "resident"),
-            ("data", case.data, "synthetic"),
+            ("data", case.data if case.own is None else "synthetic", "synthetic"),
+            ("inputs", shell(case.own or ""), shell("")),
         )
         if value != usual
     )

@@ -34,6 +34,45 @@ class Training(TypedDict):
     usage: list[dict[str, Any]]
 
 
+class Changed(TypedDict):
+    """A sample whose answer is another than the reference's. Null if it is an array."""
+
+    sample: str
+    label: str | None
+    reference: str | None
+    answer: str | None
+
+
+class Evaluation(TypedDict):
+    """A metric of the answers to a user's samples; its numbers are null if it was not measured."""
+
+    inputs: str
+    labels: str | None
+    metric: str
+    post: str | None
+    output: str | None
+    less: bool
+    confidence: float
+    calibration: str | None
+    samples: int
+    content: str
+    value: float | None
+    reference: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    accepted: float | None
+    verdict: str | None
+    needed: int | None
+    constant: float | None
+    changed: int | None
+    changed_share: float | None
+    gained: int | None
+    lost: int | None
+    p_value: float | None
+    worst: list[Changed]
+
+
 class Told(TypedDict):
     """Times of a program, as it says: of what and where it was run, and the seconds of each run."""
 

@@ -6,7 +6,7 @@ Records are plain dictionaries, as lines are; `schema.problem` checks a record w
 from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict, TypeVar, cast
 
-from xbench.store.experiments import Conversion, Judged, Load, Phases, Profile, Scaling, Training
+from xbench.store.experiments import Conversion, Evaluation, Judged, Load, Phases, Profile, Scaling, Training
 
 T = TypeVar("T")
 NOTHING: Any = {}  # in place of an optional part that a record lacks
@@ -160,6 +160,7 @@ class Record(TypedDict, total=False):
     profile: Profile | None
     scaling: Scaling | None
     judged: Judged
+    evaluation: Evaluation
 
 
 def known(part: T | None) -> T:

@@ -169,6 +169,7 @@ ANSWERS: Mapping[str, Shape] = {
     "judge_training": VERDICT,
     "begin_again": nothing,
     "count_right": {"right": count, "seen": count, "next": count},
+    "answer_samples": count,
     "join_workers": VERSIONS,
     "work_together": {"losses": Each(number)},
     "take_shard": {"messages": Each(count), "early": flag},

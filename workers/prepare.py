@@ -14,6 +14,7 @@ from xbench.converters.source import Source, parse
 from xbench.errors import XBenchError
 from xbench.host.machine import cpus
 from xbench.runtimes import RUNTIMES
+from xbench.workers.samples import OwnSamples
 from xbench.workers.template import Templates
 from xbench.workers.worker import Worker, WorkerFailure
 
@@ -43,6 +44,7 @@ class Exporter:
     sources: dict[Path, Source] = field(default_factory=dict)  # of artifacts returned, by folder
     _announced: set[str] = field(default_factory=set)
     templates: Templates = field(default_factory=Templates)  # of workers that time nothing, for other users, too
+    own: dict[tuple[Path, str], OwnSamples] = field(default_factory=dict)  # a user's, by artifact and word
 
     def call(self, job: str, timeout: float | None = None, /, **arguments: Any) -> Any:
         with self._turn:
@@ -144,9 +146,10 @@ class Exporter:
     ) -> Path:
         """The oracle's results for one batch, from the cache or computed now; in mode step, of `steps` training steps
         on it; with the floors of a lower precision, too, if it has some."""
-        steps = steps if mode == "step" else 1
-        path = reference_path(artifact, mode, batch, seed, data, steps, precision)
+        steps, own = steps if mode == "step" else 1, self.own.get((artifact.folder, data))
+        path = reference_path(artifact, mode, batch, seed, own.name if own else data, steps, precision)
         arguments = {"mode": mode, "batch": batch, "seed": seed, "data": data, "steps": steps, "precision": precision}
+        arguments |= {"own": own.paths((seed + 1) * batch)} if own else {}
         what = f"cannot compute the float64 reference of {artifact.name}"
         return self._added(artifact, path, "reference", what, arguments)
 

@@ -2,20 +2,22 @@
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xbench import data
-from xbench.data import DataSet, _synthetic
+from xbench.data import DataSet, _synthetic, own
 from xbench.errors import XBenchError
 from xbench.parity import verdict
+from xbench.parity.candidate import inputs_of
 
 
 @contextlib.contextmanager
-def _user_errors() -> Iterator[None]:
+def user_errors() -> Iterator[None]:
     """Turns a fault of a data set into a user's error."""
     try:
         yield
@@ -24,17 +26,17 @@ def _user_errors() -> Iterator[None]:
 
 
 def parse(word: str) -> tuple[str, Path | None]:
-    with _user_errors():
+    with user_errors():
         return data.parse(word)
 
 
 def load(word: str, info: Mapping[str, Any]) -> DataSet:
-    with _user_errors():
+    with user_errors():
         return data.load(word, info)
 
 
 def draw(word: str, info: Mapping[str, Any], batch: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
-    with _user_errors():
+    with user_errors():
         return data.draw(word, info, batch, seed)
 
 
@@ -48,7 +50,7 @@ def is_there(word: str) -> bool:
 
 
 def synthetic(info: Mapping[str, Any], count: int) -> DataSet:
-    with _user_errors():
+    with user_errors():
         return _synthetic.make(info, count)
 
 
@@ -64,3 +66,54 @@ def write(given: DataSet, path: Path) -> str:
 
 def read(path: Path) -> DataSet:
     return DataSet(**verdict.read(path))
+
+
+# ***** samples that a user brings *****
+
+
+@dataclass(frozen=True)
+class OwnSamples:
+    """A user's samples as files of a folder, `batches`, each an `.npz` with the inputs of some samples of the same
+    shapes, `names`, and perhaps `labels`. `aside` are the batches that are kept for calibration; `content` is the
+    digest of all samples, the word of which is `word`."""
+
+    word: str
+    folder: Path
+    batches: Sequence[str]
+    aside: Sequence[str]
+    samples: int
+    content: str
+
+    @property
+    def name(self) -> str:
+        """What stands for them in the name of a file."""
+        return f"own{self.content}"
+
+    def paths(self, most: int | None = None) -> list[str]:
+        """The files, or the first ones, which have at least as many samples as their number."""
+        return [str(self.folder / name) for name in self.batches[:most]]
+
+
+def batched(info: Mapping[str, Any]) -> list[bool]:
+    """Of each input of a network, whether its first axis is the samples."""
+    fixed = own.fixed_batch(info) is not None
+    return [fixed or each["shape"][:1] == ["batch"] for each in info["inputs"]]
+
+
+def drawn(
+    paths: Sequence[str], info: Mapping[str, Any], batch: int, seed: int
+) -> tuple[list[np.ndarray], np.ndarray | None]:
+    """Consecutive samples of a user's, with the shapes of the first, from another place with each seed; a smaller set
+    is repeated. Labels are None if there are none."""
+    batch = own.fixed_batch(info) or batch
+    files = [verdict.read(Path(path)) for path in paths]
+    inputs = [inputs_of(each) for each in files]
+    alike = [n for n, given in enumerate(inputs) if [a.shape[1:] for a in given] == [a.shape[1:] for a in inputs[0]]]
+    count = sum(len(files[n]["names"]) for n in alike)
+    chosen = np.arange(seed * batch, (seed + 1) * batch) % count
+    arrays = [
+        np.concatenate([inputs[n][place] for n in alike])[chosen] if of_sample else inputs[0][place]
+        for place, of_sample in enumerate(batched(info))
+    ]
+    labels = np.concatenate([files[n]["labels"] for n in alike])[chosen] if "labels" in files[0] else None
+    return arrays, labels

@@ -104,6 +104,15 @@ Inputs = Annotated[
         help="An input of module:factory by its name in forward: x:float32:batch,3,224,224. An axis may have a name.",
     ),
 ]
+Samples = Annotated[
+    str | None,
+    typer.Option(
+        "--inputs",
+        metavar="SAMPLES",
+        help="Your samples instead of random ones: .npz, .npy, .safetensors, .parquet, a folder of these, of images or "
+        "of test_data_set_*, module:function, or a data set.",
+    ),
+]
 Ranges = Annotated[
     list[str] | None,
     typer.Option("--range", help="Values of an input, from the first to below the second: ids=0:30522."),

@@ -1,6 +1,6 @@
 """An ONNX file in float16 or int8, made by the tools that ONNX Runtime ships for it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +9,18 @@ from onnxruntime import quantization
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 
-def narrowed(path: str, precision: str, inputs: Mapping[str, np.ndarray], folder: str) -> str:
+def narrowed(
+    path: str,
+    precision: str,
+    inputs: Mapping[str, np.ndarray],
+    folder: str,
+    calibration: Sequence[Mapping[str, np.ndarray]] = (),
+) -> str:
     """Writes the file in `folder`, and returns its path. Inputs and outputs stay float32.
 
-    In int8 weights and activations are quantised ahead (`QDQ`, per channel), with ranges as they are on `inputs`: the
-    activations to unsigned bytes, the weights to seven bits. A CPU without VNNI adds two products in 16 bits, which
-    weights of eight bits overflow: LeNet's output was off by 0.64 of its size there.
+    In int8 weights and activations are quantised ahead (`QDQ`, per channel), with ranges as they are on the batches of
+    `calibration`, else on `inputs`: the activations to unsigned bytes, the weights to seven bits. A CPU without VNNI
+    adds two products in 16 bits, which weights of eight bits overflow: LeNet's output was off by 0.64 of its size.
     """
     target = str(Path(folder) / "model.onnx")
     if precision == "fp16":
@@ -24,17 +30,16 @@ def narrowed(path: str, precision: str, inputs: Mapping[str, np.ndarray], folder
     ready = str(Path(folder) / "ready.onnx")
     quantization.quant_pre_process(path, ready, skip_symbolic_shape=True)
     unsigned = quantization.QuantType.QUInt8
-    quantization.quantize_static(
-        ready, target, _Once(inputs), per_channel=True, activation_type=unsigned, reduce_range=True
-    )
+    batches = _Batches(calibration or [inputs])
+    quantization.quantize_static(ready, target, batches, per_channel=True, activation_type=unsigned, reduce_range=True)
     return target
 
 
-class _Once(quantization.CalibrationDataReader):  # type: ignore[misc]
-    """One batch, for calibration."""
+class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]
+    """Batches for calibration, once."""
 
-    def __init__(self, inputs: Mapping[str, np.ndarray]) -> None:
-        self.batches = iter([dict(inputs)])
+    def __init__(self, batches: Sequence[Mapping[str, np.ndarray]]) -> None:
+        self.batches = iter([dict(each) for each in batches])
 
     def get_next(self) -> dict[str, np.ndarray] | None:
         return next(self.batches, None)

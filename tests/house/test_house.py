@@ -22,15 +22,16 @@ MAY_IMPORT = {
     "stats": set(),
     "host": set(),
     "converters": {"models", "host"},
+    "metrics": {"converters"},
     "store": {"stats", "host", "converters"},
     "runtimes": {"models", "converters"},
     "parity": {"models", "converters", "runtimes"},
-    "workers": {"models", "data", "stats", "host", "converters", "runtimes", "parity"},
+    "workers": {"models", "data", "stats", "metrics", "host", "converters", "runtimes", "parity"},
     "proof": {"models", "stats", "host", "converters", "store", "runtimes", "parity", "workers"},
 }
 MAY_IMPORT["experiments"] = {*MAY_IMPORT, "studies"}
-MAY_IMPORT["recommend"] = {*MAY_IMPORT} - {"studies", "data", "models"}
-MAY_IMPORT["reports"] = {"studies", "stats", "host", "converters", "store", "experiments", "recommend"}
+MAY_IMPORT["recommend"] = {*MAY_IMPORT} - {"studies", "data", "models", "metrics"}
+MAY_IMPORT["reports"] = {"studies", "stats", "metrics", "host", "converters", "store", "experiments", "recommend"}
 MAY_IMPORT["api"] = MAY_IMPORT["cli"] = {*MAY_IMPORT}
 BOTTOM = {"case", "errors"}  # modules of the package itself that everyone may import
 ROOTS = {"api": "xbench"}  # the root folder of the package: its files are modules next to the packages
@@ -78,10 +79,11 @@ SUBFOLDERS += (
     "parity/explain",
     "parity/mistakes",
     "reports/html",
+    "reports/quality",
     "reports/since",
 )
 SUBFOLDERS += ("workers/building", "workers/jobs", "proof/bisect", "experiments/scaling", "experiments/since")
-SUBFOLDERS += ("cli/elsewhere", "cli/terminal")
+SUBFOLDERS += ("cli/elsewhere", "cli/terminal", "data/own")
 
 FUNCTION_LINES = 50
 FILE_LINES = 300

@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 ORDER = (
     *("cli", "api", "reports", "recommend", "experiments", "proof", "workers", "parity", "runtimes", "store"),
-    *("converters", "host", "stats", "models", "data", "studies"),
+    *("converters", "host", "metrics", "stats", "models", "data", "studies"),
 )
 FILE = "XBENCH_WALK"  # the environment variable that names the file for the worker's calls
 WORKER = """

@@ -6,6 +6,7 @@ runtime made ready, the references it is proved on, the steps to time.
 
 import importlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -54,12 +55,14 @@ def open_cell(
     layout: str,
     references: list[str],
     precision: str = "fp32",
+    calibration: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Loads, compiles and makes the first call, each timed separately."""
-    packages = row_of(runtime).packages
-    options = Options(mode, device, threads, layout=layout, precision=precision)
+    """Loads, compiles and makes the first call, each timed separately. `calibration` are files of a user's samples."""
+    packages, model = row_of(runtime).packages, Artifact.read(artifact)
+    batches = [_by_name(model, path) for path in calibration]
+    options = Options(mode, device, threads, layout=layout, precision=precision, calibration=batches)
     given = [expected_of(path, "" if mode == "forward" else GIVEN) for path in references]
-    cell, times = made_ready(Artifact.read(artifact), runtime, options, given)
+    cell, times = made_ready(model, runtime, options, given)
     cell.paths = references
     CELL[:] = [cell]
     known, reported = versions((*packages, "numpy")), calls.versions(cell.runtime)
@@ -67,6 +70,11 @@ def open_cell(
     facts = {"versions": known, "tuned": calls.tuned(cell.runtime)}
     calls.device_memory(cell.runtime)  # fails on nonsense now: it is recorded after the timing, too late
     return {"times": times, "recalled": calls.recalled(cell.runtime), **facts}
+
+
+def _by_name(model: Artifact, path: str) -> dict[str, np.ndarray]:
+    names = [each["name"] for each in model.info["inputs"]]
+    return dict(zip(names, candidate.inputs_of(expected_of(path)), strict=True))
 
 
 def made_ready(

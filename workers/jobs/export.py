@@ -62,15 +62,40 @@ def import_tensorflow(path: str, file: str) -> None:
 
 
 def reference(
-    artifact: str, mode: str, batch: int, seed: int, data: str, steps: int, path: str, precision: str = "fp32"
+    artifact: str,
+    mode: str,
+    batch: int,
+    seed: int,
+    data: str,
+    steps: int,
+    path: str,
+    precision: str = "fp32",
+    own: Sequence[str] = (),
 ) -> None:
+    """`own` are files of a user's samples, of which the batch is taken."""
     model = Artifact.read(artifact)
-    if data == GIVEN:
+    if own:
+        drawn = _own(model, own, mode, batch, seed)
+    elif data == GIVEN:
         drawn = live.draw(model, batch, seed)
     else:
         synthetic = data == SYNTHETIC
         drawn = candidate.sample(model, batch, seed) if synthetic else samples.draw(data, model.info, batch, seed)
     _write(model, Path(path), mode, [drawn] * steps, precision)
+
+
+def _own(
+    model: Artifact, files: Sequence[str], mode: str, batch: int, seed: int
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """A batch of a user's samples. Labels are drawn if there are none, or if none are needed."""
+    inputs, labels = samples.drawn(files, model.info, batch, seed)
+    _, usual = candidate.sample(model, batch, seed)
+    if labels is None or mode == "forward":
+        return inputs, usual
+    if labels.shape != usual.shape or labels.dtype.kind != usual.dtype.kind:
+        wanted, given = (f"{each.dtype} of shape {each.shape}" for each in (usual, labels))
+        raise XBenchError(f"the labels of a batch are {given}, and the loss of {model.name} takes {wanted}")
+    return inputs, labels.astype(usual.dtype)
 
 
 def training_reference(artifact: str, data: str, batch: int, seed: int, steps: int, path: str) -> None:

@@ -1,0 +1,263 @@
+"""Is it still the same model on the user's data? A metric of each runtime's answers, compared with the answers of the
+network in float64, sample by sample.
+
+The verdict is one of non-inferiority: PASS if the interval of the difference excludes a loss of more than `drop`, FAIL
+if the metric is worse and that is not excluded, UNVERIFIED if there are too few samples to know. In float32 a runtime
+is also compared with the oracle on the user's samples, as in `check`: if it computes something else it fails, whatever
+the metric says; if it does not, and no answer changed, it passes, however few samples there are.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from xbench.case import Case, digest
+from xbench.converters.artifact import Artifact
+from xbench.converters.printable import shell
+from xbench.errors import XBenchError
+from xbench.experiments import own_samples
+from xbench.experiments.experiment import Experiment, Lab
+from xbench.experiments.own_samples import batch_of
+from xbench.metrics import row_of
+from xbench.proof.prove import combined, outcome
+from xbench.proof.record import base, impossible, key
+from xbench.stats.quantities import of_metric
+from xbench.store.record import Record, completed
+from xbench.workers.samples import OwnSamples
+from xbench.workers.worker import Worker, WorkerFailure, worker_of
+
+SECONDS = 0.5  # of a job: the interval of the progress bar
+CALIBRATED = ("int8",)  # precisions for which samples are set aside
+Say = Callable[[str], None]
+Run = Callable[..., int]  # runs a network on some files of samples, and returns how many it did
+
+
+@dataclass(frozen=True)
+class Evaluate(Experiment):
+    """What is compared: the `metric` of the answers to `inputs`, whose right answers are in `labels`. `post` is a
+    function of the user's that makes an answer of the outputs of each sample; `output` is the name of the output that
+    counts. `drop` is the largest acceptable loss, `relative` to the reference's value or not; with `less` a smaller
+    value is better. `limit` is the most samples. `calibration` are other samples, to find the ranges of int8 with;
+    without it some of `inputs` are set aside if `sets_aside`."""
+
+    name: ClassVar[str] = "evaluate"
+    file: ClassVar[str] = "evaluation.jsonl"
+
+    inputs: str
+    labels: str | None
+    metric: str
+    drop: float
+    relative: bool = False
+    less: bool = False
+    confidence: float = 0.95
+    post: str | None = None
+    output: str | None = None
+    limit: int | None = None
+    calibration: str | None = None
+    sets_aside: bool = False
+
+    def need(self, cases: Sequence[Case]) -> None:
+        row_of(self.metric)
+
+    def samples(self, case: Case, artifact: Artifact, lab: Lab) -> OwnSamples:
+        aside = self.sets_aside and self.calibration is None
+        given = own_samples.read(lab, case, artifact, self.inputs, self.labels, aside, self.limit)
+        if not given.samples:
+            raise XBenchError(f"{self.inputs}: all samples are set aside for calibration")
+        return given
+
+    def calibrated(self, case: Case, artifact: Artifact, lab: Lab) -> tuple[str, list[str]]:
+        """The digest and the files of the samples for calibration.
+
+        Raises:
+            XBenchError: they cannot be read, or some are evaluated.
+        """
+        given = self.samples(case, artifact, lab)
+        if self.calibration is None:
+            return "", [str(given.folder / name) for name in given.aside]
+        other = own_samples.read(lab, case, artifact, self.calibration, limit=own_samples.ENOUGH)
+
+        def check() -> None:
+            files = {"batches": given.paths(), "others": other.paths()}
+            if both := lab.scorer.call("overlap", lab.timeout, artifact=str(artifact.folder), **files):
+                raise XBenchError(f"--calibrate {self.calibration}: {both} is also evaluated, in {self.inputs}")
+
+        lab.once((self, artifact.digest, "overlap"), check)
+        return other.content, other.paths()
+
+    def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
+        ranges, _ = self.calibrated(case, artifact, lab) if case.precision in CALIBRATED else ("", [])
+        settings = (self.metric, self.post, self.output, self.drop, self.relative, self.less, self.confidence)
+        return [digest("evaluate", key(case, artifact), ranges, *settings)]
+
+    def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
+        for case in cases:
+            yield _Evaluation(self, case, artifact, lab).record() | {"key": self.keys(case, artifact, lab)[0]}
+
+    def line(self, record: Record) -> str:
+        found, words = record["evaluation"], [record["status"]]
+        words += [f"{self.metric} {found['value']:.6g}"] if found["value"] is not None else []
+        message = f": {record['message']}" if record["message"] else ""
+        return f"{record['case']['model']} {record['case']['runtime']}: {', '.join(words)}{message}"
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """The evaluation of one cell."""
+
+    settings: Evaluate
+    case: Case
+    artifact: Artifact
+    lab: Lab
+
+    def record(self) -> Record:
+        """The record, however it ends."""
+        settings, case, lab = self.settings, self.case, self.lab
+        given = settings.samples(case, self.artifact, lab)
+        record = completed(base(case, self.artifact, "evaluate"), {"evaluation": _nothing(settings, given)})
+        record["command"] = _command(case, settings)
+        if reason := impossible(case, self.artifact):
+            return record | {"status": "UNSUPPORTED", "message": reason}
+        reference = self._reference(given)  # what is wrong with it is wrong for every runtime
+        worker = worker_of(case, lab.logs / f"{digest(case)}.log", timed=False, templates=lab.exporter.templates)
+        try:
+            record = self._opened(record, worker)
+            found = self._scored(given, reference, partial(worker.call, "answer_samples", lab.timeout))
+            return _judged(record, found, settings)
+        except WorkerFailure as failure:
+            return record | outcome(failure)
+        except XBenchError as error:
+            return record | {"status": "UNVERIFIED", "message": str(error)}
+        finally:
+            worker.stop()
+
+    def _opened(self, record: Record, worker: Worker) -> Record:
+        """The record with the verdict on the runtime's outputs for two batches of the samples."""
+        case, lab = self.case, self.lab
+        paths = [
+            str(lab.exporter.reference(self.artifact, "forward", case.batch, seed, case.data, 1, case.precision))
+            for seed in (0, 1)
+        ]
+        ranges = self.settings.calibrated(case, self.artifact, lab)[1] if case.precision in CALIBRATED else []
+        lab.say(case, "load, compile")
+        names = ("runtime", "mode", "device", "threads", "layout", "precision")
+        where = {"artifact": str(self.artifact.folder), "references": paths, "calibration": ranges}
+        opening = worker.call("open_cell", lab.timeout, **where, **{name: getattr(case, name) for name in names})
+        verdicts = [worker.call("check", lab.timeout, index=index) for index in range(len(paths))]
+        fields = combined(verdicts, case.steps) | {"versions": record["versions"] | opening["versions"]}
+        return completed(record, fields)
+
+    def _reference(self, given: OwnSamples) -> str:
+        """The folder of what the metric keeps of the float64 answers, made once for all runtimes.
+
+        Raises:
+            XBenchError: the oracle cannot compute them, or they do not fit the labels.
+        """
+        exporter = self.lab.exporter
+        run = partial(exporter.call, "oracle_samples", None, artifact=str(self.artifact.folder))
+        name = ("reference", self.settings, self.artifact.digest, given.content)
+        try:
+            return self.lab.once(name, lambda: self._scores(given, self._kept(given, run, "the reference in float64")))
+        except WorkerFailure as error:
+            known = error.status == "ERROR"
+            words = error.message if known else f"the reference cannot be computed: {error.message}"
+            raise XBenchError(words) from error
+
+    def _scores(self, given: OwnSamples, kept: str) -> str:
+        """The folder of what was kept, once its metric is known to be a number."""
+        lab, metric = self.lab, self.settings.metric
+        lab.scorer.call("score_alone", lab.timeout, names=given.batches, kept=kept, metric=metric)
+        return kept
+
+    def _kept(self, given: OwnSamples, run: Run, what: str) -> str:
+        """Runs a network on all samples; returns the folder of what the metric keeps of its outputs."""
+        lab, folder = self.lab, self.lab.logs / digest(what, self.case, given.content)
+        outputs, kept = folder / "outputs", folder / "kept"
+        outputs.mkdir(parents=True)
+        kept.mkdir()
+        left, places = given.paths(), _places(self.artifact, self.settings)
+        while left:
+            done = run(
+                batches=left,
+                outputs=places,
+                size=batch_of(self.case, self.artifact),
+                folder=str(outputs),
+                seconds=SECONDS,
+            )
+            done = min(max(done, 1), len(left))
+            what_to_keep = {"metric": self.settings.metric, "post": self.settings.post, "outputs": str(outputs)}
+            lab.scorer.call("keep_answers", lab.timeout, samples=left[:done], folder=str(kept), **what_to_keep)
+            left = left[done:]
+            lab.say(self.case, f"{what}: {1 - len(left) / len(given.batches):.0%} of {given.samples:,} samples")
+        return str(kept)
+
+    def _scored(self, given: OwnSamples, reference: str, run: Run) -> dict[str, Any]:
+        settings, lab = self.settings, self.lab
+        own = self._kept(given, run, "answers")
+        lab.say(self.case, f"{settings.metric} and its interval")
+        folders = {"samples": str(given.folder), "reference": reference, "own": own}
+        how = {name: getattr(settings, name) for name in ("metric", "less", "drop", "relative", "confidence")}
+        found: dict[str, Any] = lab.scorer.call("score_answers", lab.timeout, names=given.batches, **folders, **how)
+        return found
+
+
+def _places(artifact: Artifact, settings: Evaluate) -> list[int]:
+    """The outputs that are compared: the named one, for post-processing all, else the first.
+
+    Raises:
+        XBenchError: there is no output of that name.
+    """
+    outputs: list[str] = artifact.info["outputs"]
+    if settings.output is None:
+        return [*range(len(outputs))] if settings.post else [0]
+    if settings.output not in outputs:
+        raise XBenchError(f"--output {settings.output}: the outputs are {', '.join(outputs)}")
+    return [outputs.index(settings.output)]
+
+
+def _nothing(settings: Evaluate, given: OwnSamples) -> dict[str, Any]:
+    """The fields of an evaluation in a record (docs/results.md) before it was made."""
+    plain = ("inputs", "labels", "metric", "post", "output", "less", "confidence", "calibration")
+    numbers = ("value", "reference", "difference", "low", "high", "accepted", "verdict", "needed", "constant")
+    counts = ("changed", "changed_share", "gained", "lost", "p_value")
+    facts = {"samples": given.samples, "content": given.content, "worst": []}
+    return {name: getattr(settings, name) for name in plain} | dict.fromkeys((*numbers, *counts)) | facts
+
+
+def _judged(record: Record, found: dict[str, Any], settings: Evaluate) -> Record:
+    """The record with the metric, and the status that follows."""
+    if record["case"]["precision"] == "fp32":
+        if record["status"] != "PASS":
+            record = completed(record, {"evaluation": {**record["evaluation"], **found}})
+            return record | {"message": f"it computes something else: {record['message']}"}
+        if found["changed"] == 0:  # proved on tensors, which shows more than any number of answers
+            found = found | {"verdict": "same", "needed": None}
+    record = completed(record, {"evaluation": {**record["evaluation"], **found}})
+    status = {"worse": "FAIL", "unclear": "UNVERIFIED"}.get(found["verdict"], "PASS")
+    return record | {"status": status, "message": None if status == "PASS" else _why(found, settings)}
+
+
+def _why(found: dict[str, Any], settings: Evaluate) -> str:
+    share = row_of(settings.metric).share
+    accepted = of_metric(found["accepted"], share)
+    if found["verdict"] == "worse":
+        least, most = (of_metric(each, share) for each in sorted((abs(found["low"]), abs(found["high"]))))
+        return f"{settings.metric} is worse by {least} to {most}, and a loss of {accepted} is accepted"
+    words = f"too few samples: a loss of more than {accepted} is not excluded"
+    if found["needed"] is None:
+        return f"a loss of more than {accepted} is not excluded, nor would it be by more samples like these"
+    return f"{words}; {found['needed']:,} like these would exclude it"
+
+
+def _command(case: Case, settings: Evaluate) -> str:
+    """The command line that evaluates this again."""
+    drop = f"{settings.drop * 100:g}%" if settings.relative or row_of(settings.metric).share else f"{settings.drop:g}"
+    words: list[object] = ["xbench", "evaluate", case.model, "--inputs", settings.inputs, "--metric", settings.metric]
+    words += ["--max-drop", drop, "--runtime", case.runtime, "--precision", case.precision]
+    words += ["--batch", case.batch, "--threads", case.threads, "--device", case.device]
+    options = {"labels": settings.labels, "post": settings.post, "output": settings.output, "limit": settings.limit}
+    options |= {"calibrate": settings.calibration}
+    words += [word for name, value in options.items() if value is not None for word in (f"--{name}", value)]
+    words += ["--less-is-better"] if settings.less and not row_of(settings.metric).less else []
+    return shell(*words, "--confidence", settings.confidence, "--rerun")

@@ -1,0 +1,55 @@
+"""Reads a user's samples for a network, once a command, in the worker that scores."""
+
+from typing import TYPE_CHECKING, Any
+
+from xbench.case import Case, digest
+from xbench.converters.artifact import Artifact
+from xbench.data.own import fixed_batch
+from xbench.errors import XBenchError
+from xbench.workers.samples import OwnSamples
+from xbench.workers.worker import WorkerFailure
+
+if TYPE_CHECKING:
+    from xbench.experiments.experiment import Lab
+
+SECONDS = 0.5  # of a job: the interval of the progress bar
+ENOUGH = 1024  # samples for a command that draws batches of them
+
+
+def read(
+    lab: "Lab",
+    case: Case,
+    artifact: Artifact,
+    word: str,
+    labels: str | None = None,
+    sets_aside: bool = False,
+    limit: int | None = None,
+) -> OwnSamples:
+    """The samples of a word in batches of the cell's size. Some are set aside for calibration if `sets_aside`.
+
+    Raises:
+        XBenchError: they cannot be read, or do not fit the network.
+    """
+    size = batch_of(case, artifact)
+    what = {"word": word, "labels": labels, "size": size, "sets_aside": sets_aside, "limit": limit}
+    name = digest("own", artifact.digest, what)
+    return lab.once(name, lambda: _read(lab, artifact, what, name))
+
+
+def _read(lab: "Lab", artifact: Artifact, what: dict[str, Any], name: str) -> OwnSamples:
+    folder, word = lab.logs / name, what["word"]
+    folder.mkdir()
+    try:
+        lab.scorer.call("begin_samples", lab.timeout, artifact=str(artifact.folder), folder=str(folder), **what)
+        while not (answer := lab.scorer.call("read_samples", lab.timeout, seconds=SECONDS))["done"]:
+            lab.progress.say(f"{answer['samples']:,} samples read")
+        return OwnSamples(word=word, folder=folder, **lab.scorer.call("samples_read", lab.timeout))
+    except WorkerFailure as error:
+        raise XBenchError(
+            error.message if error.status == "ERROR" else f"cannot read {word}: {error.message}"
+        ) from error
+
+
+def batch_of(case: Case, artifact: Artifact) -> int:
+    """The samples of a batch: as many as the graph fixes, else those of the cell."""
+    return fixed_batch(artifact.info) or case.batch

@@ -1,0 +1,90 @@
+"""Records of evaluations as a table: the metric of each runtime, how far it is from that of the reference, and which
+answers changed."""
+
+from collections.abc import Iterable, Sequence
+
+from xbench.metrics import row_of
+from xbench.reports.formats import label
+from xbench.reports.tables import COLOURS, OTHER, Table
+from xbench.stats.quantities import number, of_metric
+from xbench.store.experiments import Evaluation
+from xbench.store.record import NOTHING, Record
+
+CHANGED = 3  # samples whose answers changed, below a table
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    """One table per network, metric and set of samples."""
+    groups: dict[tuple[str, str, str], list[Record]] = {}
+    for record in records:
+        found = record["evaluation"]
+        groups.setdefault((record["case"]["model"], found["metric"], found["content"]), []).append(record)
+    return [_table(group) for group in groups.values()]
+
+
+def _table(records: Sequence[Record]) -> Table:
+    found = next((each["evaluation"] for each in records if each["evaluation"]["value"] is not None), None)
+    first, share = records[0]["evaluation"], row_of(records[0]["evaluation"]["metric"]).share
+    percent = f"{first['confidence'] * 100:g} %"
+    header = ("runtime", "status", "error / noise", first["metric"], f"difference, {percent} interval", "changed")
+    body = [[*_runtime(record), *_columns(record["evaluation"], share)] for record in records]
+    styles = [COLOURS.get(record["status"], OTHER) for record in records]
+    if found:
+        body.insert(0, ["reference (float64)", "", "", of_metric(found["reference"], share), "", ""])
+        styles.insert(0, "")
+    notes = [f"{_named(record)}: {record['message']}" for record in records if record["message"]]
+    notes += [words for record in records for words in _examples(record)]
+    notes += _about(found, share) if found else []
+    samples = "1 sample" if first["samples"] == 1 else f"{first['samples']:,} samples"
+    caption = f"{records[0]['case']['model']}, {first['metric']} on {samples} of {first['inputs']}"
+    return Table(caption, header, body, words=2, notes=notes, styles=styles)
+
+
+def _named(record: Record) -> str:
+    precision = record["case"]["precision"]
+    return label({**record["case"], "note": record["note"]}) + (f" {precision}" if precision != "fp32" else "")
+
+
+def _runtime(record: Record) -> list[str]:
+    ratio: float | None = (record["parity"] or NOTHING).get("ratio")
+    return [_named(record), record["status"], "" if ratio is None else number(ratio)]
+
+
+def _columns(found: Evaluation, share: bool) -> list[str]:
+    if found["value"] is None:
+        return ["", "", ""]
+    changed = "" if found["changed"] is None else f"{found['changed']:,}"
+    return [of_metric(found["value"], share), interval(found, share), changed]
+
+
+def interval(found: Evaluation, share: bool) -> str:
+    """The difference to the reference with its interval."""
+    value, low, high = (_signed(found[name], share) for name in ("difference", "low", "high"))
+    return f"{value} ({low} to {high})"
+
+
+def _signed(value: float | None, share: bool) -> str:
+    words = of_metric(value, share)
+    return words if value is None or value < 0 else f"+{words}"
+
+
+def _examples(record: Record) -> Iterable[str]:
+    """The first samples whose answers changed, if an answer is a word."""
+    found = record["evaluation"]
+    shown = [each for each in found["worst"] if each["answer"] is not None][:CHANGED]
+    for each in shown:
+        truth = "" if each["label"] is None else f", the label {each['label']}"
+        yield f"{_named(record)}: {each['sample']}: {each['answer']} instead of {each['reference']}{truth}"
+    if shown and found["changed"] is not None and found["changed"] > len(shown):
+        yield f"{_named(record)}: and {found['changed'] - len(shown):,} more (--json lists them)"
+
+
+def _about(found: Evaluation, share: bool) -> list[str]:
+    """What the reference itself is worth: if it is not better than a constant answer, no runtime is to blame."""
+    constant, value = found["constant"], found["reference"]
+    if constant is None or value is None or value > constant:
+        return []
+    words = (
+        f"the reference itself has {of_metric(value, share)}, and a constant answer has {of_metric(constant, share)}"
+    )
+    return [f"{words}: check how the inputs are prepared, and the labels; no runtime is to blame"]

@@ -1,0 +1,90 @@
+"""Jobs that run a network on a user's samples: a runtime in the worker of its cell, the oracle in PyTorch's. A job ends
+with the batch in which its seconds are over, so that the caller can show the progress."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from xbench.converters.artifact import Artifact
+from xbench.host.clock import now
+from xbench.parity import calls, candidate, verdict
+from xbench.parity.verdict import Changed
+from xbench.workers import samples
+from xbench.workers.cell import CELL
+
+Forward = Callable[[list[np.ndarray]], list[np.ndarray]]
+_ORACLE: dict[str, Forward] = {}  # of the last artifact, by its folder
+
+
+def answer_samples(batches: list[str], outputs: list[int], size: int, folder: str, seconds: float) -> int:
+    """Runs the cell on files of samples, at most until the seconds are over, and writes the chosen outputs of each into
+    a file of the same name in `folder`; returns the number of files.
+
+    The last batch is filled up to `size` with its own samples: a new size is a new compilation.
+
+    Raises:
+        Changed: an output has no row for each sample.
+    """
+    (cell,) = CELL
+    shapes = [array.shape for array in candidate.inputs_of(cell.references[0])]
+
+    def forward(inputs: list[np.ndarray]) -> list[np.ndarray]:
+        if [array.shape for array in inputs] != shapes:
+            cell.runtime.prepare(inputs, np.zeros(size, np.int64), dropout=False)
+            shapes[:] = [array.shape for array in inputs]
+        result = cell.runtime.forward(*cell.runtime.put(inputs))
+        cell.runtime.wait(result)
+        return list(candidate.named(cell.artifact, calls.outputs(cell.runtime, result)).values())
+
+    return _answered(cell.artifact, forward, batches, outputs, size, Path(folder), seconds)
+
+
+def oracle_samples(
+    artifact: str, batches: list[str], outputs: list[int], size: int, folder: str, seconds: float
+) -> int:
+    """As `answer_samples`, by the network in float64."""
+    from xbench.parity import network
+
+    model = Artifact.read(Path(artifact))
+    if artifact not in _ORACLE:
+        _ORACLE.clear()
+        _ORACLE[artifact] = network.evaluated(model)
+    return _answered(model, _ORACLE[artifact], batches, outputs, size, Path(folder), seconds)
+
+
+def _answered(
+    model: Artifact,
+    forward: Forward,
+    batches: Sequence[str],
+    outputs: Sequence[int],
+    size: int,
+    folder: Path,
+    seconds: float,
+) -> int:
+    end, done, batched = now() + seconds, 0, samples.batched(model.info)
+    size = size if any(batched) else 1
+    while done < len(batches) and (not done or now() < end):
+        path = Path(batches[done])
+        given = verdict.read(path)
+        count = len(given["names"])
+        inputs = [
+            np.resize(array, (size, *array.shape[1:])) if of_sample and count < size else array
+            for array, of_sample in zip(candidate.inputs_of(given), batched, strict=True)
+        ]
+        made = [np.asarray(each) if any(batched) else np.asarray(each)[None] for each in forward(inputs)]
+        kept = {str(place): _rows(made[place], model.info["outputs"][place], count, size) for place in outputs}
+        verdict.join(folder / path.name, kept)
+        done += 1
+    return done
+
+
+def _rows(array: np.ndarray, name: str, count: int, size: int) -> np.ndarray:
+    """The rows of an output that belong to samples."""
+    if array.ndim == 0 or len(array) != size:
+        shape = " x ".join(map(str, array.shape)) or "one number"
+        raise Changed(f"output {name} is {shape} for {size} samples: it has no row for each")
+    return array[:count]
+
+
+JOBS = (answer_samples, oracle_samples)

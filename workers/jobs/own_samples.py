@@ -1,0 +1,199 @@
+"""Jobs of the worker that reads a user's samples: their files and functions are opened in it alone. It has one reading
+(`_READING`), and its jobs end with the batch in which their seconds are over, so that the caller can show the progress.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbench.converters.artifact import Artifact
+from xbench.data import BadData, own
+from xbench.data.own import Batch
+from xbench.host.clock import now
+from xbench.models import _factory
+from xbench.parity import candidate, verdict
+from xbench.workers import samples
+
+SET_ASIDE = 8  # one sample of so many is for calibration,
+MOST_ASIDE = 128  # until there are so many
+
+
+@dataclass
+class Written:
+    """Samples that are joined to batches of `size` and written: `files` are their names, `content` the digest of all,
+    `waiting` those that do not yet fill a batch. `batched` says of each input whether its first axis is the samples."""
+
+    folder: Path
+    prefix: str
+    size: int
+    batched: Sequence[bool]
+    samples: int = 0
+    files: list[str] = field(default_factory=list)
+    content: Any = field(default_factory=hashlib.sha256)
+    waiting: list[Batch] = field(default_factory=list)
+
+    def add(self, batch: Batch) -> None:
+        """Adds samples; writes every batch that is full, and a smaller one before samples of other shapes."""
+        if self.waiting and self._kind(self.waiting[0]) != self._kind(batch):
+            self.write()
+        self.waiting.append(batch)
+        while sum(len(each.names) for each in self.waiting) >= self.size:
+            self.write()
+
+    def write(self) -> None:
+        """Writes the first `size` samples that wait, or all if there are fewer."""
+        if not self.waiting:
+            return
+        joined = _joined(self.waiting, self.batched)
+        count = len(joined.names)
+        batch = taken(joined, np.arange(min(count, self.size)), self.batched)
+        self.waiting = [taken(joined, np.arange(self.size, count), self.batched)] if count > self.size else []
+        self.samples += len(batch.names)
+        self.files.append(f"{self.prefix}{len(self.files):06d}.npz")
+        arrays = {f"input/{place}": array for place, array in enumerate(batch.inputs)}
+        labels = {} if batch.labels is None else {"labels": _array(batch)}
+        self._note(batch, labels.get("labels"))
+        verdict.join(self.folder / self.files[-1], {**arrays, **labels, "names": np.array(batch.names, str)})
+
+    def _kind(self, batch: Batch) -> list[Any]:
+        """What samples of one file have in common: their shapes, and the inputs that are one for all of them."""
+        return [a.shape[1:] if own else a.tobytes() for a, own in zip(batch.inputs, self.batched, strict=True)]
+
+    def _note(self, batch: Batch, labels: np.ndarray | None) -> None:
+        """Adds samples to the digest of all."""
+        for place in range(len(batch.names)):
+            self.content.update(_digest(batch.inputs, self.batched, place))
+            if labels is not None:
+                self.content.update(np.ascontiguousarray(labels[place]).tobytes())
+
+
+@dataclass
+class Reading:
+    """The samples of a word on their way to files: `kept` are evaluated, `aside` are for calibration."""
+
+    batches: Iterator[Batch]
+    kept: Written
+    aside: Written
+    sets_aside: bool
+    limit: int | None
+    seen: int = 0
+
+
+_READING: list[Reading] = []
+
+
+def begin_samples(
+    word: str, labels: str | None, artifact: str, folder: str, size: int, sets_aside: bool, limit: int | None
+) -> None:
+    """Opens a user's samples for a network; at most `limit` of them are read."""
+    info = Artifact.read(Path(artifact)).info
+    function = _factory.function(word) if own.is_function(word) else None
+    with samples.user_errors():
+        batches = own.batches(word, info, size, labels, function)
+    batched = samples.batched(info)
+    kept, aside = (Written(Path(folder), prefix, size, batched) for prefix in ("batch-", "aside-"))
+    _READING[:] = [Reading(batches, kept, aside, sets_aside, limit)]
+
+
+def read_samples(seconds: float) -> dict[str, Any]:
+    """Reads on until the seconds are over: how many samples there are, and whether these are all."""
+    (reading,) = _READING
+    end, done = now() + seconds, False
+    with samples.user_errors():
+        while not done and now() < end:
+            batch = None if reading.limit is not None and reading.seen >= reading.limit else next(reading.batches, None)
+            done = batch is None
+            if batch is not None:
+                _add(reading, batch)
+    if done:
+        reading.kept.write()
+        reading.aside.write()
+    return {"samples": reading.seen, "done": done}
+
+
+def samples_read() -> dict[str, Any]:
+    """The files of the samples that were read, and the digest of them."""
+    (reading,) = _READING
+    kept, aside = reading.kept, reading.aside
+    content = hashlib.sha256(kept.content.digest() + aside.content.digest()).hexdigest()[:16]
+    return {"batches": kept.files, "aside": aside.files, "samples": kept.samples, "content": content}
+
+
+def overlap(artifact: str, batches: list[str], others: list[str]) -> str | None:
+    """The name of the first sample in files of samples that is also in other such files; None if there is none."""
+    batched = samples.batched(Artifact.read(Path(artifact)).info)
+    known = {digest for path in others for digest, _ in _digests(path, batched)}
+    named = (name for path in batches for digest, name in _digests(path, batched) if digest in known)
+    return next(named, None)
+
+
+def _digests(path: str, batched: Sequence[bool]) -> Iterator[tuple[bytes, str]]:
+    given = verdict.read(Path(path))
+    inputs = candidate.inputs_of(given)
+    for place, name in enumerate(given["names"]):
+        yield _digest(inputs, batched, place), str(name)
+
+
+def _digest(inputs: Sequence[np.ndarray], batched: Sequence[bool], place: int) -> bytes:
+    """The digest of a sample's inputs."""
+    digest = hashlib.sha256()
+    for array, of_sample in zip(inputs, batched, strict=True):
+        values = np.ascontiguousarray(array[place] if of_sample else array)
+        digest.update(f"{values.dtype} {values.shape}".encode() + values.tobytes())
+    return digest.digest()
+
+
+def _add(reading: Reading, batch: Batch) -> None:
+    if reading.limit is not None:
+        batch = taken(batch, np.arange(min(len(batch.names), reading.limit - reading.seen)), reading.kept.batched)
+    places = reading.seen + np.arange(len(batch.names))
+    reading.seen += len(batch.names)
+    held = (places % SET_ASIDE == SET_ASIDE - 1) & (places < SET_ASIDE * MOST_ASIDE) & reading.sets_aside
+    for written, chosen in ((reading.kept, ~held), (reading.aside, held)):
+        if chosen.any():
+            written.add(taken(batch, np.flatnonzero(chosen), written.batched))
+
+
+def taken(batch: Batch, places: np.ndarray, batched: Sequence[bool]) -> Batch:
+    """Some samples of a batch."""
+    labels = None if batch.labels is None else [batch.labels[place] for place in places]
+    inputs = [array[places] if own else array for array, own in zip(batch.inputs, batched, strict=True)]
+    return Batch(inputs, labels, [batch.names[place] for place in places])
+
+
+def _joined(batches: Sequence[Batch], batched: Sequence[bool]) -> Batch:
+    """Batches of the same shapes as one."""
+    first = batches[0]
+    inputs = [
+        np.concatenate([each.inputs[place] for each in batches]) if own else first.inputs[place]
+        for place, own in enumerate(batched)
+    ]
+    labels = None if first.labels is None else [label for each in batches for label in _labels(each)]
+    return Batch(inputs, labels, [name for each in batches for name in each.names])
+
+
+def _labels(batch: Batch) -> Iterable[Any]:
+    return () if batch.labels is None else batch.labels
+
+
+def _array(batch: Batch) -> np.ndarray:
+    """The labels of a batch as one array.
+
+    Raises:
+        BadData: they differ in shape, or are no numbers and no texts.
+    """
+    assert batch.labels is not None
+    try:
+        array = np.array([np.asarray(label) for label in batch.labels])
+    except ValueError:
+        array = np.array(None)
+    if array.dtype.kind not in "fiubU":
+        raise BadData(f"{batch.names[0]}: labels are numbers, texts, or arrays of one shape")
+    return array
+
+
+JOBS = (begin_samples, read_samples, samples_read, overlap)
