@@ -89,7 +89,10 @@ RUNTIMES: dict[str, Row] = {
         "openvino",
         "graph",
         reads_onnx=True,
-        lower=dict.fromkeys(("bf16", "fp16"), Lower("INFERENCE_PRECISION_HINT", CPU)),
+        lower={
+            **dict.fromkeys(("bf16", "fp16"), Lower("INFERENCE_PRECISION_HINT", CPU)),
+            "int8": Lower("nncf.quantize", CPU, FORWARD),
+        },
         # A user's file is compiled as it is; its own graphs are for one size.
         effort={
             "max": ("hint=latency", "hint=throughput"),
@@ -228,6 +231,7 @@ RUNTIMES: dict[str, Row] = {
         "litert",
         note=COPIES,
         operators="tensorflow",
+        lower={"int8": Lower("tf.lite.Optimize.DEFAULT", CPU, FORWARD)},
         named=True,
         ours=("tensorflow",),
         options={},

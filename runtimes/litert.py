@@ -25,11 +25,13 @@ class LiteRT(Runtime):
         if options.device != "cpu":
             raise Unavailable("litert: its package on PyPI has no CUDA device")
         layout = "nhwc" if "nhwc" in artifact.layouts else "nchw"
-        self.tensorflow, self.threads = TensorFlow(artifact, replace(options, layout=layout)), options.threads
+        network = TensorFlow(artifact, replace(options, layout=layout, precision="fp32"))
+        self.tensorflow, self.options = network, options
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        self.form = converted(self.tensorflow, inputs)
-        self.interpreter = Interpreter(model_content=self.form, num_threads=self.threads)
+        ranges = _batches(self.options, inputs) if self.options.precision == "int8" else ()
+        self.form = converted(self.tensorflow, inputs, ranges)
+        self.interpreter = Interpreter(model_content=self.form, num_threads=self.options.threads)
         self.interpreter.allocate_tensors()
         self.given = [each["index"] for each in self.interpreter.get_input_details()]
         self.made = [each["index"] for each in self.interpreter.get_output_details()]
@@ -56,8 +58,14 @@ class LiteRT(Runtime):
         return (f"{name}.tflite",)
 
 
-def converted(network: TensorFlow, inputs: Sequence[np.ndarray]) -> bytes:
-    """LiteRT's form of a network for inputs of these shapes.
+def _batches(options: Options, inputs: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+    """Batches for calibration of the shapes of these inputs; a smaller one is repeated."""
+    given = [[*each.values()] for each in options.calibration] or [[*inputs]]
+    return [[np.resize(a, like.shape) for a, like in zip(batch, inputs, strict=True)] for batch in given]
+
+
+def converted(network: TensorFlow, inputs: Sequence[np.ndarray], ranges: Sequence[Sequence[np.ndarray]] = ()) -> bytes:
+    """LiteRT's form of a network for inputs of these shapes; in int8 if there are batches to find its ranges with.
 
     Raises:
         UnsupportedOps: it lacks operators of TensorFlow's, all of which it names.
@@ -65,6 +73,9 @@ def converted(network: TensorFlow, inputs: Sequence[np.ndarray]) -> bytes:
     signature = [tf.TensorSpec(array.shape, array.dtype, f"given_{place}") for place, array in enumerate(inputs)]
     traced = tf.function(lambda *arrays: [tf.identity(each) for each in network.evaluated(*arrays)], autograph=False)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([traced.get_concrete_function(*signature)], network)
+    if ranges:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.representative_dataset = lambda: iter(ranges)
     try:
         made: bytes = converter.convert()
     except Exception as error:

@@ -15,7 +15,7 @@ from xbench.converters.artifact import Artifact
 from xbench.runtimes import Layer, Options, Runtime, Unavailable
 from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer
 
-TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
+TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8": "f32"}
 # By default it quantises the activations of a product with int8 weights, and the cache of attention: errors of a
 # hundredth, where float32 was requested.
 AS_TOLD = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0, "KV_CACHE_PRECISION": "f32"}
@@ -113,12 +113,19 @@ class Inference(Runtime):
         self.places = _places(self.model, [item["name"] for item in artifact.info["inputs"]])
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        model = self.model.clone()  # the weights are not copied
+        model = self._in_int8(inputs) if self.options.precision == "int8" else self.model
+        model = model.clone()  # the weights are not copied
         if self.options.extra.get("shapes", "fixed") == "fixed":
             model.reshape({place: list(array.shape) for place, array in zip(self.places, inputs, strict=True)})
         self.compiled = self.core.compile_model(model, "CPU", _settings(self.options))
         self.request = self.compiled.create_infer_request()
         return True
+
+    def _in_int8(self, inputs: Sequence[np.ndarray]) -> openvino.Model:
+        from xbench.runtimes.support.openvino_int8 import quantised  # it imports PyTorch, too
+
+        batches = [[*each.values()] for each in self.options.calibration] or [[*inputs]]
+        return quantised(self.model, self.places, batches)
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         return tuple(_tensor(np.asarray(array, order="C")) for array in arrays)
