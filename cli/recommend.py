@@ -10,13 +10,15 @@ from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.turn import turn
 from xbench.errors import XBenchError
 from xbench.experiments import choose
-from xbench.store.results import FILE, FOLDER, StoreError, open_store, salvage
+from xbench.store.results import FILE, FOLDER, open_store
 
 if TYPE_CHECKING:
     from xbench.recommend.question import Question
-    from xbench.recommend.recommendation import Answer
+    from xbench.recommend.recommendation import Answer, Wanted
     from xbench.store.record import Record
 
+EVALUATIONS = "evaluation.jsonl"
+TIMEOUT = 600.0  # seconds of a job of an evaluation
 PASSES = 3  # to get enough samples: on a busy machine steps may take longer than those that were counted on
 Latency = Annotated[
     list[str] | None,
@@ -25,6 +27,18 @@ Latency = Annotated[
     ),
 ]
 Memory = Annotated[float | None, typer.Option("--max-memory-mb", help="What its process may hold, in 10^6 bytes.")]
+MaxDrop = Annotated[
+    str | None,
+    typer.Option(
+        help="What its answers may lose of a metric, 0.5% or 0.005, as `xbench evaluate` found: only runtimes that are "
+        "shown to lose no more are ranked."
+    ),
+]
+Samples = Annotated[
+    str | None, typer.Option("--inputs", help="The samples they are evaluated on, as in `xbench evaluate`.")
+]
+Labels = Annotated[str | None, typer.Option(help="The right answers, as in `xbench evaluate`.")]
+Metric = Annotated[str | None, typer.Option(help="As in `xbench evaluate`. Default: the measured one, else top1.")]
 Calls = Annotated[
     int | None, typer.Option(help="How often one process will run it: then load and compile count too.", min=1)
 ]
@@ -54,6 +68,10 @@ def recommend(
     model: options.Model,
     max_latency_ms: Latency = None,
     max_memory_mb: Memory = None,
+    max_drop: MaxDrop = None,
+    samples: Samples = None,
+    labels: Labels = None,
+    metric: Metric = None,
     calls: Calls = None,
     scenario: Scenario = None,
     samples_per_query: Stream = None,
@@ -78,13 +96,17 @@ def recommend(
     """Say which runtime to take, how sure that is, what excluded the others; write it as a folder that runs.
 
     Only runtimes that are verified are ranked: by the time of a call, or with --calls by that of a new process with so
-    many calls, or with --scenario by what they did under load. Ties are called ties. A limit is met only where that is
+    many calls, or with --scenario by what they did under load. With --max-drop only those whose answers to --inputs are
+    shown to be good enough. Ties are called ties. A limit is met only where that is
     certain: p99=5 needs 299 samples. Of several shapes it is the mean of all by their weights, and a limit holds at
     each. Exit code 1 if none meets the limits; then it says what would.
 
     xbench recommend lenet --max-latency-ms p99=5 --measure --deploy lenet-deployed
+
+    xbench recommend model.onnx --precision fp32,int8 --max-drop 0.5% --inputs samples.npz --measure
     """
     from xbench.proof.question import check_folder
+    from xbench.recommend.quality import choose_quality
     from xbench.recommend.question import check_one_shape, check_options
     from xbench.recommend.shapes import shared_words
 
@@ -93,6 +115,7 @@ def recommend(
     given = {"batch": batch, "threads": threads, "device": device, "mode": mode, "plane": plane, "machine": machine}
     given |= {"scenario": scenario, "stream": samples_per_query}
     more = _fields(max_latency_ms, max_memory_mb, calls, scenario, precision, layout, runtime)
+    more["quality"] = choose_quality(max_drop, metric, samples, labels)
     check_options(given, more)
     if deploy:
         check_folder(deploy, "--deploy")
@@ -140,6 +163,7 @@ def _answered(
     given."""
     from xbench.experiments.load import Load
     from xbench.recommend.shapes import over_shapes
+    from xbench.recommend.stored import read
 
     file = Load.file if more["scenario"] else FILE
     if budget is not None:
@@ -147,7 +171,7 @@ def _answered(
         choose.choose_runtimes(more["runtimes"])
         choose.choose_device(given["device"] or "cpu")
         open_store(out, file)
-    records, timed = _read(out / file), _read(out / FILE, silent=True) if more["scenario"] else []
+    records, timed = read(out / file, _told), read(out / FILE) if more["scenario"] else []
     answers: dict[str, Answer] = {}
     for word in shares:
         answers[word] = _answer(word, given, more, (records, timed), out / file, budget)
@@ -167,59 +191,33 @@ def _answer(
     from xbench.recommend.missing import measurable
     from xbench.recommend.question import settled
     from xbench.recommend.recommendation import recommend as recommended
+    from xbench.recommend.stored import check_runtimes, read
 
     question = settled(stored[0], word, given, more, budget is not None)
-    _known(question, stored[0])
-    answer = recommended(stored[0], question, measurable(question), stored[1])
+    check_runtimes(question, stored[0])
+    wanted = measurable(question)
+    if budget is not None and question.quality:
+        _evaluated(question, wanted, path.parent)
+    evaluations = read(path.with_name(EVALUATIONS)) if question.quality else []
+    answer = recommended(stored[0], question, wanted, stored[1], evaluations)
     if budget is not None:
         for again in (False, *[True] * PASSES):
             if _measured(answer, again, path.parent, budget):
-                answer = recommended(_read(path, silent=True), question, measurable(question), stored[1])
+                answer = recommended(read(path), question, wanted, stored[1], evaluations)
     return answer
 
 
-def _read(path: Path, silent: bool = False) -> "list[Record]":
-    """The records of a file; unreadable lines are reported on stderr, unless `silent`."""
-    from xbench.recommend.limits import wrong_load
-
-    try:
-        records, problems = salvage(path)
-    except StoreError:
-        if silent and not path.exists():
-            return []
-        if not path.exists() and path.name != FILE:
-            folder = path.parent
-            from xbench.converters.printable import shell
-
-            again = shell("xbench", "load", "--out", folder)
-            raise StoreError(f"no loads in {folder}: run `{again}` first, or --measure") from None
-        raise
-    if path.name != FILE:
-        wrong = {id(record): problem for record in records if (problem := wrong_load(record))}
-        problems += [f"a record of {path}: {problem}" for problem in wrong.values()]
-        records = [record for record in records if id(record) not in wrong]
-    for problem in () if silent else problems:
-        say(f"xbench: skipped {problem}", err=True)
-    if problems and not silent:
-        say(f"xbench: skipped {len(problems)} of {len(problems) + len(records)} lines of {path}", err=True)
-    return records
+def _told(words: str) -> None:
+    say(f"xbench: {words}", err=True)
 
 
-def _known(question: "Question", records: "list[Record]") -> None:
-    """
-    Raises:
-        XBenchError: a runtime is neither in the table nor in the store.
-    """
-    import difflib
+def _evaluated(question: "Question", wanted: "list[Wanted]", out: Path) -> None:
+    """Evaluate the answers of what could be chosen."""
+    from xbench.cli.terminal.run import requested
+    from xbench.recommend.missing import evaluation
 
-    from xbench import runtimes
-
-    stored = {record["case"]["runtime"] for record in records}
-    for word in question.runtimes:
-        if word not in stored and not runtimes.find_row(word):
-            known = [*runtimes.table(), *stored]
-            near = difflib.get_close_matches(word, known, n=1)
-            raise XBenchError(f"unknown runtime {word!r}{f': did you mean {near[0]}?' if near else ''}")
+    if request := evaluation(question, wanted):
+        requested(request, {"out": out, "timeout": TIMEOUT})
 
 
 def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:

@@ -108,7 +108,7 @@ def evaluate(asked: Asked) -> Request:
         asked["samples"],
         asked["labels"],
         asked["metric"],
-        _loss(asked["max_drop"]),
+        acceptable(asked["max_drop"]),
         relative=asked["max_drop"].endswith("%") and not row.share,
         less=row.less or asked["less_is_better"],
         **{name: asked[name] for name in ("confidence", "post", "output", "limit")},
@@ -119,7 +119,7 @@ def evaluate(asked: Asked) -> Request:
     return replace(request, strict=True, precisions=precisions)
 
 
-def _loss(word: str) -> float:
+def acceptable(word: str) -> float:
     """The largest acceptable loss of a metric, 0.005 for `0.5%`.
 
     Raises:

@@ -1,11 +1,14 @@
 """Cells that an answer lacks and that can be measured here: their cases and their experiment."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xbench.case import Case
 from xbench.errors import XBenchError
-from xbench.experiments import choose, load
+from xbench.experiments import choose, load, of_network
 from xbench.experiments.experiment import Experiment
+from xbench.experiments.request import Request
 from xbench.experiments.session import Time
 from xbench.experiments.settings import Protocol
 from xbench.recommend import chance
@@ -55,6 +58,24 @@ def cases(answer: Answer, again: bool) -> list[Case]:
     new = [Case(runtime=w, precision=p, layout=question.layout or "nchw", **plain) for w, p in answer.missing]
     few = [Case(**cell.record["case"]) for cell in answer.excluded if cell.few]
     return sorted(few if again else new, key=lambda case: [str(value) for value in case.group])
+
+
+def evaluation(question: Question, wanted: Sequence[Wanted]) -> Request | None:
+    """The request to evaluate the answers of what could be chosen; None if the samples are not named.
+
+    Raises:
+        XBenchError: an unknown word.
+    """
+    quality = question.quality
+    if quality is None or quality.inputs is None:
+        return None
+    percent = "%" if quality.percent else ""
+    asked: dict[str, Any] = {"model": question.model, "batch": None, "threads": question.threads}
+    asked |= {"device": question.device, "runtimes": list(dict.fromkeys(word for word, _ in wanted))}
+    asked |= {"precisions": list(question.precisions), "samples": quality.inputs, "labels": quality.labels}
+    asked |= {"metric": quality.metric or "top1", "max_drop": f"{quality.drop * (100 if percent else 1):.12g}{percent}"}
+    asked |= dict.fromkeys(("post", "output", "limit", "calibrate")) | {"less_is_better": False, "confidence": 0.95}
+    return of_network.evaluate({**asked, "rerun": False, "retry": False})
 
 
 def seconds(answer: Answer, least: float) -> float:

@@ -15,6 +15,7 @@ from xbench.experiments.choose import batch_of, choose_modes
 from xbench.experiments.load import SCENARIOS
 from xbench.host import machine
 from xbench.recommend.limits import Limit
+from xbench.recommend.quality import Quality
 from xbench.runtimes import parse
 from xbench.store.record import NOTHING, Record
 
@@ -26,7 +27,7 @@ class Question:
     """The cells of one case, of any runtime, layout and effort, and the requirements on them. `calls` is how often one
     process will be called, `precisions` are the acceptable ones, `stream` the samples of a multi-stream query.
     `runtimes` are those to consider, all if empty. `shapes` are those of the calls with their shares, if they have
-    several; `model` is then the model without them."""
+    several; `model` is then the model without them. `quality` is what their answers may lose."""
 
     model: str
     batch: int
@@ -43,6 +44,7 @@ class Question:
     scenario: str | None = None
     stream: int | None = None
     limits: tuple[Limit, ...] = ()
+    quality: Quality | None = None
     shapes: tuple[tuple[str, float], ...] = ()
 
     def holds(self, record: Record) -> bool:

@@ -24,6 +24,7 @@ from xbench.recommend.limits import (
     samples_of,
     worth_repeating,
 )
+from xbench.recommend.quality import Quality
 from xbench.recommend.question import Question
 from xbench.runtimes import find_row, parse
 from xbench.stats.ratio import Observation, Ratio
@@ -88,11 +89,22 @@ class Answer:
 
 
 def recommend(
-    records: Sequence[Record], question: Question, installed: Iterable[Wanted] = (), timed: Sequence[Record] = ()
+    records: Sequence[Record],
+    question: Question,
+    installed: Iterable[Wanted] = (),
+    timed: Sequence[Record] = (),
+    evaluated: Sequence[Record] = (),
 ) -> Answer:
     """Answer a question from the records of a store, oldest first. `installed` is what could be measured;
-    `timed` are the records of `xbench time`, which have the memory of loaded cells."""
+    `timed` are the records of `xbench time`, which have the memory of loaded cells, `evaluated` those of
+    `xbench evaluate`.
+
+    Raises:
+        XBenchError: the metric is not known that counts.
+    """
     judged = cells(records, question, timed)
+    if question.quality:
+        judged = _good_enough(judged, question.quality, question.quality.of(evaluated, question.model))
     ranked = rank([cell for cell in judged if not cell.why], question)
     excluded = [cell for cell in judged if cell.why]
     limited = [(cell.label, cell.known) for cell in excluded if cell.limited]
@@ -118,6 +130,12 @@ def cells(records: Iterable[Record], question: Question, timed: Sequence[Record]
         return []
     content = own[-1].get("artifact")
     return sorted((_judged(each, question, content, timed) for each in _newest(own, question)), key=lambda c: c.label)
+
+
+def _good_enough(judged: Iterable[Cell], quality: Quality, evaluated: Sequence[Record]) -> list[Cell]:
+    """The cells; those that may lose too much are excluded."""
+    lacks = [(cell, "" if cell.why else quality.lacks(cell.record, evaluated)) for cell in judged]
+    return [Cell(cell.record, cell.label, why) if why else cell for cell, why in lacks]
 
 
 def _newest(records: Iterable[Record], question: Question) -> list[Record]:

@@ -8,6 +8,7 @@ from rich.console import Console
 from xbench.converters.printable import json, visible
 from xbench.recommend import chance
 from xbench.recommend.limits import MB, MEMORY, Limit, Relaxation
+from xbench.recommend.quality import Quality
 from xbench.recommend.question import Question
 from xbench.recommend.recommendation import Answer, Cell, Place
 from xbench.reports.tables import COLOURS, Table
@@ -28,6 +29,7 @@ def to_json(answer: Answer, deployed: str | None = None) -> str:
     }
     question |= {"samples_per_query": wanted.stream, "precisions": list(wanted.precisions)}
     question["limits"] = {limit.name: limit.most for limit in wanted.limits}
+    question["max_drop"] = wanted.quality.drop if wanted.quality else None
     question["shapes"] = [{"shape": shape, "share": share} for shape, share in wanted.shapes]
     report = {
         "question": question,
@@ -80,7 +82,14 @@ def title(question: Question) -> str:
     parts += [f"{question.calls} calls"] if question.calls else []
     parts += [f"{question.stream} samples a query"] if question.stream else []
     parts += [f"{limit.name} up to {_amount(limit.name, limit.most)}" for limit in question.limits]
+    parts += [f"answers within {wanted(question.quality)}"] if question.quality else []
     return visible(", ".join(parts))
+
+
+def wanted(quality: Quality) -> str:
+    """What answers may lose, in words."""
+    drop = f"{quality.drop:.4g}" if not quality.percent else f"{quality.drop * 100:.4g} %"
+    return drop + (f" of {quality.metric}" if quality.metric else "")
 
 
 def verdict(answer: Answer) -> list[str]:

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "proof": {"models", "stats", "host", "converters", "store", "runtimes", "parity", "workers"},
 }
 MAY_IMPORT["experiments"] = {*MAY_IMPORT, "studies"}
-MAY_IMPORT["recommend"] = {*MAY_IMPORT} - {"studies", "data", "models", "metrics"}
+MAY_IMPORT["recommend"] = {*MAY_IMPORT} - {"studies", "data", "models"}
 MAY_IMPORT["reports"] = {"studies", "stats", "metrics", "host", "converters", "store", "experiments", "recommend"}
 MAY_IMPORT["api"] = MAY_IMPORT["cli"] = {*MAY_IMPORT}
 BOTTOM = {"case", "errors"}  # modules of the package itself that everyone may import
