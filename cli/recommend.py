@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from xbench.cli.terminal import options
+from xbench.cli.terminal.declared import as_in
 from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.turn import turn
 from xbench.errors import XBenchError
@@ -64,7 +65,7 @@ Deploy = Annotated[
 ]
 
 
-def recommend(
+def question(
     model: options.Model,
     max_latency_ms: Latency = None,
     max_memory_mb: Memory = None,
@@ -93,67 +94,65 @@ def recommend(
     as_json: options.Json = False,
     as_markdown: options.Markdown = False,
 ) -> None:
+    """The parameters of the command."""
+
+
+@as_in(question, question.__annotations__)
+def recommend(arguments: dict[str, Any]) -> None:
     """Say which runtime to take, how sure that is, what excluded the others; write it as a folder that runs.
 
     Only runtimes that are verified are ranked: by the time of a call, or with --calls by that of a new process with so
     many calls, or with --scenario by what they did under load. With --max-drop only those whose answers to --inputs are
-    shown to be good enough. Ties are called ties. A limit is met only where that is
-    certain: p99=5 needs 299 samples. Of several shapes it is the mean of all by their weights, and a limit holds at
-    each. Exit code 1 if none meets the limits; then it says what would.
+    shown to be good enough. Ties are called ties. A limit is met only where that is certain: p99=5 needs 299 samples.
+    Of several shapes it is the mean of all by their weights, and a limit holds at each. Exit code 1 if none meets the
+    limits; then it says what would.
 
     xbench recommend lenet --max-latency-ms p99=5 --measure --deploy lenet-deployed
 
     xbench recommend model.onnx --precision fp32,int8 --max-drop 0.5% --inputs samples.npz --measure
     """
     from xbench.proof.question import check_folder
-    from xbench.recommend.quality import choose_quality
     from xbench.recommend.question import check_one_shape, check_options
     from xbench.recommend.shapes import shared_words
 
-    if as_json and as_markdown:
+    if arguments["as_json"] and arguments["as_markdown"]:
         raise XBenchError("--json and --markdown exclude one another: give one of them")
-    given = {"batch": batch, "threads": threads, "device": device, "mode": mode, "plane": plane, "machine": machine}
-    given |= {"scenario": scenario, "stream": samples_per_query}
-    more = _fields(max_latency_ms, max_memory_mb, calls, scenario, precision, layout, runtime)
-    more["quality"] = choose_quality(max_drop, metric, samples, labels)
+    given = {name: arguments[name] for name in ("batch", "threads", "device", "mode", "plane", "machine", "scenario")}
+    given["stream"] = arguments["samples_per_query"]
+    more, deploy = _fields(arguments), arguments["deploy"]
     check_options(given, more)
     if deploy:
         check_folder(deploy, "--deploy")
-    shares = shared_words(model, shape or [], shapes)
-    check_one_shape(len(shares), deploy=deploy, calls=calls, scenario=scenario)
-    answer = _answered(shares, given, more, out, budget if measure else None)
-    _end(answer, deploy, as_json, as_markdown)
+    shares = shared_words(arguments["model"], arguments["shape"] or [], arguments["shapes"])
+    check_one_shape(len(shares), deploy=deploy, calls=arguments["calls"], scenario=arguments["scenario"])
+    answer = _answered(shares, given, more, arguments["out"], arguments["budget"] if arguments["measure"] else None)
+    _end(answer, deploy, arguments["as_json"], arguments["as_markdown"])
 
 
-def _fields(
-    latencies: list[str] | None,
-    memory: float | None,
-    calls: int | None,
-    scenario: str | None,
-    precision: str,
-    layout: str | None,
-    runtimes: list[str] | None,
-) -> dict[str, Any]:
+def _fields(asked: dict[str, Any]) -> dict[str, Any]:
     """The fields of a question that records cannot supply.
 
     Raises:
         XBenchError: an unknown word, or an impossible amount.
     """
     from xbench.recommend.limits import MB, MEMORY, Limit, latency_limit
+    from xbench.recommend.quality import choose_quality
     from xbench.recommend.question import choose_scenario
 
-    limits = [latency_limit(word) for words in latencies or () for word in words.split(",")]
-    if memory is not None:
+    limits = [latency_limit(word) for words in asked["max_latency_ms"] or () for word in words.split(",")]
+    if (memory := asked["max_memory_mb"]) is not None:
         if not 0 < memory < float("inf"):
             raise XBenchError(f"--max-memory-mb must be more than 0, not {memory:g}")
         limits.append(Limit(MEMORY, memory * MB))
     if len({limit.name for limit in limits}) < len(limits):
         raise XBenchError("--max-latency-ms: give each percentile once")
-    if layout:
-        choose.choose_layout(layout)
-    precisions = tuple(map(choose.choose_precision, choose.split([precision])))
-    fields = {"limits": tuple(limits), "calls": calls, "scenario": choose_scenario(scenario)}
-    return fields | {"precisions": precisions, "layout": layout, "runtimes": tuple(choose.split(runtimes))}
+    if asked["layout"]:
+        choose.choose_layout(asked["layout"])
+    precisions = tuple(map(choose.choose_precision, choose.split([asked["precision"]])))
+    quality = choose_quality(asked["max_drop"], asked["metric"], asked["samples"], asked["labels"])
+    fields = {"limits": tuple(limits), "calls": asked["calls"], "scenario": choose_scenario(asked["scenario"])}
+    fields |= {"precisions": precisions, "layout": asked["layout"], "quality": quality}
+    return fields | {"runtimes": tuple(choose.split(asked["runtime"]))}
 
 
 def _answered(
