@@ -126,7 +126,13 @@ def recommend(arguments: dict[str, Any]) -> None:
     shares = shared_words(arguments["model"], arguments["shape"] or [], arguments["shapes"])
     check_one_shape(len(shares), deploy=deploy, calls=arguments["calls"], scenario=arguments["scenario"])
     answer = _answered(shares, given, more, arguments["out"], arguments["budget"] if arguments["measure"] else None)
-    _end(answer, deploy, arguments["as_json"], arguments["as_markdown"])
+    notes, failure = _deployed(answer, deploy, arguments["out"]) if deploy and answer.ranked else (None, None)
+    _report(answer, str(deploy) if notes else None, arguments["as_json"], arguments["as_markdown"])
+    for line in notes or ():
+        say(line, err=True)
+    if failure:
+        raise failure
+    raise typer.Exit(0 if answer.ranked else 1)
 
 
 def _fields(asked: dict[str, Any]) -> dict[str, Any]:
@@ -232,38 +238,25 @@ def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:
     return True
 
 
-def _deployed(answer: "Answer", folder: Path) -> tuple[list[str] | None, XBenchError | None]:
+def _deployed(answer: "Answer", folder: Path, out: Path) -> tuple[list[str] | None, XBenchError | None]:
     """Write the first cell; return notes on the folder, or the error why there is none."""
+    from xbench.cli.terminal.progress import Bar
+    from xbench.experiments.experiment import Lab
     from xbench.recommend.deployment import deploy
-    from xbench.workers.prepare import Exporter
+    from xbench.recommend.repeated import repeated
+    from xbench.recommend.stored import read
 
-    record, model = answer.ranked[0].cell.record, answer.question.model
-    with turn() as logs:
-        exporter = Exporter(logs)
+    record, question = answer.ranked[0].cell.record, answer.question
+    with turn() as logs, Bar(1, "deploy") as bar, Lab(logs, bar) as lab:
         try:
             choose.need_torch()
-            choose.choose_model("recommend", model)
-            notes = deploy(record, exporter.artifact(model), exporter, folder, logs)
+            choose.choose_model("recommend", question.model)
+            artifact = lab.exporter.artifact(question.model)
+            evaluation = repeated(record, artifact, lab, question.quality, read(out / EVALUATIONS))
+            notes = deploy(record, artifact, lab.exporter, folder, logs, evaluation)
             return [*notes, f"deployed in {folder}: python {folder}/run.py"], None
         except XBenchError as error:
             return None, error
-        finally:
-            exporter.close()
-
-
-def _end(answer: "Answer", deploy: Path | None, as_json: bool, as_markdown: bool) -> None:
-    """Deploy the first cell if that is asked for, print the answer, and end the command.
-
-    Raises:
-        XBenchError: why it could not be deployed; the answer is printed before.
-    """
-    lines, failure = _deployed(answer, deploy) if deploy and answer.ranked else (None, None)
-    _report(answer, str(deploy) if lines else None, as_json, as_markdown)
-    for line in lines or ():
-        say(line, err=True)
-    if failure:
-        raise failure
-    raise typer.Exit(0 if answer.ranked else 1)
 
 
 def _report(answer: "Answer", deployed: str | None, as_json: bool, as_markdown: bool) -> None:

@@ -24,6 +24,7 @@ from xbench.parity.verdict import LIMITS, noise, read, size_of
 from xbench.proof.question import check_folder
 from xbench.proof.tuning import NOTHING_CHOSEN, as_opened
 from xbench.recommend import chance
+from xbench.recommend.metric_script import Repeated, lines, packages, why_not, write
 from xbench.recommend.script import form, script
 from xbench.runtimes import _configuration, _environments
 from xbench.runtimes.scripts import Form
@@ -34,11 +35,19 @@ from xbench.workers.variables import MEMORY
 NONE = "no command was recorded"
 PATIENCE = 900  # seconds that the script may take here
 SAID = "outputs "  # begins what the script prints of its outputs
+EVALUATED = " samples; when it was evaluated "  # is in what it prints of its metric
 
 
-def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path, logs: Path) -> list[str]:
+def deploy(
+    record: Record,
+    artifact: Artifact,
+    exporter: Exporter,
+    folder: Path,
+    logs: Path,
+    repeated: Repeated | None = None,
+) -> list[str]:
     """Write the folder of a cell that passed; return notes on it: the script's output here, and what differs between
-    this machine and the measured one.
+    this machine and the measured one. `repeated` is an evaluation that the script repeats.
 
     Raises:
         XBenchError: there is no script for it or no format, the model is not the one that was measured, the script
@@ -59,18 +68,29 @@ def deploy(record: Record, artifact: Artifact, exporter: Exporter, folder: Path,
             names = {"inputs": [item["name"] for item in artifact.info["inputs"]], "outputs": artifact.info["outputs"]}
             threads = f"{case.threads} thread{'s' * (case.threads > 1)}"
             title = f"{case.model} by {case.runtime}, batch {case.batch}, {threads}, as it was measured"
-            (made / "run.py").write_text(script(case, how, title, made.parent.name, names, allowed))
-            needed = [requirement(name, version) for name, version in versions.items()]
+            more, tools, left_out = _repeated(repeated, made, case.batch)
+            (made / "run.py").write_text(script(case, how, title, made.parent.name, names, allowed, more))
+            needed = [requirement(name, version) for name, version in {**versions, **machine.versions(tools)}.items()]
             (made / "requirements.txt").write_text("".join(f"{line}\n" for line in needed))
-            answer = _tried(made / "run.py", case.runtime)
-            (made / "README.md").write_text(_readme(record, case, answer))
+            answers = _tried(made / "run.py", case.runtime)
+            (made / "README.md").write_text(_readme(record, case, "; ".join(answers)))
             folder.rmdir() if folder.exists() else None
             os.rename(made, folder)
     except OSError as error:
         raise XBenchError(f"--deploy {folder}: {error.strerror}") from error
     except ValueError as error:
         raise XBenchError(f"{case.runtime} is not deployed: {error}") from error
-    return [f"run.py computes it here: {answer}", *notes]
+    return [*(f"run.py computes it here: {answer}" for answer in answers), *notes, *left_out]
+
+
+def _repeated(repeated: Repeated | None, folder: Path, batch: int) -> tuple[str, tuple[str, ...], list[str]]:
+    """The lines of the script that repeat an evaluation, the packages that they need, and a note if there are none.
+    Writes the samples."""
+    if repeated is None:
+        return "", (), []
+    if why := why_not(repeated) or write(repeated, folder):
+        return "", (), [f"the folder does not repeat the evaluation: {why}"]
+    return lines(repeated, batch), packages(repeated), []
 
 
 def _saved(case: Case, artifact: Artifact, exporter: Exporter, how: Form, place: Path, logs: Path) -> Path:
@@ -123,8 +143,8 @@ def _expected(case: Case, artifact: Artifact, exporter: Exporter, path: Path) ->
     return allowed
 
 
-def _tried(path: Path, runtime: str) -> str:
-    """The script's output here, run by the Python of the runtime but without xbench.
+def _tried(path: Path, runtime: str) -> list[str]:
+    """The lines of the script's output here, run by the Python of the runtime but without xbench.
 
     Raises:
         XBenchError: its exit code is not 0.
@@ -143,8 +163,8 @@ def _tried(path: Path, runtime: str) -> str:
     ]
     if done.returncode:
         raise XBenchError(f"{runtime} is not deployed: run.py failed here: {words[-1] if words else done.returncode}")
-    # A library may print after it, when its process ends.
-    return next((line for line in reversed(words) if line.startswith(SAID)), words[-1])
+    # A library may print something, too, also when its process ends.
+    return [line for line in words if line.startswith(SAID) or EVALUATED in line] or words[-1:]
 
 
 def _readme(record: Record, case: Case, answer: str) -> str:
@@ -166,6 +186,7 @@ def _readme(record: Record, case: Case, answer: str) -> str:
     note = "" if case.runtime.partition(":")[0] not in ("torch", "torch_compile") else TORCH
     return README.format(
         model=markdown(case.model), rows=rows, error=error, label=markdown(parity["class"]), answer=visible(answer),
+        repeats=REPEATS if EVALUATED in answer else "",
         memory=memory, note=note, command=command(record.get("command"), NONE), time=markdown(record.get("time")),
     )  # fmt: skip
 
@@ -186,6 +207,10 @@ TORCH = """
 For a network of xbench's zoo PyTorch was measured with the module itself; here it is the same network as printed from
 its ONNX graph, which may be a little slower or faster.
 """
+REPEATS = """
+
+Then it computes the metric of the evaluation on its samples, `samples.npz`, and exits with 1 where it differs by more
+than one answer."""
 README = """# {model}
 
 ```
@@ -194,7 +219,7 @@ python run.py
 ```
 
 runs the model on the inputs of `expected.npz`, compares what comes out with what float64 computes of them, prints the
-relative error of each output and what it may be, and exits with 1 where it is more. It needs no xbench.
+relative error of each output and what it may be, and exits with 1 where it is more. It needs no xbench.{repeats}
 
 {rows}
 

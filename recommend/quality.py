@@ -57,7 +57,7 @@ class Quality:
 
     def lacks(self, record: Record, evaluated: Sequence[Record]) -> str:
         """Why a cell is not known to be good enough; empty if it is. `evaluated` are those that count."""
-        own = [each for each in evaluated if _same(each, record)]
+        own = [each for each in evaluated if same(each, record)]
         if not own:
             return "its answers were not evaluated: `xbench evaluate` does that"
         found, message = own[-1]["evaluation"], own[-1]["message"]
@@ -76,7 +76,7 @@ class Quality:
         return self.drop * abs(found["reference"] or 0.0) if relative else self.drop
 
 
-def _same(evaluated: Record, record: Record) -> bool:
+def same(evaluated: Record, record: Record) -> bool:
     """Whether an evaluation is of a cell, and of the same version of its model."""
     one: Mapping[str, object] = dict(evaluated["case"])
     other: Mapping[str, object] = dict(record["case"])

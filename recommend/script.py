@@ -26,7 +26,7 @@ $lines
 pairs = [(np.asarray(y), w) for y, w in zip(outputs, expected, strict=True)]
 off = [np.linalg.norm(np.float64(y) - w) / np.linalg.norm(w) if y.shape == w.shape else np.inf for y, w in pairs]
 print("outputs", [y.shape for y, _ in pairs], "relative errors", [float(f"{e:.2g}") for e in off], "allowed", ALLOWED)
-sys.exit(not all(error <= most for error, most in zip(off, ALLOWED, strict=True)))
+${more}sys.exit(not all(error <= most for error, most in zip(off, ALLOWED, strict=True)))
 '''
 
 
@@ -47,18 +47,35 @@ def form(case: Case) -> Form:
 
 
 def script(
-    case: Case, how: Form, title: str, name: str, names: Mapping[str, list[str]], allowed: Sequence[float]
+    case: Case,
+    how: Form,
+    title: str,
+    name: str,
+    names: Mapping[str, list[str]],
+    allowed: Sequence[float],
+    more: str = "",
 ) -> str:
     """The text of `run.py`. `name` is the name of the model's files, `names` those of its `inputs` and `outputs`,
-    `allowed` the relative error that each output may have."""
+    `allowed` the relative error that each output may have, `more` lines after these are printed, which may call
+    `answer(inputs)`."""
     threads = {"OMP_NUM_THREADS": str(case.threads)}
     lists = {word: python(list(each)) for word, each in names.items()}
     fields = {"threads": python(case.threads), "name": file_name(name), **lists}
+    text = Template(how.lines).substitute(fields, **how.words)
     return Template(SCRIPT).substitute(
         fields,
         title=docstring(title),
         environment=python(threads | dict(how.environment)),
         imports=how.imports,
         allowed=python(tuple(float(f"{each:.2e}") for each in allowed)),
-        lines=Template(how.lines).substitute(fields, **how.words),
+        lines=_as_function(text, how.each) if more else text,
+        more=f"{more}\n" if more else "",
     )
+
+
+def _as_function(text: str, each: int) -> str:
+    """The lines, of which the last ones (all if there are 0) are those of a function, which is called."""
+    lines = text.splitlines()
+    loading, running = lines[: len(lines) - each if each else 0], lines[-each:]
+    function = ["def answer(inputs):", *(f"    {line}" if line else "" for line in running), "    return outputs"]
+    return "\n".join([*loading, "", "", *function, "", "", "outputs = answer(inputs)"])

@@ -20,7 +20,8 @@ from xbench.runtimes import parse, row_of, table
 
 class Form(NamedTuple):
     """How a runtime's own form is run: the required packages, each by one of its names, the imports, the lines that
-    compute `outputs` from `inputs`, the words in them, environment variables, and files of the form that are unused."""
+    compute `outputs` from `inputs`, the words in them, environment variables, and files of the form that are unused.
+    The last `each` lines are those of every call, the others load it, for inputs of the shapes of `inputs`; 0: all."""
 
     packages: Sequence[tuple[str, ...]]
     imports: str
@@ -28,6 +29,7 @@ class Form(NamedTuple):
     words: Mapping[str, str]
     environment: Mapping[str, str] = {}
     needless: tuple[str, ...] = ()
+    each: int = 0
 
 
 # Lines that write fixed.onnx: GRAPH for the sizes of the inputs, for runtimes that need one size.

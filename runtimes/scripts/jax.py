@@ -31,10 +31,10 @@ def run_jax(given):
     return {"loss": [value], **getattr(network, "in_onnx_order", dict)(grads)}
 """
 DEPLOY = """jax.config.update("jax_default_matmul_precision", "highest")
-${optimize}model, given = runpy.run_path(str(HERE / "$name.py")), [jax.numpy.asarray(x) for x in inputs]
+${optimize}model = runpy.run_path(str(HERE / "$name.py"))
 params, state = model["load"]()
-forward = jax.jit(lambda *arrays: model["apply"](*arrays)[0]).lower(params, state, *given).compile()
-outputs = forward(params, state, *given)"""
+forward = jax.jit(lambda *arrays: model["apply"](*arrays)[0]).lower(params, state, *inputs).compile()
+outputs = forward(params, state, *map(jax.numpy.asarray, inputs))"""
 OPTIMIZE_OFF = 'jax.config.update("jax_disable_most_optimizations", True)\n'
 
 
@@ -45,4 +45,4 @@ def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
 def deploy(options: Mapping[str, str]) -> Form:
     words = {"optimize": OPTIMIZE_OFF if options.get("optimize") == "off" else ""}
     packages = (("jax",), ("jaxlib",), ("numpy",), ("safetensors",))
-    return Form(packages, "import runpy, jax", DEPLOY, words, {"JAX_PLATFORMS": "cpu"})
+    return Form(packages, "import runpy, jax", DEPLOY, words, {"JAX_PLATFORMS": "cpu"}, each=1)

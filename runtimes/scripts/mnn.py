@@ -48,4 +48,5 @@ def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
 
 
 def deploy(options: Mapping[str, str]) -> Form:
-    return Form((("MNN",), ("numpy",)), "from MNN import expr, nn", DEPLOY, {"winograd": options.get("winograd", "3")})
+    words = {"winograd": options.get("winograd", "3")}
+    return Form((("MNN",), ("numpy",)), "from MNN import expr, nn", DEPLOY, words, each=2)

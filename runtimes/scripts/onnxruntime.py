@@ -44,4 +44,4 @@ def deploy(options: Mapping[str, str]) -> Form:
     if level not in LEVELS:
         raise XBenchError(f"onnxruntime is not deployed: it has no level {level!r}, but {', '.join(LEVELS)}")
     lines = DEPLOY.replace("$fixed", FIXED if options.get("shapes") == "fixed" else OPEN)
-    return Form((("onnxruntime",), ("numpy",)), "import onnxruntime", lines, {"level": LEVELS[level]})
+    return Form((("onnxruntime",), ("numpy",)), "import onnxruntime", lines, {"level": LEVELS[level]}, each=1)

@@ -30,4 +30,4 @@ def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
 
 
 def deploy(options: Mapping[str, str]) -> Form:
-    return Form((("opencv-python-headless", "opencv-python"), ("numpy",)), "import cv2", DEPLOY, {})
+    return Form((("opencv-python-headless", "opencv-python"), ("numpy",)), "import cv2", DEPLOY, {}, each=3)

@@ -25,8 +25,8 @@ model = core.read_model(HERE / "$name.xml")
 $reshape
 options = {"PERFORMANCE_HINT": $hint, "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": $threads}
 options["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # else activations are quantised where weights are
-answer = core.compile_model(model, "CPU", options)(given)
-outputs = [answer[place] for place in range(len(answer))]"""
+compiled = core.compile_model(model, "CPU", options)
+outputs = [*compiled(dict(zip($inputs, inputs))).values()]"""
 
 
 def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
@@ -36,4 +36,4 @@ def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
 def deploy(options: Mapping[str, str]) -> Form:
     fixed = options.get("shapes", "fixed") == "fixed"
     words = {"hint": python(options.get("hint", "latency").upper()), "reshape": RESHAPE if fixed else OPEN}
-    return Form((("openvino",), ("numpy",)), "import openvino", DEPLOY, words)
+    return Form((("openvino",), ("numpy",)), "import openvino", DEPLOY, words, each=1)

@@ -51,4 +51,4 @@ def deploy(options: Mapping[str, str]) -> Form:
     words = {"grappler": GRAPPLER_OFF if options.get("grappler") == "off" else "", "xla": str("xla" in options or None)}
     environment = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     packages = (("tensorflow-cpu", "tensorflow"), ("numpy",))
-    return Form(packages, "import tensorflow as tf", DEPLOY, words, environment, (".py", ".safetensors"))
+    return Form(packages, "import tensorflow as tf", DEPLOY, words, environment, (".py", ".safetensors"), each=2)

@@ -54,4 +54,4 @@ def function(runtime: str, mode: str, wrap: str = "") -> str:
 def form(compiled: str = "") -> Form:
     """The form; `compiled` is the line that compiles it."""
     packages = (("torch",), ("numpy",), ("safetensors",))
-    return Form(packages, "import runpy, torch", DEPLOY, {"compiled": compiled})
+    return Form(packages, "import runpy, torch", DEPLOY, {"compiled": compiled}, each=2)

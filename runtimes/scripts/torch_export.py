@@ -47,4 +47,4 @@ def function(runtime: str, export: str) -> str:
 
 
 def form(load: str) -> Form:
-    return Form((("torch",), ("numpy",)), "import torch", DEPLOY.replace("$load", load), {})
+    return Form((("torch",), ("numpy",)), "import torch", DEPLOY.replace("$load", load), {}, each=3)

@@ -24,4 +24,4 @@ def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
 
 
 def deploy(options: Mapping[str, str]) -> Form:
-    return Form((("tract",), ("numpy",)), "import tract", DEPLOY, {})
+    return Form((("tract",), ("numpy",)), "import tract", DEPLOY, {}, each=1)

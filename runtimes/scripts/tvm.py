@@ -30,4 +30,4 @@ def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
 
 
 def deploy(options: Mapping[str, str]) -> Form:
-    return Form((("apache-tvm",), ("apache-tvm-ffi",), ("numpy",)), "import tvm, tvm.relax", DEPLOY, {})
+    return Form((("apache-tvm",), ("apache-tvm-ffi",), ("numpy",)), "import tvm, tvm.relax", DEPLOY, {}, each=2)

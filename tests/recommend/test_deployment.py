@@ -7,14 +7,18 @@ import subprocess
 import sys
 
 import numpy as np
+import onnxruntime
 import pytest
+from sklearn.metrics import f1_score
 
 from xbench.case import Case
 from xbench.errors import XBenchError
+from xbench.parity import candidate, verdict
 from xbench.proof.record import base
 from xbench.proof.tuning import settings
 from xbench.recommend import deployment
 from xbench.recommend.deployment import deploy
+from xbench.recommend.metric_script import Repeated
 from xbench.recommend.script import form, script
 
 INSTALLED = ("onnxruntime", "openvino", "tensorflow", "jax")
@@ -84,6 +88,39 @@ def test_the_other_forms_run_here(runtime, lenet, exporter, tmp_path):
     pytest.importorskip(FORMS[runtime], exc_type=ImportError)
     lines = deploy(measured(lenet, runtime), lenet, exporter, tmp_path / "deployed", tmp_path)
     assert lines[0].startswith("run.py computes it here: outputs [(2, 10)] relative errors [")
+
+
+@pytest.mark.parametrize("runtime", [*FORMS, *INSTALLED])
+@pytest.mark.parametrize("metric", ["top1", "f1"])
+def test_run_py_repeats_the_evaluation(runtime, metric, lenet, exporter, tmp_path):
+    """Seven batches of two samples and one of one: a form may be for one size."""
+    pytest.importorskip(FORMS.get(runtime, "numpy"), exc_type=ImportError)
+    images, labels = candidate.sample(lenet, 15, 3)
+    paths = [tmp_path / f"{first}.npz" for first in (0, 10)]
+    for path, part in zip(paths, (slice(0, 10), slice(10, 15))):
+        verdict.join(path, {"input/0": images[0][part], "labels": labels[part], "names": np.array(["x"])})
+    session = onnxruntime.InferenceSession(lenet.folder / "model.onnx")
+    said = session.run(None, {"x": images[0]})[0].argmax(1)
+    value = np.mean(said == labels) if metric == "top1" else f1_score(labels, said, average="macro", zero_division=0)
+    found = {"metric": metric, "post": None, "value": float(value)}
+    repeated = Repeated(found, [str(path) for path in paths], [True], 0)
+    lines = deploy(measured(lenet, runtime), lenet, exporter, tmp_path / "deployed", tmp_path, repeated)
+    assert f"{metric} {value:.6g} on 15 samples; when it was evaluated {value:.6g}" in lines[1]
+    needed = (tmp_path / "deployed" / "requirements.txt").read_text()
+    assert ("scikit-learn==" in needed) == (metric == "f1")
+    wrong = Repeated({**found, "value": float(value) + 0.2}, repeated.batches, [True], 0)
+    with pytest.raises(XBenchError, match=r"run\.py failed here"):
+        deploy(measured(lenet, runtime), lenet, exporter, tmp_path / "wrong", tmp_path, wrong)
+
+
+def test_what_run_py_cannot_repeat_is_said(lenet, exporter, tmp_path):
+    found = {"metric": "word-error", "post": "mine:decode", "value": 0.1}
+    lines = deploy(
+        measured(lenet, "onnxruntime"), lenet, exporter, tmp_path / "deployed", tmp_path, Repeated(found, [], [True], 0)
+    )
+    assert lines[-1] == (
+        "the folder does not repeat the evaluation: word-error is not computed in run.py, which has top1, top5, f1, map"
+    )
 
 
 def test_the_folder_holds_what_runs_it_and_what_proves_it(lenet, exporter, tmp_path):

@@ -1,0 +1,40 @@
+"""Finds the evaluation of the cell that is deployed, and reads its samples again."""
+
+from collections.abc import Sequence
+
+from xbench.case import Case
+from xbench.converters.artifact import Artifact
+from xbench.errors import XBenchError
+from xbench.experiments import own_samples
+from xbench.experiments.experiment import Lab
+from xbench.recommend.metric_script import Repeated
+from xbench.recommend.quality import Quality, same
+from xbench.store.experiments import Evaluation
+from xbench.store.record import Record
+from xbench.workers.samples import OwnSamples, batched
+
+
+def repeated(
+    record: Record, artifact: Artifact, lab: Lab, quality: Quality | None, evaluated: Sequence[Record]
+) -> Repeated | None:
+    """The evaluation of a cell, with its samples; None if its quality was not asked for.
+
+    Raises:
+        XBenchError: the samples cannot be read, or are others now.
+    """
+    if quality is None:
+        return None
+    found = [each for each in quality.of(evaluated, record["case"]["model"]) if same(each, record)][-1]["evaluation"]
+    given = _samples(Case(**record["case"]), artifact, lab, found)
+    outputs: list[str] = artifact.info["outputs"]
+    place = outputs.index(found["output"]) if found["output"] in outputs else 0
+    return Repeated(found, given.paths(), batched(artifact.info), place)
+
+
+def _samples(case: Case, artifact: Artifact, lab: Lab, found: Evaluation) -> OwnSamples:
+    """The samples that were evaluated: all, all but those set aside for calibration, or the first ones."""
+    for sets_aside, limit in ((False, None), (True, None), (False, found["samples"])):
+        given = own_samples.read(lab, case, artifact, found["inputs"], found["labels"], sets_aside, limit)
+        if given.content == found["content"]:
+            return given
+    raise XBenchError(f"{found['inputs']} has other samples than those that were evaluated: evaluate them again")
