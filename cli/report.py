@@ -28,8 +28,8 @@ def report(
     """Write one HTML file to look at: verdicts in words, the parity matrix, times, costs, curves, commands.
 
     For example: xbench report --output today.html. It reads nothing from the network and opens from a disk; filters,
-    sorting and pictures need JavaScript, the tables do not. Trainings, phases, loads, layers and several workers are
-    shown where their files lie in the folder. Lines that cannot be read are skipped, counted and shown.
+    sorting and pictures need JavaScript, the tables do not. Trainings, phases, loads, layers, evaluations and several
+    workers are shown where their files lie in the folder. Lines that cannot be read are skipped, counted and shown.
     """
     from xbench.reports.html import page
     from xbench.reports.html.other_experiments import FILES

@@ -1,4 +1,5 @@
-"""The tables of results outside results.jsonl: conversions, checks, trainings, phases, layers, loads, workers."""
+"""The tables of results outside results.jsonl: conversions, checks, trainings, phases, layers, loads, workers,
+answers on data."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from xbench.experiments.convert import row_of as converted
 from xbench.reports import checks, load, scaling, study_page
 from xbench.reports.formats import label
 from xbench.reports.html.chart_data import DRAWN
+from xbench.reports.quality import evaluation
 from xbench.reports.study import grids_of
 from xbench.reports.tables import Table
 from xbench.stats.quantities import number
@@ -23,6 +25,7 @@ KINDS = (
     ("judge", "judge.jsonl", "Answers of other programs, not timed by xbench", "xbench judge QUESTION ANSWERS"),
     ("phases", "phases.jsonl", "Phases of a training iteration", "xbench phases MODEL"),
     ("training", "training.jsonl", "Training", "xbench train MODEL --data digits"),
+    ("evaluate", "evaluation.jsonl", "Answers on data", "xbench evaluate MODEL --inputs SAMPLES"),
     ("load", "load.jsonl", "Under load", "xbench load MODEL"),
     ("scaling", "scaling.jsonl", "Several workers", "xbench scale MODEL --workers 1,2,4"),
     ("layers", "layers.jsonl", "Layer by layer", "xbench profile MODEL"),
@@ -83,6 +86,7 @@ OWN: Mapping[str, Callable[[Sequence[Record]], list[Table]]] = {
     "convert": _conversions,
     "check": _checks,
     "judge": lambda records: [checks.judged(judge.row_of(record)) for record in records],
+    "evaluate": evaluation.tables,
     "load": lambda records: load.tables(load.rows(records)),
     "scaling": lambda records: scaling.tables(scaling.rows(records)),
 }

@@ -3,6 +3,7 @@ answers changed."""
 
 from collections.abc import Iterable, Sequence
 
+from xbench.converters.printable import visible
 from xbench.metrics import row_of
 from xbench.reports.formats import label
 from xbench.reports.tables import COLOURS, OTHER, Table
@@ -37,7 +38,8 @@ def _table(records: Sequence[Record]) -> Table:
     notes += _about(found, share) if found else []
     samples = "1 sample" if first["samples"] == 1 else f"{first['samples']:,} samples"
     caption = f"{records[0]['case']['model']}, {first['metric']} on {samples} of {first['inputs']}"
-    return Table(caption, header, body, words=2, notes=notes, styles=styles)
+    body = [[visible(word) for word in line] for line in body]
+    return Table(visible(caption), [*map(visible, header)], body, words=2, notes=[*map(visible, notes)], styles=styles)
 
 
 def _named(record: Record) -> str:

@@ -139,6 +139,16 @@ def test_int8_is_made_by_the_runtimes_own_tool(shell, runtime):
     assert 0 < small["evaluation"]["changed"] < 30
 
 
+def test_the_report_shows_the_metric_and_the_samples_that_changed(shell):
+    words = ["--precision", "fp32", "--precision", "int8", *on("onnxruntime"), "--out", "shown"]
+    _, small = evaluated(shell, *words)
+    assert shell.run("report", "--out", "shown", "--output", "shown.html").returncode == 0
+    page = (shell.folder / "shown.html").read_text()
+    assert "Answers on data" in page and "digits.onnx, top1 on 787 samples of digits.npz" in page
+    changed = small["evaluation"]["worst"][0]
+    assert f"{changed['sample']}: {changed['answer']} instead of {changed['reference']}" in page
+
+
 def test_samples_for_calibration_that_are_evaluated_too_are_refused(shell, place):
     data = np.load(place / "digits.npz")
     np.savez(place / "ranges.npz", image=data["image"][700:730])

@@ -90,8 +90,9 @@ def test_the_other_forms_run_here(runtime, lenet, exporter, tmp_path):
     assert lines[0].startswith("run.py computes it here: outputs [(2, 10)] relative errors [")
 
 
-@pytest.mark.parametrize("runtime", [*FORMS, *INSTALLED])
-@pytest.mark.parametrize("metric", ["top1", "f1"])
+@pytest.mark.parametrize(
+    ("runtime", "metric"), [(each, "top1") for each in (*FORMS, *INSTALLED)] + [("onnxruntime", "f1")]
+)
 def test_run_py_repeats_the_evaluation(runtime, metric, lenet, exporter, tmp_path):
     """Seven batches of two samples and one of one: a form may be for one size."""
     pytest.importorskip(FORMS.get(runtime, "numpy"), exc_type=ImportError)
@@ -108,9 +109,10 @@ def test_run_py_repeats_the_evaluation(runtime, metric, lenet, exporter, tmp_pat
     assert f"{metric} {value:.6g} on 15 samples; when it was evaluated {value:.6g}" in lines[1]
     needed = (tmp_path / "deployed" / "requirements.txt").read_text()
     assert ("scikit-learn==" in needed) == (metric == "f1")
-    wrong = Repeated({**found, "value": float(value) + 0.2}, repeated.batches, [True], 0)
-    with pytest.raises(XBenchError, match=r"run\.py failed here"):
-        deploy(measured(lenet, runtime), lenet, exporter, tmp_path / "wrong", tmp_path, wrong)
+    if metric == "f1":
+        wrong = Repeated({**found, "value": float(value) + 0.2}, repeated.batches, [True], 0)
+        with pytest.raises(XBenchError, match=r"run\.py failed here"):
+            deploy(measured(lenet, runtime), lenet, exporter, tmp_path / "wrong", tmp_path, wrong)
 
 
 def test_what_run_py_cannot_repeat_is_said(lenet, exporter, tmp_path):
