@@ -81,7 +81,7 @@ def evaluate(
     is paired (Tango's for shares of right answers, else a bootstrap over the samples). PASS: a loss of more than
     --max-drop is excluded. FAIL: it is worse, and such a loss is not excluded; or in float32 it computes something else
     than the network. UNVERIFIED: there are too few samples to know, and the message says how many are needed. Exit code
-    1 unless all pass.
+    1 unless all pass; a runtime that lacks a precision or an operator is UNSUPPORTED, which is no failure.
     """
     from xbench.experiments import of_network as requests
 

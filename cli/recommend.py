@@ -51,6 +51,10 @@ Threads = Annotated[int | None, typer.Option(help="CPU threads. Default: as they
 Device = Annotated[str | None, typer.Option(help="cpu or cuda. Default: cpu.")]
 Mode = Annotated[str | None, typer.Option(help="forward, gradient or step. Default: forward.")]
 Plane = Annotated[str | None, typer.Option(help="resident, host or device, as it was measured. Default: resident.")]
+Data = Annotated[
+    str | None,
+    typer.Option(help="What it was measured on: synthetic, digits, or the word of --inputs. Default: synthetic."),
+]
 Precision = Annotated[
     str,
     typer.Option(
@@ -81,6 +85,7 @@ def question(
     device: Device = None,
     mode: Mode = None,
     plane: Plane = None,
+    data: Data = None,
     precision: Precision = "fp32",
     layout: Layout = None,
     machine: Machine = None,
@@ -117,7 +122,9 @@ def recommend(arguments: dict[str, Any]) -> None:
 
     if arguments["as_json"] and arguments["as_markdown"]:
         raise XBenchError("--json and --markdown exclude one another: give one of them")
-    given = {name: arguments[name] for name in ("batch", "threads", "device", "mode", "plane", "machine", "scenario")}
+    given = {
+        name: arguments[name] for name in ("batch", "threads", "device", "mode", "plane", "data", "machine", "scenario")
+    }
     given["stream"] = arguments["samples_per_query"]
     more, deploy = _fields(arguments), arguments["deploy"]
     check_options(given, more)

@@ -51,6 +51,7 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
     info = {
         **facts,
         "outputs": list(program.outputs),
+        "output_shapes": [_sizes(value) for value in model.graph.outputs],
         "operators": count_operators(model),
         "program_operators": program.operators,
         "parameters": list(program.params),
@@ -68,6 +69,11 @@ def write(folder: Path, model: ir.Model, facts: dict[str, Any]) -> None:
         "digest": _content(folder, facts["inputs"]),
     }
     (folder / "model.json").write_text(json.dumps(info, indent=1))
+
+
+def _sizes(value: ir.Value) -> list[int | None] | None:
+    """The sizes of the axes of an output, None for one that is not fixed; None if their number is not known."""
+    return None if value.shape is None else [axis if isinstance(axis, int) else None for axis in value.shape]
 
 
 def _write_training(folder: Path, model: ir.Model, trainable: list[str], facts: dict[str, Any]) -> str | None:

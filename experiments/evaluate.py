@@ -19,7 +19,7 @@ from xbench.errors import XBenchError
 from xbench.experiments import own_samples
 from xbench.experiments.experiment import Experiment, Lab
 from xbench.experiments.own_samples import batch_of
-from xbench.metrics import row_of
+from xbench.metrics import OWN, row_of
 from xbench.proof.prove import combined, outcome
 from xbench.proof.record import base, impossible, key
 from xbench.stats.quantities import of_metric
@@ -28,6 +28,7 @@ from xbench.workers.samples import OwnSamples
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
 SECONDS = 0.5  # of a job: the interval of the progress bar
+ROUNDED = 1e-4  # of a metric, by which float32 may change it though no answer changes
 CALIBRATED = ("int8",)  # precisions for which samples are set aside
 Say = Callable[[str], None]
 Run = Callable[..., int]  # runs a network on some files of samples, and returns how many it did
@@ -39,7 +40,7 @@ class Evaluate(Experiment):
     function of the user's that makes an answer of the outputs of each sample; `output` is the name of the output that
     counts. `drop` is the largest acceptable loss, `relative` to the reference's value or not; with `less` a smaller
     value is better. `limit` is the most samples. `calibration` are other samples, to find the ranges of int8 with;
-    without it some of `inputs` are set aside if `sets_aside`."""
+    without it some of `inputs` are set aside if int8 is among the `precisions` of the command."""
 
     name: ClassVar[str] = "evaluate"
     file: ClassVar[str] = "evaluation.jsonl"
@@ -55,13 +56,13 @@ class Evaluate(Experiment):
     output: str | None = None
     limit: int | None = None
     calibration: str | None = None
-    sets_aside: bool = False
+    precisions: tuple[str, ...] = ("fp32",)
 
     def need(self, cases: Sequence[Case]) -> None:
         row_of(self.metric)
 
     def samples(self, case: Case, artifact: Artifact, lab: Lab) -> OwnSamples:
-        aside = self.sets_aside and self.calibration is None
+        aside = self.calibration is None and any(each in CALIBRATED for each in self.precisions)
         given = own_samples.read(lab, case, artifact, self.inputs, self.labels, aside, self.limit)
         if not given.samples:
             raise XBenchError(f"{self.inputs}: all samples are set aside for calibration")
@@ -74,6 +75,8 @@ class Evaluate(Experiment):
             XBenchError: they cannot be read, or some are evaluated.
         """
         given = self.samples(case, artifact, lab)
+        if self.calibration is None and not given.aside:
+            raise XBenchError(f"{self.inputs} has too few samples to set some aside: int8 needs --calibrate")
         if self.calibration is None:
             return "", [str(given.folder / name) for name in given.aside]
         other = own_samples.read(lab, case, artifact, self.calibration, limit=own_samples.ENOUGH)
@@ -89,7 +92,16 @@ class Evaluate(Experiment):
     def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
         ranges, _ = self.calibrated(case, artifact, lab) if case.precision in CALIBRATED else ("", [])
         settings = (self.metric, self.post, self.output, self.drop, self.relative, self.less, self.confidence)
-        return [digest("evaluate", key(case, artifact), ranges, *settings)]
+        return [digest("evaluate", key(case, artifact), ranges, *settings, *self._sources(lab))]
+
+    def _sources(self, lab: Lab) -> list[str]:
+        """The digests of the files of the user's functions.
+
+        Raises:
+            XBenchError: a function cannot be imported.
+        """
+        words = [self.post, self.metric if row_of(self.metric) is OWN else None]
+        return [lab.once(("source", word), partial(_source, lab, word)) for word in words if word]
 
     def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
         for case in cases:
@@ -198,8 +210,17 @@ class _Evaluation:
         lab.say(self.case, f"{settings.metric} and its interval")
         folders = {"samples": str(given.folder), "reference": reference, "own": own}
         how = {name: getattr(settings, name) for name in ("metric", "less", "drop", "relative", "confidence")}
+        how["seconds"] = lab.timeout / 2
         found: dict[str, Any] = lab.scorer.call("score_answers", lab.timeout, names=given.batches, **folders, **how)
         return found
+
+
+def _source(lab: Lab, word: str) -> str:
+    try:
+        digest_: str = lab.scorer.call("source", lab.timeout, word=word)
+        return digest_
+    except WorkerFailure as error:
+        raise XBenchError(error.message) from error
 
 
 def _places(artifact: Artifact, settings: Evaluate) -> list[int]:
@@ -227,20 +248,30 @@ def _nothing(settings: Evaluate, given: OwnSamples) -> dict[str, Any]:
 
 def _judged(record: Record, found: dict[str, Any], settings: Evaluate) -> Record:
     """The record with the metric, and the status that follows."""
-    if record["case"]["precision"] == "fp32":
-        if record["status"] != "PASS":
-            record = completed(record, {"evaluation": {**record["evaluation"], **found}})
-            return record | {"message": f"it computes something else: {record['message']}"}
-        if found["changed"] == 0:  # proved on tensors, which shows more than any number of answers
-            found = found | {"verdict": "same", "needed": None}
+    proved, exact = record["status"], record["case"]["precision"] == "fp32"
+    if exact and proved == "PASS" and _is_same(found):  # tensors show more than any number of answers
+        found = found | {"verdict": "same", "needed": None}
     record = completed(record, {"evaluation": {**record["evaluation"], **found}})
+    if exact and proved != "PASS":
+        return record | {"message": f"it computes something else: {record['message']}"}
+    if proved == "UNSUPPORTED":  # it computed in another precision
+        return record
     status = {"worse": "FAIL", "unclear": "UNVERIFIED"}.get(found["verdict"], "PASS")
     return record | {"status": status, "message": None if status == "PASS" else _why(found, settings)}
+
+
+def _is_same(found: dict[str, Any]) -> bool:
+    """Whether no answer changed, and the metric by no more than rounding explains."""
+    if found["changed"] or found["gained"] or found["lost"] or found["difference"] is None:
+        return False
+    return bool(found["changed"] == 0 and abs(found["difference"]) <= ROUNDED * max(abs(found["reference"]), 1e-9))
 
 
 def _why(found: dict[str, Any], settings: Evaluate) -> str:
     share = row_of(settings.metric).share
     accepted = of_metric(found["accepted"], share)
+    if found["difference"] is None:
+        return f"{settings.metric} is not a number: an output is not finite"
     if found["verdict"] == "worse":
         least, most = (of_metric(each, share) for each in sorted((abs(found["low"]), abs(found["high"]))))
         return f"{settings.metric} is worse by {least} to {most}, and a loss of {accepted} is accepted"
@@ -254,7 +285,7 @@ def _command(case: Case, settings: Evaluate) -> str:
     """The command line that evaluates this again."""
     drop = f"{settings.drop * 100:g}%" if settings.relative or row_of(settings.metric).share else f"{settings.drop:g}"
     words: list[object] = ["xbench", "evaluate", case.model, "--inputs", settings.inputs, "--metric", settings.metric]
-    words += ["--max-drop", drop, "--runtime", case.runtime, "--precision", case.precision]
+    words += ["--max-drop", drop, "--runtime", case.runtime, "--precision", ",".join(settings.precisions)]
     words += ["--batch", case.batch, "--threads", case.threads, "--device", case.device]
     options = {"labels": settings.labels, "post": settings.post, "output": settings.output, "limit": settings.limit}
     options |= {"calibrate": settings.calibration}

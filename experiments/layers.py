@@ -61,4 +61,5 @@ def with_layers(case: Case, more: str) -> Case:
 def _command(case: Case) -> str:
     """The command line that measures this again."""
     words = ["xbench", "profile", case.model, "--runtime", case.runtime, "--batch", case.batch]
+    words += ["--inputs", case.own] if case.own else []
     return shell(*words, "--threads", case.threads, "--device", case.device, "--rerun")

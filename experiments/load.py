@@ -150,6 +150,7 @@ def _command(case: Case, plan: Load, scenario: str) -> str:
     words += ["--percentile", f"{plan.percentile:g}"]
     words += ["--latency-ms", f"{plan.bound * 1e3:g}"] if plan.bound and scenario == "server" else []
     words += ["--samples-per-query", plan.stream] if scenario == "multi-stream" else []
+    words += ["--inputs", case.own] if case.own else []
     return shell(*words, "--rerun")
 
 

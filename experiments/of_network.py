@@ -96,12 +96,14 @@ def evaluate(asked: Asked) -> Request:
     Raises:
         XBenchError: as `check`; an unknown metric, or a loss that cannot be parsed.
     """
-    from xbench.experiments.evaluate import CALIBRATED, Evaluate
-    from xbench.metrics import row_of
+    from xbench.experiments.evaluate import Evaluate
+    from xbench.metrics import OWN, row_of
 
     row, precisions = row_of(asked["metric"]), choose.split(asked["precisions"]) or ["fp32"]
     for each in precisions:
         choose.choose_precision(each)
+    if asked["less_is_better"] and row is not OWN:
+        raise XBenchError(f"--less-is-better is for a metric of your own: {asked['metric']} is known")
     if not 0.5 <= asked["confidence"] < 1:
         raise XBenchError(f"--confidence must be from 0.5 to below 1, not {asked['confidence']:g}")
     experiment = Evaluate(
@@ -113,7 +115,7 @@ def evaluate(asked: Asked) -> Request:
         less=row.less or asked["less_is_better"],
         **{name: asked[name] for name in ("confidence", "post", "output", "limit")},
         calibration=asked["calibrate"],
-        sets_aside=any(each in CALIBRATED for each in precisions),
+        precisions=tuple(precisions),
     )
     request = _request(asked, experiment, "forward", 32)
     return replace(request, strict=True, precisions=precisions)

@@ -1,5 +1,6 @@
 """Reads a user's samples for a network, once a command, in the worker that scores."""
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from xbench.case import Case, digest
@@ -41,8 +42,12 @@ def _read(lab: "Lab", artifact: Artifact, what: dict[str, Any], name: str) -> Ow
     folder.mkdir()
     try:
         lab.scorer.call("begin_samples", lab.timeout, artifact=str(artifact.folder), folder=str(folder), **what)
+        start = time.monotonic()
         while not (answer := lab.scorer.call("read_samples", lab.timeout, seconds=SECONDS))["done"]:
-            lab.progress.say(f"{answer['samples']:,} samples read")
+            lab.progress.say(f"{answer['samples']:,} samples of {word} read")
+            if time.monotonic() - start > lab.timeout:
+                words = f"{answer['samples']:,} samples were read in {lab.timeout:g} s, and there are more"
+                raise XBenchError(f"{word}: {words}: --timeout reads longer, --limit of `xbench evaluate` fewer")
         return OwnSamples(word=word, folder=folder, **lab.scorer.call("samples_read", lab.timeout))
     except WorkerFailure as error:
         raise XBenchError(

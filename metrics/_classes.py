@@ -9,7 +9,7 @@ IGNORED = -100  # a label that does not count, as in PyTorch
 
 def scores_and_labels(given: Answered, ignored: tuple[int, ...] = (IGNORED,)) -> tuple[np.ndarray, np.ndarray]:
     """The scores with the classes along the last axis, and the labels, int64, in the shape of the others. The classes
-    are on the last axis of the outputs, or where the labels do not fit so, on the second, as of images.
+    are on the last axis of the outputs, as of texts, or on the second, as of images, whichever fits the labels.
 
     Raises:
         Misfit: there are no labels, or they do not fit the outputs.
@@ -22,8 +22,14 @@ def scores_and_labels(given: Answered, ignored: tuple[int, ...] = (IGNORED,)) ->
     labels = _whole(np.asarray(labels))
     while scores.ndim > labels.ndim + 1 and scores.shape[-1] == 1:  # pooled images keep their axes
         scores = scores[..., 0]
-    if scores.shape[:-1] != labels.shape and scores.ndim == labels.ndim + 1:
-        scores = np.moveaxis(scores, 1, -1)
+    if scores.ndim == labels.ndim + 1 and scores.ndim > 2:
+        images = np.moveaxis(scores, 1, -1)
+        fits = [each.shape[:-1] == labels.shape for each in (scores, images)]
+        if all(fits) and labels.ndim == 2:
+            raise Misfit(
+                "the classes are on the second axis of the output or on the third: both fit. --post moves them"
+            )
+        scores = images if fits[1] else scores
     if scores.shape[:-1] != labels.shape:
         one, other = (" x ".join(map(str, shape[1:])) or "one number" for shape in (scores.shape, labels.shape))
         raise Misfit(f"the output of a sample is {one} and its label {other}: a class needs a score for each class")
@@ -41,10 +47,15 @@ def _whole(labels: np.ndarray) -> np.ndarray:
     if labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == np.floor(labels)).all():
         labels = labels.astype(np.int64)
     if labels.dtype.kind not in "iub":
-        wrong = None if labels.dtype.kind != "f" else int(np.argmax(~(labels == np.floor(labels))))
-        raise Misfit(f"labels are numbers of classes, from 0 on, and these are {labels.dtype}", wrong)
+        if labels.dtype.kind != "f":
+            raise Misfit(f"labels are numbers of classes, from 0 on, and these are {labels.dtype}")
+        place = np.argwhere(~np.isfinite(labels) | (labels != np.floor(labels)))[0]
+        raise Misfit(f"the label is {labels[tuple(place)]:g}, and labels are numbers of classes", int(place[0]))
     if labels.ndim > 1 and labels.shape[1:] == (1,):
         labels = labels[:, 0]
+    if labels.dtype.kind == "u" and (large := labels > np.iinfo(np.int64).max).any():
+        place = np.argwhere(large)[0]
+        raise Misfit(f"the label is {labels[tuple(place)]}, and labels are numbers of classes", int(place[0]))
     return labels.astype(np.int64)
 
 

@@ -11,7 +11,7 @@ from xbench.metrics._classes import checked
 def keep(given: Answered) -> dict[str, np.ndarray]:
     """
     Raises:
-        Misfit: the labels do not fit, or a score is not a number.
+        Misfit: the labels do not fit.
     """
     scores, labels = np.asarray(given.outputs), given.labels
     if labels is None:
@@ -23,14 +23,12 @@ def keep(given: Answered) -> dict[str, np.ndarray]:
         labels = np.eye(scores.shape[1], dtype=np.int8)[checked(labels.astype(np.int64), scores.shape[1], ())]
     elif (wrong := ~np.isin(labels, (0, 1)).all(axis=1)).any():
         raise Misfit("the label of a class is 0 or 1", int(np.argmax(wrong)))
-    if (unclear := np.isnan(scores).any(axis=1)).any():
-        raise Misfit("a score is not a number", int(np.argmax(unclear)))
     return {"answer": scores.argmax(axis=1).astype(np.int32), "scores": scores, "label": labels.astype(np.int8)}
 
 
 def score(kept: Kept) -> float:
-    """NaN if a class does not occur among the labels: it has no precision."""
-    if not kept["label"].any(axis=0).all():
+    """NaN if a class does not occur among the labels, as it has no precision, or a score is not a number."""
+    if not kept["label"].any(axis=0).all() or not np.isfinite(kept["scores"]).all():
         return float("nan")
     return float(average_precision_score(kept["label"], kept["scores"], average="macro"))
 

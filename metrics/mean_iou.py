@@ -14,12 +14,8 @@ def keep(given: Answered) -> dict[str, np.ndarray]:
     Raises:
         Misfit: the labels do not fit.
     """
-    if np.ndim(given.outputs) < 3:
-        raise Misfit("the output has no pixels: mean-iou takes scores of each class for each pixel")
-    if (
-        given.labels is not None and np.ndim(given.labels) == np.ndim(given.outputs) - 1
-    ):  # of two axes that fit, the second has the classes
-        given = Answered(np.moveaxis(np.asarray(given.outputs), 1, -1), given.labels)
+    if np.ndim(given.outputs) < 4:
+        raise Misfit("the output has no pixels: mean-iou takes a score of each class for each pixel")
     scores, labels = scores_and_labels(given, (IGNORED, VOID))
     said, classes = answers(scores), scores.shape[-1]
     counted = labels != IGNORED

@@ -39,8 +39,9 @@ def called(kept: Kept, function: Callable[..., Any]) -> np.ndarray:
     """What the function gives: one number, or (samples,)."""
     name = getattr(function, "__name__", "the metric")
     try:
-        value = np.asarray(function(kept["output"], kept.get("label")))
-    except Exception as error:  # whatever a user's function raises
+        label = kept.get("label")
+        value = np.asarray(function(kept["output"].copy(), None if label is None else label.copy()))
+    except (Exception, SystemExit) as error:  # whatever a user's function raises
         raise XBenchError(f"--metric: {name} raises {type(error).__name__}: {one_line(error)}") from error
     if value.dtype.kind not in "fiub" or value.shape not in ((), (1,), (len(kept["output"]),)):
         raise XBenchError(

@@ -29,8 +29,8 @@ def keep(given: Answered) -> dict[str, np.ndarray]:
 def _next_tokens(given: Answered) -> Answered:
     """The samples with the next token of each as its label, and none for the last."""
     tokens = [each for each in given.inputs if each.dtype.kind in "iu" and each.ndim == 2]
-    if not tokens or np.ndim(given.outputs) != 3 or np.shape(given.outputs)[:2] != tokens[0].shape:
-        raise Misfit("give --labels: the outputs are not those of the next token of each token of the first input")
+    if len(given.inputs) != 1 or not tokens or np.shape(given.outputs)[:2] != tokens[0].shape:
+        raise Misfit("give --labels: only of one input of tokens, and scores for each, are the next ones the labels")
     last = np.full((len(tokens[0]), 1), IGNORED)
     return Answered(given.outputs, np.concatenate([tokens[0][:, 1:].astype(np.int64), last], axis=1))
 

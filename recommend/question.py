@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xbench.case import DEVICES, PLANES
+from xbench.case import DEVICES, PLANES, data_in_words
 from xbench.errors import XBenchError
 from xbench.experiments.choose import batch_of, choose_modes
 from xbench.experiments.load import SCENARIOS
@@ -78,6 +78,8 @@ def settled(
     for name, read in fields(scenario):
         known = sorted({read(record) for record in left})
         word = said.get(name)
+        if name == "data":  # a user's samples without their digest
+            word = next((each for each in known if data_in_words(each) == word), word)
         if name == "machine":
             usual["machine"] = here = machine.label(machine.facts(resolved["device"]))
             word = _machine(word, known, here if may_measure else None)
@@ -161,7 +163,7 @@ def choose_scenario(word: str | None) -> str | None:
 def _one(name: str, word: Any, known: Sequence[Any], usual: Any, what: str, may_measure: bool) -> Any:
     """The value of one field of the case; None if nothing determines it."""
     option = {"stream": "samples-per-query"}.get(name, name)
-    listed = ("; " if name == "machine" else ", ").join(map(str, known))
+    listed = ("; " if name == "machine" else ", ").join(data_in_words(str(each)) for each in known)
     if word is not None:
         if word in known or may_measure:
             return word

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from xbench.case import SYNTHETIC, data_in_words
 from xbench.converters import printable
 from xbench.converters.printable import visible
 from xbench.reports.tables import Table
@@ -64,6 +65,7 @@ def name(change: Change, several: bool = False) -> str:
     case = change.case
     words = [f"{case.model} {case.mode} batch {case.batch}", case.runtime]
     words += [f"{case.device}, {case.threads} thread{'s' * (case.threads > 1)}", *([change.machine] if several else [])]
+    words += [data_in_words(case.data)] if case.data != SYNTHETIC else []
     return visible(", ".join(words))
 
 

@@ -100,6 +100,11 @@ def batched(info: Mapping[str, Any]) -> list[bool]:
     return [fixed or each["shape"][:1] == ["batch"] for each in info["inputs"]]
 
 
+def _kind(inputs: Sequence[np.ndarray], info: Mapping[str, Any]) -> list[Any]:
+    """What samples that may be in one batch have in common: their shapes, and the inputs that are one for all."""
+    return [a.shape[1:] if own_axis else a.tobytes() for a, own_axis in zip(inputs, batched(info), strict=True)]
+
+
 def drawn(
     paths: Sequence[str], info: Mapping[str, Any], batch: int, seed: int
 ) -> tuple[list[np.ndarray], np.ndarray | None]:
@@ -108,7 +113,7 @@ def drawn(
     batch = own.fixed_batch(info) or batch
     files = [verdict.read(Path(path)) for path in paths]
     inputs = [inputs_of(each) for each in files]
-    alike = [n for n, given in enumerate(inputs) if [a.shape[1:] for a in given] == [a.shape[1:] for a in inputs[0]]]
+    alike = [n for n, given in enumerate(inputs) if _kind(given, info) == _kind(inputs[0], info)]
     count = sum(len(files[n]["names"]) for n in alike)
     chosen = np.arange(seed * batch, (seed + 1) * batch) % count
     arrays = [

@@ -1,6 +1,7 @@
 """Samples that a user's function returns or yields, batch by batch."""
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -71,7 +72,7 @@ def _piece(given: Any, asked: Asked, word: str, read: int) -> Piece:
     try:
         inputs, labels = _parted(given, asked.slots, where)
         arrays = [_array(each) for each in inputs]
-        labels = _array(labels) if _is_array(labels) else labels
+        labels = _array(labels) if _is_array(labels) else copy.deepcopy(labels)
         return whole_piece(asked.slots, arrays, labels if asked.labels else None, word, read)
     except BadData:
         raise
@@ -116,4 +117,4 @@ def _array(given: Any) -> np.ndarray:
     if hasattr(given, "detach"):
         given = given.detach().cpu()
         given = (given.float() if str(given.dtype) == "torch.bfloat16" else given).numpy()
-    return np.asarray(given)
+    return np.array(given)  # a function may use its own again for the next batch

@@ -69,13 +69,15 @@ class Asked:
 
 
 def fixed_batch(info: Mapping[str, Any]) -> int | None:
-    """The batch that a graph fixes: no input has a "batch" axis, and the first axis of every input has the same size.
-    None if it fixes none."""
+    """The batch that a graph fixes: no input has a "batch" axis, the first axis of every input has the same size, and
+    that of an output may have it. None if it fixes none."""
     shapes = [each["shape"] for each in info["inputs"]]
     if not shapes or not all(shapes) or any(BATCH in shape for shape in shapes):
         return None
-    firsts = {shape[0] for shape in shapes}
-    return int(firsts.pop()) if len(firsts) == 1 else None
+    first, *others = (shape[0] for shape in shapes)
+    given = info.get("output_shapes") or [None]
+    is_batch = all(each == first for each in others) and any(s is None or s[:1] in ([None], [first]) for s in given)
+    return int(first) if is_batch else None
 
 
 def slots_of(info: Mapping[str, Any]) -> list[Slot]:

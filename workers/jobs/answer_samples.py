@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from xbench.converters.artifact import Artifact
+from xbench.data.own import fixed_batch
+from xbench.errors import XBenchError
 from xbench.host.clock import now
 from xbench.parity import calls, candidate, verdict
 from xbench.parity.verdict import Changed
@@ -50,7 +52,26 @@ def oracle_samples(
     if artifact not in _ORACLE:
         _ORACLE.clear()
         _ORACLE[artifact] = network.evaluated(model)
+        _check_rows(model, _ORACLE[artifact], batches[0], outputs)
     return _answered(model, _ORACLE[artifact], batches, outputs, size, Path(folder), seconds)
+
+
+def _check_rows(model: Artifact, forward: Forward, path: str, outputs: Sequence[int]) -> None:
+    """
+    Raises:
+        XBenchError: an output has another number of rows for one sample than one.
+    """
+    batched = samples.batched(model.info)
+    if not any(batched) or fixed_batch(model.info):
+        return
+    inputs = candidate.inputs_of(verdict.read(Path(path)))
+    made = forward([array[:1] if own else array for array, own in zip(inputs, batched, strict=True)])
+    for place in outputs:
+        if np.ndim(made[place]) == 0 or len(made[place]) != 1:
+            name, shape = model.info["outputs"][place], np.shape(made[place])
+            raise XBenchError(
+                f"output {name} has the shape {list(shape)} for one sample: its first axis is not the samples"
+            )
 
 
 def _answered(

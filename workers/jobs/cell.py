@@ -14,6 +14,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from xbench.converters.artifact import Artifact
+from xbench.data.own import fixed_batch
 from xbench.errors import XBenchError
 from xbench.host import memory
 from xbench.host.clock import now
@@ -73,8 +74,10 @@ def open_cell(
 
 
 def _by_name(model: Artifact, path: str) -> dict[str, np.ndarray]:
-    names = [each["name"] for each in model.info["inputs"]]
-    return dict(zip(names, candidate.inputs_of(expected_of(path)), strict=True))
+    """A batch of a user's samples by the names of the inputs; filled up to the batch that the graph fixes."""
+    names, fixed = [each["name"] for each in model.info["inputs"]], fixed_batch(model.info)
+    arrays = dict(zip(names, candidate.inputs_of(expected_of(path)), strict=True))
+    return {name: np.resize(a, (fixed, *a.shape[1:])) for name, a in arrays.items()} if fixed else arrays
 
 
 def made_ready(

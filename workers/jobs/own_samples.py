@@ -3,6 +3,7 @@
 """
 
 import hashlib
+import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,10 +66,11 @@ class Written:
 
     def _note(self, batch: Batch, labels: np.ndarray | None) -> None:
         """Adds samples to the digest of all."""
-        for place in range(len(batch.names)):
+        for place, name in enumerate(batch.names):
+            self.content.update(f"{name} ".encode())
             self.content.update(_digest(batch.inputs, self.batched, place))
             if labels is not None:
-                self.content.update(np.ascontiguousarray(labels[place]).tobytes())
+                self.content.update(_bytes(labels[place]))
 
 
 @dataclass
@@ -123,6 +125,12 @@ def samples_read() -> dict[str, Any]:
     return {"batches": kept.files, "aside": aside.files, "samples": kept.samples, "content": content}
 
 
+def source(word: str) -> str:
+    """The digest of the file that defines a user's function; "" if it has none."""
+    file = inspect.getsourcefile(inspect.unwrap(_factory.function(word)))
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] if file else ""
+
+
 def overlap(artifact: str, batches: list[str], others: list[str]) -> str | None:
     """The name of the first sample in files of samples that is also in other such files; None if there is none."""
     batched = samples.batched(Artifact.read(Path(artifact)).info)
@@ -142,9 +150,13 @@ def _digest(inputs: Sequence[np.ndarray], batched: Sequence[bool], place: int) -
     """The digest of a sample's inputs."""
     digest = hashlib.sha256()
     for array, of_sample in zip(inputs, batched, strict=True):
-        values = np.ascontiguousarray(array[place] if of_sample else array)
-        digest.update(f"{values.dtype} {values.shape}".encode() + values.tobytes())
+        digest.update(_bytes(array[place] if of_sample else array))
     return digest.digest()
+
+
+def _bytes(values: np.ndarray) -> bytes:
+    """The type, the shape and the values of an array."""
+    return f"{values.dtype} {values.shape} ".encode() + np.ascontiguousarray(values).tobytes()
 
 
 def _add(reading: Reading, batch: Batch) -> None:
@@ -196,4 +208,4 @@ def _array(batch: Batch) -> np.ndarray:
     return array
 
 
-JOBS = (begin_samples, read_samples, samples_read, overlap)
+JOBS = (begin_samples, read_samples, samples_read, source, overlap)

@@ -11,12 +11,15 @@ import numpy as np
 from xbench import metrics
 from xbench.converters.printable import one_line
 from xbench.errors import XBenchError
+from xbench.host.clock import now
 from xbench.metrics import Answered, Metric, Misfit
 from xbench.models import _factory
 from xbench.parity import verdict
 from xbench.parity.candidate import inputs_of
 from xbench.stats import paired
 
+COUNTS = ("changed", "changed_share", "gained", "lost", "p_value")
+LEAST = 200  # times that samples are drawn again
 LISTED = 100  # samples whose answers changed, in a record
 LARGEST = 2**32  # bytes of what a metric keeps of all samples
 
@@ -81,7 +84,9 @@ def _processed(word: str, function: Any, outputs: list[np.ndarray], samples: int
     try:
         made = function(*outputs)
         count = len(made)
-    except Exception as error:  # whatever a user's function raises
+        if hasattr(made, "detach"):  # a tensor of PyTorch
+            made = np.asarray(made.detach().cpu())
+    except (Exception, SystemExit) as error:  # whatever a user's function raises
         raise XBenchError(f"--post {word} raises {type(error).__name__}: {one_line(error)}") from error
     if count != samples:
         raise XBenchError(f"--post {word} gives {count} answers for {samples} samples")
@@ -110,59 +115,74 @@ def score_answers(
     drop: float,
     relative: bool,
     confidence: float,
+    seconds: float,
 ) -> dict[str, Any]:
     """How much worse or better the answers in a folder are than those of the reference, sample by sample: fields of
     `Evaluation` (store/experiments.py). `drop` is the largest that is accepted, `relative` to the reference's score or
-    not."""
+    not; `seconds` is how long samples may be drawn again. If the metric is not a number the answers are worse."""
     chosen = _metric(metric)
     first, second = (Joined([Path(folder) / name for name in names]) for folder in (reference, own))
     expected, value = chosen.score(first), chosen.score(second)
     limit = drop * abs(expected) if relative else drop
-    found = _difference(chosen, first, second, -1 if less else 1, confidence)
-    count = sum(len(np.load(Path(samples) / name)["names"]) for name in names)
-    facts = {
-        "value": value,
-        "reference": expected,
-        "difference": value - expected,
-        "low": (-found.high if less else found.low) + 0.0,  # never -0.0
-        "high": (-found.low if less else found.high) + 0.0,
-        "accepted": limit,
-        "verdict": paired.judged(found, limit),
-        "needed": paired.samples_needed(found, count, limit, confidence),
-        "constant": chosen.constant(first) if chosen.constant else None,
-        "changed": None,
-        "changed_share": None,
-        "gained": None,
-        "lost": None,
-        "p_value": None,
-        "worst": [],
-    }
+    facts = dict.fromkeys(("value", "difference", "low", "high", "needed", *COUNTS)) | {"worst": []}
+    facts |= {"reference": expected, "accepted": limit, "verdict": "worse"}
+    facts |= {"constant": chosen.constant(first) if chosen.constant else None}
+    if np.isfinite(value):
+        facts |= _compared(chosen, first, second, limit, -1 if less else 1, confidence, seconds)
+        facts |= {"value": value, "difference": value - expected}
     if "hit" in first:
         gained, lost = (int(np.sum(a & ~b)) for a, b in ((second["hit"], first["hit"]), (first["hit"], second["hit"])))
         facts |= {"gained": gained, "lost": lost, "p_value": paired.mcnemar(gained, lost)}
     return facts | (_changes(names, Path(samples), Path(reference), Path(own)) if "answer" in first else {})
 
 
-def _difference(metric: Metric, reference: Joined, own: Joined, sign: int, confidence: float) -> paired.Difference:
-    """Own minus reference, negative if it is worse. If nothing differs, that shows no more than the same of as many
-    answers that are right or wrong."""
+def _compared(
+    metric: Metric, reference: Joined, own: Joined, limit: float, sign: int, confidence: float, seconds: float
+) -> dict[str, Any]:
+    """The interval of the difference, the verdict, and how many samples would exclude a larger loss; `sign` is -1 if
+    less is better."""
+    count = len(reference[next(iter(reference))])
+    found, scale = _difference(metric, reference, own, sign, confidence, seconds), 1.0
+    if found.low == found.high:  # nothing differs, which shows no more than answers that are right or wrong
+        scale = 1.0 if metric.row.share else abs(metric.score(reference)) or 1.0
+        same = np.zeros(count, bool)
+        found = paired.of_hits(same, same, confidence)
+    needed = paired.samples_needed(found, count, limit / scale, confidence)
+    low, high = sorted((sign * scale * found.low, sign * scale * found.high))
+    verdict_ = paired.judged(found, limit / scale)
+    return {"low": low + 0.0, "high": high + 0.0, "needed": needed, "verdict": verdict_}  # never -0.0
+
+
+def _difference(
+    metric: Metric, reference: Joined, own: Joined, sign: int, confidence: float, seconds: float
+) -> paired.Difference:
+    """Own minus reference, negative if it is worse.
+
+    Raises:
+        XBenchError: to draw the samples again takes too long.
+    """
     if "hit" in reference:
         return paired.of_hits(own["hit"], reference["hit"], confidence)
     one, other = (_scores(metric, each) for each in (own, reference))
-    count = len(reference[next(iter(reference))])
+    if one is not None and other is not None:
+        return paired.of_means(sign * one, sign * other, confidence)
 
     def statistic(places: np.ndarray) -> float:
         return sign * (metric.score(own.at(places)) - metric.score(reference.at(places)))
 
-    if one is not None and other is not None:
-        found = paired.of_means(sign * one, sign * other, confidence)
-    else:
-        found = paired.resampled(count, statistic, np.random.default_rng(0), confidence)
-    if found.low < found.high:
-        return found
-    scale = 1.0 if metric.row.share else abs(metric.score(reference))
-    same = paired.of_hits(np.zeros(count, bool), np.zeros(count, bool), confidence)
-    return paired.Difference(found.value, found.value + scale * same.low, found.value + scale * same.high)
+    count = len(reference[next(iter(reference))])
+    start = now()
+    statistic(np.arange(count))
+    resamples = min(paired.RESAMPLES, int(seconds / max(now() - start, 1e-6)))
+    if resamples < LEAST:
+        took = LEAST * (now() - start)
+        raise XBenchError(
+            f"--metric: an interval takes {took:.0f} s: give a larger --timeout, or fewer samples (--limit)"
+        )
+    try:
+        return paired.resampled(count, statistic, np.random.default_rng(0), confidence, resamples)
+    except ValueError as error:
+        raise XBenchError(f"--metric {metric.word}: {error}") from error
 
 
 def _scores(metric: Metric, kept: Joined) -> np.ndarray | None:
