@@ -16,6 +16,12 @@ B = Annotated[
     str | None,
     typer.Argument(help="Another; without it A is compared with float64.", autocompletion=options.complete_runtime),
 ]
+Precision = Annotated[
+    str,
+    typer.Option(
+        help="Of one runtime, forward: the first tensor that overflows, or is off by more than fp16 or int8 is."
+    ),
+]
 Out = Annotated[Path | None, typer.Option(help="Folder for what is found. Default: xbench-bisect/MODEL-A-B/.")]
 
 
@@ -31,6 +37,7 @@ def bisect(
     threads: options.Threads = None,
     device: options.Device = "cpu",
     layout: Annotated[str, typer.Option(help="Order of an image's axes inside the runtimes: nchw or nhwc.")] = "nchw",
+    precision: Precision = "fp32",
     shape: options.Shapes = None,
     inputs: options.Inputs = None,
     ranges: options.Ranges = None,
@@ -50,7 +57,10 @@ def bisect(
     words = [word for each in (a, b) if each for word in choose.choose_runtimes([each])]
     if len(words) != 1 + bool(b):
         raise XBenchError(f"one runtime beside another: xbench bisect MODEL A B, not {', '.join(words)}")
-    settings = {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "layout": layout}
+    if choose.choose_precision(precision) != "fp32" and (b or mode != "forward"):
+        raise XBenchError(f"--precision {precision} is for one runtime, and --mode forward")
+    settings: dict[str, Any] = {"precision": precision}
+    settings |= {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "layout": layout}
     names = choose.choose_models([model], (), shape, inputs, None, ranges, weights)
     cases = _cases(names, words, mode, batch=batch, **settings)
     choose.need_torch()

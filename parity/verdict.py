@@ -132,17 +132,19 @@ def narrow_of(reference: Mapping[str, np.ndarray]) -> str:
 
 
 def errors(
-    answers: Sequence[Mapping[str, np.ndarray]], reference: Mapping[str, np.ndarray]
+    answers: Sequence[Mapping[str, np.ndarray]], reference: Mapping[str, np.ndarray], asked: str = "fp32"
 ) -> dict[str, tuple[list[float], bool]]:
     """Every tensor -> the error of each answer in noise floors, and whether the answers differ: one of two is off by
-    more than float32 may be, or both by different errors; for a single answer, whether it is off.
+    more than float32 may be, or both by different errors; for a single answer, whether it is off. Below float32 it may
+    be off by more, as in `judge`.
 
     A missing gradient is zero. A tensor that is NaN in the reference is not judged.
     """
-    by_tensor, limit = {}, ALLOWED[narrow_of(reference)]
+    by_tensor, limit = {}, ALLOWED.get(asked if asked != "fp32" else narrow_of(reference), LIMITS["fp32"])
     for name in (name for name in compared(reference) if not np.isnan(reference[name]).any()):
         given = [each.get(name, np.zeros_like(reference[name])) for each in answers]
-        apart = [min(off(a, name, reference), limit if _is_rounded(a, name, reference) else math.inf) for a in given]
+        fits = [_is_rounded(each, name, reference, asked) for each in given]
+        apart = [min(off(a, name, reference), limit if fit else math.inf) for a, fit in zip(given, fits, strict=True)]
         differ = max(apart) > limit
         if differ and len(apart) > 1 and min(apart) > limit:
             differ = floors_off(given[0], given[1], reference[f"floor/{name}"]) > limit
@@ -247,8 +249,10 @@ def off(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -
     return max(_quotient(float(error), float(bound)) for error, bound in quotients)
 
 
-def _is_rounded(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -> bool:
-    """Whether rounding to the precision of the reference explains an error."""
+def _is_rounded(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray], asked: str = "") -> bool:
+    """Whether rounding to the precision of the reference, or to the requested int8, explains an error."""
+    if asked == "int8":
+        return (_share(candidate, reference[name]) or 0.0) <= INT8
     if LOWER + name not in reference:
         return False
     error, size = distance(candidate, reference[name]), size_of(reference[name])

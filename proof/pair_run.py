@@ -1,6 +1,7 @@
 """Runs one graph on one or two runtimes with the same inputs, and compares the results with the float64 oracle and
 each other."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -86,15 +87,18 @@ class Pair:
                 failures.append(failure)
         expected = verdict.read(reference)
         answers = [verdict.read(place / f"{each}.npz") for each, f in zip(LETTERS, failures) if not f]
-        compared = verdict.errors(answers, expected) if answers else {}
+        asked = self.cases[0].precision
+        compared = verdict.errors(answers, expected, asked) if answers else {}
         errors = {name: _in_place(off, failures) for name, (off, _) in compared.items()}
         apart = [] if any(failures) else [name for name, (_, differ) in compared.items() if differ]
-        return Trial(place, errors, apart, failures, verdict.ALLOWED[verdict.narrow_of(expected)])
+        limit = verdict.ALLOWED.get(asked if asked != "fp32" else verdict.narrow_of(expected), math.inf)
+        return Trial(place, errors, apart, failures, limit)
 
     def _answer(self, index: int, case: Case, mode: str, artifact: Path, reference: Path, place: Path) -> None:
         where = {"artifact": str(artifact), "reference": str(reference), "path": str(place / f"{LETTERS[index]}.npz")}
         opened = as_opened(replace(case, mode=mode), Artifact.read(artifact), NOTHING_CHOSEN)
         settings = {"runtime": opened.runtime, "device": case.device, "threads": case.threads, "layout": case.layout}
+        settings["precision"] = case.precision
         if index not in self._workers:
             log = self.logs / f"bisect-{LETTERS[index]}.log"
             self._workers[index] = worker_of(case, log, timed=False, templates=self.templates)

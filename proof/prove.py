@@ -171,9 +171,8 @@ def outcome(failure: WorkerFailure) -> Record:
 
 
 def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
-    """Adds the first wrong ONNX tensor, also to the message. Not below float32, where all tensors are off, nor for a
-    damaged model, which shows nothing."""
-    if case.precision != "fp32" or damage.look(artifact):
+    """Adds the first wrong ONNX tensor, also to the message. Not for a damaged model, which shows nothing."""
+    if damage.look(artifact):
         return record
     try:
         tensor = first_wrong(exporter, artifact, as_opened(case, artifact, record), timeout)

@@ -52,6 +52,7 @@ def _report(cases: Sequence[Case], difference: Difference | None) -> Report:
         "model": cases[0].model,
         **dict(zip(LETTERS, words)),
         "mode": cases[0].mode,
+        "precision": cases[0].precision,
         "differs": bool(difference),
     }
     if not difference:
@@ -78,7 +79,7 @@ def _written(exporter: Exporter, cases: Sequence[Case], difference: Difference, 
     try:
         out.mkdir(parents=True, exist_ok=True)
         files = []
-        if difference.nodes:
+        if difference.nodes and cases[0].precision == "fp32":  # a script without xbench runs in float32
             answers = [difference.trial.folder / f"{letter}.npz" for letter in LETTERS]
             runtimes = [
                 {

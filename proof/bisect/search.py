@@ -95,7 +95,11 @@ class Bisection:
     # ***** runs *****
 
     def reference(self, mode: str) -> Path:
-        return self.exporter.reference(self.artifact, mode, self.batch, self.seed, self.data)
+        return self.exporter.reference(self.artifact, mode, self.batch, self.seed, self.data, 1, self.precision)
+
+    @property
+    def precision(self) -> str:
+        return self.pair.cases[0].precision
 
     def full(self, mode: str) -> Trial:
         return self.pair.run(self.artifact.folder, mode, self.reference(mode), self._folder())
@@ -104,7 +108,8 @@ class Bisection:
         """Every floating tensor an output."""
         self.say("forward: every tensor an output")
         folder = self._folder()
-        self._ask("mark", reference=str(self.reference("forward")), folder=str(folder))
+        where = {"reference": str(self.reference("forward")), "folder": str(folder)}
+        self._ask("mark", precision=self.precision, **where)
         return self.pair.run(folder, "forward", folder / REFERENCE, folder)
 
     def marked_gradients(self) -> tuple[Trial, dict[str, tuple[str, int]]]:
@@ -123,7 +128,7 @@ class Bisection:
             folder, trial = self._folder(), None
             try:
                 request = {"values": str(self._values_of(mode)), "nodes": list(nodes), "mode": mode}
-                if self._ask("part", folder=str(folder), **request):
+                if self._ask("part", folder=str(folder), precision=self.precision, **request):
                     trial = self.pair.run(folder, mode, folder / REFERENCE, folder)
             except WorkerFailure:  # the oracle cannot compute it
                 pass

@@ -85,7 +85,7 @@ def tensors(artifact: str, reference: str, training: bool, path: str) -> list[di
     return subgraph.describe(model)
 
 
-def mark(artifact: str, reference: str, folder: str) -> None:
+def mark(artifact: str, reference: str, folder: str, precision: str = "fp32") -> None:
     """Writes a model with all floating tensors as outputs, and their float64 values for a reference's inputs."""
     given = verdict.read(Path(reference))
     model = subgraph.mark(_graph(artifact, False))
@@ -93,9 +93,9 @@ def mark(artifact: str, reference: str, folder: str) -> None:
         fed = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
         for value, array in zip(fed, candidate.inputs_of(given), strict=True):
             value.shape = ir.Shape(array.shape)
-        _written_own(Path(folder), model, given)
+        _written_own(Path(folder), model, given, precision)
     else:
-        _written(artifact, Path(folder), model, "forward", given, _fixed(artifact, given))
+        _written(artifact, Path(folder), model, "forward", given, _fixed(artifact, given), precision)
 
 
 def mark_gradients(artifact: str, reference: str, values: str, folder: str) -> dict[str, tuple[str, int]]:
@@ -114,7 +114,7 @@ def _fixed(artifact: str, given: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return {"inputs": [item | {"shape": list(a.shape)} for item, a in zip(inputs, arrays, strict=True)]}
 
 
-def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: str) -> bool:
+def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: str, precision: str = "fp32") -> bool:
     """Writes some nodes of a model, given their inputs; False if they compute nothing, have nothing to train, or begin
     or end in floats of 8 bits, which runtimes neither take nor give.
 
@@ -134,7 +134,7 @@ def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: st
     labels = _labels(logits) if mode != "forward" else np.zeros(1, np.int64)
     given = {f"input/{index}": array for index, array in enumerate(inputs)} | {"labels": labels}
     if mode == "forward" and _own(artifact):
-        _written_own(Path(folder), model, given)
+        _written_own(Path(folder), model, given, precision)
         return True
     declared = [
         models.plain(models.Input(str(value.name), array.shape, array.dtype.name, 0, 1))
@@ -144,7 +144,7 @@ def part(artifact: str, values: str, nodes: Sequence[int], mode: str, folder: st
     if mode != "forward":
         drawn = models.Input("labels", labels.shape, "int64", 0, logits.shape[-1])
         facts |= {"labels": models.plain(drawn), "loss": asdict(models.Loss())}
-    _written(artifact, Path(folder), model, mode, given, facts)
+    _written(artifact, Path(folder), model, mode, given, facts, precision)
     return True
 
 
@@ -155,24 +155,31 @@ def _labels(logits: np.ndarray) -> np.ndarray:
 
 
 def _written(
-    artifact: str, folder: Path, model: ir.Model, mode: str, given: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+    artifact: str,
+    folder: Path,
+    model: ir.Model,
+    mode: str,
+    given: Mapping[str, np.ndarray],
+    facts: Mapping[str, Any],
+    precision: str = "fp32",
 ) -> None:
     from xbench.parity import oracle
 
     original = Artifact.read(artifact)
     write(folder, model, {**original.info, "given": None, "origin": "onnx", "name": f"{original.name} (part)", **facts})
     made = Artifact.read(folder)
-    oracle.write(made, folder / REFERENCE, mode, [(candidate.inputs_of(given), given["labels"])])
+    oracle.write(made, folder / REFERENCE, mode, [(candidate.inputs_of(given), given["labels"])], precision)
 
 
-def _written_own(folder: Path, model: ir.Model, given: Mapping[str, np.ndarray]) -> None:
+def _written_own(folder: Path, model: ir.Model, given: Mapping[str, np.ndarray], precision: str) -> None:
     """A part of a file is a file, too, and is brought like one."""
     from xbench.parity import oracle
 
     file = folder / "part.onnx"
     ir.save(model, file)
     build.export_file(parse(str(file)), file, folder)
-    oracle.write(Artifact.read(folder), folder / REFERENCE, "forward", [(candidate.inputs_of(given), given["labels"])])
+    batch = candidate.inputs_of(given), given["labels"]
+    oracle.write(Artifact.read(folder), folder / REFERENCE, "forward", [batch], precision)
 
 
 def write_reproduction(

@@ -28,14 +28,22 @@ GIVEN = ("input/", "labels")  # of a reference: inputs of a step
 
 
 def answer(
-    artifact: str, runtime: str, mode: str, device: str, threads: int, layout: str, reference: str, path: str
+    artifact: str,
+    runtime: str,
+    mode: str,
+    device: str,
+    threads: int,
+    layout: str,
+    reference: str,
+    path: str,
+    precision: str = "fp32",
 ) -> str | None:
     """Writes all tensors of a reference that a runtime computes; returns the first wrong one."""
     model, expected = Artifact.read(artifact), expected_of(reference)
-    ready = load(runtime, model, Options(mode, device, threads, layout=layout))
+    ready = load(runtime, model, Options(mode, device, threads, layout=layout, precision=precision))
     ready.prepare(candidate.inputs_of(expected), expected["labels"], dropout=False)
     given = candidate.run(ready, model, mode, expected)
-    outcome = candidate.judged(given, expected)
+    outcome = candidate.judged(given, expected, precision)
     verdict.join(Path(path), given)
     return outcome.first_wrong
 
