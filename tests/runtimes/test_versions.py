@@ -49,6 +49,19 @@ def test_an_environment_is_proved_by_the_import_of_its_module():
     assert environment.recipe("torch==2.9.1").check.startswith("import torch, ")
 
 
+def test_a_worker_in_another_python_finds_its_jobs_without_what_only_ours_has():
+    """The jobs of a runtime's cell are those whose answers are checked."""
+    program = """
+import sys
+sys.modules.update(dict.fromkeys(("onnx_ir", "onnxscript", "torch", "scipy", "sklearn", "jiwer", "typer", "rich")))
+from xbench.workers.answers import ANSWERS
+from xbench.workers.worker import _job
+print(len([_job(name) for name in ANSWERS]), "answer_samples" in ANSWERS)
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert answer.stdout.split()[-1] == "True", answer.stderr
+
+
 def test_versions_may_be_listed_between_commas():
     listed = "onnxruntime==1.20.1,onnxruntime==1.24.1:level=all,profile=1,onnxruntime,jax==0.6.2,jax==0.7.0"
     words = [
