@@ -19,8 +19,8 @@ Samples = Annotated[
 Labels = Annotated[
     str | None,
     typer.Option(
-        help=".npy, .npz:key, .csv:column, .parquet:column, .txt, .json; folders: those of the images. Default: those "
-        "of the inputs."
+        help=".npy, .npz:key, .csv:column, .parquet:column, .txt, .json; folders: the names of the images' subfolders. "
+        "Default: those of the inputs."
     ),
 ]
 Metric = Annotated[

@@ -8,7 +8,7 @@ from xbench.cli.terminal.run import give_records
 from xbench.store.record import Record
 
 
-@as_in(of_network)
+@as_in(of_network, without=("samples",))
 def phases(arguments: dict[str, Any], budget: options.Budget = 2.0) -> None:
     """Time the phases of a training iteration: reading, copying, forward, backward, update; and the whole of it.
 

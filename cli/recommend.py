@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from xbench.recommend.recommendation import Answer, Wanted
     from xbench.store.record import Record
 
-EVALUATIONS = "evaluation.jsonl"
 TIMEOUT = 600.0  # seconds of a job of an evaluation
 PASSES = 3  # to get enough samples: on a busy machine steps may take longer than those that were counted on
 Latency = Annotated[
@@ -200,6 +199,7 @@ def _answer(
     budget: float | None,
 ) -> "Answer":
     """The answer for one word from the records, those to ask and those of `xbench time`, and from what is measured."""
+    from xbench.experiments.evaluate import Evaluate
     from xbench.recommend.missing import measurable
     from xbench.recommend.question import settled
     from xbench.recommend.recommendation import recommend as recommended
@@ -210,7 +210,7 @@ def _answer(
     wanted = measurable(question)
     if budget is not None and question.quality:
         _evaluated(question, wanted, path.parent)
-    evaluations = read(path.with_name(EVALUATIONS)) if question.quality else []
+    evaluations = read(path.with_name(Evaluate.file)) if question.quality else []
     answer = recommended(stored[0], question, wanted, stored[1], evaluations)
     if budget is not None:
         for again in (False, *[True] * PASSES):
@@ -248,6 +248,7 @@ def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:
 def _deployed(answer: "Answer", folder: Path, out: Path) -> tuple[list[str] | None, XBenchError | None]:
     """Write the first cell; return notes on the folder, or the error why there is none."""
     from xbench.cli.terminal.progress import Bar
+    from xbench.experiments.evaluate import Evaluate
     from xbench.experiments.experiment import Lab
     from xbench.recommend.deployment import deploy
     from xbench.recommend.repeated import repeated
@@ -259,7 +260,7 @@ def _deployed(answer: "Answer", folder: Path, out: Path) -> tuple[list[str] | No
             choose.need_torch()
             choose.choose_model("recommend", question.model)
             artifact = lab.exporter.artifact(question.model)
-            evaluation = repeated(record, artifact, lab, question.quality, read(out / EVALUATIONS))
+            evaluation = repeated(record, artifact, lab, question.quality, read(out / Evaluate.file))
             notes = deploy(record, artifact, lab.exporter, folder, logs, evaluation)
             return [*notes, f"deployed in {folder}: python {folder}/run.py"], None
         except XBenchError as error:

@@ -10,9 +10,11 @@ the metric says; if it does not, and no answer changed, it passes, however few s
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 from xbench.case import Case, digest
+from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
 from xbench.errors import XBenchError
@@ -27,7 +29,6 @@ from xbench.store.record import Record, completed
 from xbench.workers.samples import OwnSamples
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
-SECONDS = 0.5  # of a job: the interval of the progress bar
 ROUNDED = 1e-4  # of a metric, by which float32 may change it though no answer changes
 CALIBRATED = ("int8",)  # precisions for which samples are set aside
 Say = Callable[[str], None]
@@ -75,22 +76,21 @@ class Evaluate(Experiment):
             XBenchError: they cannot be read, or some are evaluated.
         """
         given = self.samples(case, artifact, lab)
-        if self.calibration is None and not given.aside:
-            raise XBenchError(f"{self.inputs} has too few samples to set some aside: int8 needs --calibrate")
         if self.calibration is None:
             return "", [str(given.folder / name) for name in given.aside]
-        other = own_samples.read(lab, case, artifact, self.calibration, limit=own_samples.ENOUGH)
+        other = own_samples.read(lab, case, artifact, self.calibration, limit=own_samples.enough(case, artifact))
 
         def check() -> None:
             files = {"batches": given.paths(), "others": other.paths()}
-            if both := lab.scorer.call("overlap", lab.timeout, artifact=str(artifact.folder), **files):
+            if both := lab.score("overlap", artifact=str(artifact.folder), **files):
                 raise XBenchError(f"--calibrate {self.calibration}: {both} is also evaluated, in {self.inputs}")
 
         lab.once((self, artifact.digest, "overlap"), check)
         return other.content, other.paths()
 
     def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
-        ranges, _ = self.calibrated(case, artifact, lab) if case.precision in CALIBRATED else ("", [])
+        narrow = case.precision in CALIBRATED and not impossible(case, artifact)
+        ranges, _ = self.calibrated(case, artifact, lab) if narrow else ("", [])
         settings = (self.metric, self.post, self.output, self.drop, self.relative, self.less, self.confidence)
         return [digest("evaluate", key(case, artifact), ranges, *settings, *self._sources(lab))]
 
@@ -101,7 +101,7 @@ class Evaluate(Experiment):
             XBenchError: a function cannot be imported.
         """
         words = [self.post, self.metric if row_of(self.metric) is OWN else None]
-        return [lab.once(("source", word), partial(_source, lab, word)) for word in words if word]
+        return [lab.once(("source", word), partial(lab.score, "source", word=word)) for word in words if word]
 
     def measure(self, cases: Sequence[Case], wanted: Collection[str], artifact: Artifact, lab: Lab) -> Iterator[Record]:
         for case in cases:
@@ -152,6 +152,8 @@ class _Evaluation:
             for seed in (0, 1)
         ]
         ranges = self.settings.calibrated(case, self.artifact, lab)[1] if case.precision in CALIBRATED else []
+        if case.precision in CALIBRATED and not ranges:
+            raise XBenchError(f"{self.settings.inputs} has too few samples to set some aside: int8 needs --calibrate")
         lab.say(case, "load, compile")
         names = ("runtime", "mode", "device", "threads", "layout", "precision")
         where = {"artifact": str(self.artifact.folder), "references": paths, "calibration": ranges}
@@ -168,26 +170,27 @@ class _Evaluation:
         """
         exporter = self.lab.exporter
         run = partial(exporter.call, "oracle_samples", None, artifact=str(self.artifact.folder))
-        name = ("reference", self.settings, self.artifact.digest, given.content)
+        made = exporter.renewals.get(self.artifact.folder, 0)  # its answers before were those of a damaged model
+        name = digest("reference", self.settings, self.artifact.digest, given.content, made)
+
+        def kept() -> str:
+            """The folder, once the metric is known to be a number."""
+            folder = self._kept(given, run, "the reference in float64", self.lab.logs / name)
+            self.lab.score("score_alone", names=given.batches, kept=folder, metric=self.settings.metric)
+            return folder
+
         try:
-            return self.lab.once(name, lambda: self._scores(given, self._kept(given, run, "the reference in float64")))
+            return self.lab.once(name, kept)
         except WorkerFailure as error:
             known = error.status == "ERROR"
             words = error.message if known else f"the reference cannot be computed: {error.message}"
             raise XBenchError(words) from error
 
-    def _scores(self, given: OwnSamples, kept: str) -> str:
-        """The folder of what was kept, once its metric is known to be a number."""
-        lab, metric = self.lab, self.settings.metric
-        lab.scorer.call("score_alone", lab.timeout, names=given.batches, kept=kept, metric=metric)
-        return kept
-
-    def _kept(self, given: OwnSamples, run: Run, what: str) -> str:
+    def _kept(self, given: OwnSamples, run: Run, what: str, folder: Path) -> str:
         """Runs a network on all samples; returns the folder of what the metric keeps of its outputs."""
-        lab, folder = self.lab, self.lab.logs / digest(what, self.case, given.content)
-        outputs, kept = folder / "outputs", folder / "kept"
-        outputs.mkdir(parents=True)
-        kept.mkdir()
+        lab, outputs, kept = self.lab, folder / "outputs", folder / "kept"
+        for each in (outputs, kept):
+            each.mkdir(parents=True, exist_ok=True)
         left, places = given.paths(), _places(self.artifact, self.settings)
         while left:
             done = run(
@@ -195,32 +198,25 @@ class _Evaluation:
                 outputs=places,
                 size=batch_of(self.case, self.artifact),
                 folder=str(outputs),
-                seconds=SECONDS,
+                seconds=own_samples.SECONDS,
             )
             done = min(max(done, 1), len(left))
             what_to_keep = {"metric": self.settings.metric, "post": self.settings.post, "outputs": str(outputs)}
-            lab.scorer.call("keep_answers", lab.timeout, samples=left[:done], folder=str(kept), **what_to_keep)
+            lab.score("keep_answers", samples=left[:done], folder=str(kept), **what_to_keep)
             left = left[done:]
             lab.say(self.case, f"{what}: {1 - len(left) / len(given.batches):.0%} of {given.samples:,} samples")
         return str(kept)
 
     def _scored(self, given: OwnSamples, reference: str, run: Run) -> dict[str, Any]:
         settings, lab = self.settings, self.lab
-        own = self._kept(given, run, "answers")
-        lab.say(self.case, f"{settings.metric} and its interval")
-        folders = {"samples": str(given.folder), "reference": reference, "own": own}
-        how = {name: getattr(settings, name) for name in ("metric", "less", "drop", "relative", "confidence")}
-        how["seconds"] = lab.timeout / 2
-        found: dict[str, Any] = lab.scorer.call("score_answers", lab.timeout, names=given.batches, **folders, **how)
+        with temporary.folder(lab.logs, temporary.HIDDEN) as place:
+            own = self._kept(given, run, "answers", place)
+            lab.say(self.case, f"{settings.metric} and its interval")
+            folders = {"samples": str(given.folder), "reference": reference, "own": own}
+            how = {name: getattr(settings, name) for name in ("metric", "less", "drop", "relative", "confidence")}
+            how["seconds"] = lab.timeout / 2
+            found: dict[str, Any] = lab.score("score_answers", names=given.batches, **folders, **how)
         return found
-
-
-def _source(lab: Lab, word: str) -> str:
-    try:
-        digest_: str = lab.scorer.call("source", lab.timeout, word=word)
-        return digest_
-    except WorkerFailure as error:
-        raise XBenchError(error.message) from error
 
 
 def _places(artifact: Artifact, settings: Evaluate) -> list[int]:
@@ -239,10 +235,10 @@ def _places(artifact: Artifact, settings: Evaluate) -> list[int]:
 
 def _nothing(settings: Evaluate, given: OwnSamples) -> dict[str, Any]:
     """The fields of an evaluation in a record (docs/results.md) before it was made."""
-    plain = ("inputs", "labels", "metric", "post", "output", "less", "confidence", "calibration")
+    plain = ("inputs", "labels", "metric", "post", "output", "less", "confidence", "calibration", "limit")
     numbers = ("value", "reference", "difference", "low", "high", "accepted", "verdict", "needed", "constant")
     counts = ("changed", "changed_share", "gained", "lost", "p_value")
-    facts = {"samples": given.samples, "content": given.content, "worst": []}
+    facts = {"samples": given.samples, "set_aside": bool(given.aside), "content": given.content, "worst": []}
     return {name: getattr(settings, name) for name in plain} | dict.fromkeys((*numbers, *counts)) | facts
 
 
@@ -253,7 +249,7 @@ def _judged(record: Record, found: dict[str, Any], settings: Evaluate) -> Record
         found = found | {"verdict": "same", "needed": None}
     record = completed(record, {"evaluation": {**record["evaluation"], **found}})
     if exact and proved != "PASS":
-        return record | {"message": f"it computes something else: {record['message']}"}
+        return record | ({"message": f"it computes something else: {record['message']}"} if proved == "FAIL" else {})
     if proved == "UNSUPPORTED":  # it computed in another precision
         return record
     status = {"worse": "FAIL", "unclear": "UNVERIFIED"}.get(found["verdict"], "PASS")

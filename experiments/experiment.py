@@ -25,7 +25,7 @@ from xbench.store.results import Store, latest
 from xbench.store.schema import FAILED
 from xbench.workers.prepare import EXPORT_TIMEOUT, Exporter
 from xbench.workers.samples import OwnSamples
-from xbench.workers.worker import Worker
+from xbench.workers.worker import Worker, WorkerFailure
 
 AGAIN = ("none", "failed", "all")  # which stored records are measured again
 T = TypeVar("T")
@@ -73,12 +73,20 @@ class Lab:
         for worker in self._scorer:
             worker.stop()
 
-    @property
-    def scorer(self) -> Worker:
-        """The worker that reads a user's samples and scores answers, started when it is first needed."""
+    def score(self, job: str, **arguments: Any) -> Any:
+        """Runs a job of the worker that reads a user's samples and scores answers; it is started when it is needed.
+
+        Raises:
+            XBenchError: the job failed: the samples or the functions are the user's.
+        """
         if not self._scorer:
             self._scorer.append(Worker(self.logs / "samples.log", threads=machine.cpus(), timed=False))
-        return self._scorer[0]
+        try:
+            return self._scorer[0].call(job, self.timeout, **arguments)
+        except WorkerFailure as error:
+            self._scorer.pop().stop()
+            own = error.status == "ERROR"
+            raise XBenchError(error.message if own else f"your samples or functions: {error.message}") from error
 
     def artifact(self, model: str) -> Artifact | None:
         """The exported model; None if it cannot be exported, which has been noted.
@@ -154,7 +162,9 @@ class Experiment:
         Raises:
             XBenchError: they cannot be read, or do not fit the network.
         """
-        return None if case.own is None else own_samples.read(lab, case, artifact, case.own, limit=own_samples.ENOUGH)
+        if case.own is None:
+            return None
+        return own_samples.read(lab, case, artifact, case.own, limit=own_samples.enough(case, artifact))
 
     def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
         """The keys of the records of a cell."""

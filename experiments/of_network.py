@@ -106,6 +106,8 @@ def evaluate(asked: Asked) -> Request:
         raise XBenchError(f"--less-is-better is for a metric of your own: {asked['metric']} is known")
     if not 0.5 <= asked["confidence"] < 1:
         raise XBenchError(f"--confidence must be from 0.5 to below 1, not {asked['confidence']:g}")
+    if row.share and acceptable(asked["max_drop"]) >= 1:
+        raise XBenchError(f"--max-drop {asked['max_drop']} of a share accepts anything: write {asked['max_drop']}%")
     experiment = Evaluate(
         asked["samples"],
         asked["labels"],
@@ -158,10 +160,6 @@ def _request(asked: Asked, experiment: Experiment, mode: str, batch: int = 1, **
         choose.again(asked["rerun"], asked["retry"]),
         keep_going=False,
     )
-
-
-def _place(asked: Asked) -> dict[str, Any]:
-    return {"device": choose.choose_device(asked["device"]), "threads": choose.choose_threads(asked["threads"])}
 
 
 def _scenarios(words: Sequence[str] | None, known: Sequence[str]) -> list[str]:

@@ -7,14 +7,13 @@ from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.data.own import fixed_batch
 from xbench.errors import XBenchError
-from xbench.workers.samples import OwnSamples
-from xbench.workers.worker import WorkerFailure
+from xbench.workers.samples import OwnSamples, batched
 
 if TYPE_CHECKING:
     from xbench.experiments.experiment import Lab
 
 SECONDS = 0.5  # of a job: the interval of the progress bar
-ENOUGH = 1024  # samples for a command that draws batches of them
+ENOUGH = 1024  # samples for a command that draws batches of them, or more for two large ones
 
 
 def read(
@@ -38,23 +37,22 @@ def read(
 
 
 def _read(lab: "Lab", artifact: Artifact, what: dict[str, Any], name: str) -> OwnSamples:
-    folder, word = lab.logs / name, what["word"]
-    folder.mkdir()
-    try:
-        lab.scorer.call("begin_samples", lab.timeout, artifact=str(artifact.folder), folder=str(folder), **what)
-        start = time.monotonic()
-        while not (answer := lab.scorer.call("read_samples", lab.timeout, seconds=SECONDS))["done"]:
-            lab.progress.say(f"{answer['samples']:,} samples of {word} read")
-            if time.monotonic() - start > lab.timeout:
-                words = f"{answer['samples']:,} samples were read in {lab.timeout:g} s, and there are more"
-                raise XBenchError(f"{word}: {words}: --timeout reads longer, --limit of `xbench evaluate` fewer")
-        return OwnSamples(word=word, folder=folder, **lab.scorer.call("samples_read", lab.timeout))
-    except WorkerFailure as error:
-        raise XBenchError(
-            error.message if error.status == "ERROR" else f"cannot read {word}: {error.message}"
-        ) from error
+    folder, word, start = lab.logs / name, what["word"], time.monotonic()
+    folder.mkdir(exist_ok=True)
+    lab.score("begin_samples", artifact=str(artifact.folder), folder=str(folder), **what)
+    while not (answer := lab.score("read_samples", seconds=SECONDS))["done"]:
+        lab.progress.say(f"{answer['samples']:,} samples of {word} read")
+        if time.monotonic() - start > lab.timeout:
+            words = f"{answer['samples']:,} samples were read in {lab.timeout:g} s, and there are more"
+            raise XBenchError(f"{word}: {words}: --timeout reads longer, --limit of `xbench evaluate` fewer")
+    return OwnSamples(word=word, folder=folder, **lab.score("samples_read"))
 
 
 def batch_of(case: Case, artifact: Artifact) -> int:
-    """The samples of a batch: as many as the graph fixes, else those of the cell."""
-    return fixed_batch(artifact.info) or case.batch
+    """The samples of a batch: as many as the graph fixes, one if it has no axis of samples, else those of the cell."""
+    return (fixed_batch(artifact.info) or case.batch) if any(batched(artifact.info)) else 1
+
+
+def enough(case: Case, artifact: Artifact) -> int:
+    """How many samples a command reads that draws batches of them."""
+    return max(ENOUGH, 2 * batch_of(case, artifact) + 2)

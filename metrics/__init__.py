@@ -107,7 +107,8 @@ def load(word: str, function: Callable[..., Any] | None = None) -> Metric:
     except ImportError as error:
         raise XBenchError(f"--metric {word} needs {error.name}: pip install 'xbench[evaluate]'") from error
     keep, score = (partial(getattr(module, name), **keywords) for name in ("keep", "score"))
-    return Metric(word, row, keep, score, getattr(module, "constant", None))
+    constant = partial(module.constant, **keywords) if hasattr(module, "constant") else None
+    return Metric(word, row, keep, score, constant)
 
 
 def mean(kept: Kept) -> float:

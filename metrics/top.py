@@ -34,7 +34,7 @@ def score(kept: Kept, k: int) -> float:
     return mean(kept)
 
 
-def constant(kept: Kept) -> float:
-    """The share of the most frequent label."""
+def constant(kept: Kept, k: int) -> float:
+    """The share of the `k` most frequent labels."""
     labels = kept["label"][kept["label"] != IGNORED]
-    return float(np.unique(labels, return_counts=True)[1].max() / labels.size)
+    return float(np.sort(np.unique(labels, return_counts=True)[1])[-k:].sum() / labels.size)

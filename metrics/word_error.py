@@ -18,7 +18,7 @@ def keep(given: Answered) -> dict[str, np.ndarray]:
     if said is None:
         raise Misfit("word-error compares texts: --post names the function that makes one of each output")
     if true is None:
-        raise Misfit("word-error compares texts: the labels are the right ones")
+        raise Misfit("word-error compares texts: give the right ones with --labels")
     if (empty := next((n for n, text in enumerate(true) if not text.split()), None)) is not None:
         raise Misfit("the label has no word", empty)
     found = [jiwer.process_words(one, other) for one, other in zip(true, said, strict=True)]

@@ -210,7 +210,7 @@ its ONNX graph, which may be a little slower or faster.
 REPEATS = """
 
 Then it computes the metric of the evaluation on its samples, `samples.npz`, and exits with 1 where it differs by more
-than one answer."""
+than rounding may change: one answer, or 0.01 of F1 and average precision."""
 README = """# {model}
 
 ```

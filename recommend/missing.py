@@ -11,6 +11,7 @@ from xbench.experiments.experiment import Experiment
 from xbench.experiments.request import Request
 from xbench.experiments.session import Time
 from xbench.experiments.settings import Protocol
+from xbench.metrics import OWN, row_of
 from xbench.recommend import chance
 from xbench.recommend.limits import samples_of
 from xbench.recommend.question import Question
@@ -69,6 +70,8 @@ def evaluation(question: Question, wanted: Sequence[Wanted]) -> Request | None:
     quality = question.quality
     if quality is None or quality.inputs is None:
         return None
+    if quality.metric and row_of(quality.metric) is OWN:
+        raise XBenchError("--measure evaluates with a known metric: use `xbench evaluate` for your own")
     percent = "%" if quality.percent else ""
     asked: dict[str, Any] = {"model": question.model, "batch": None, "threads": question.threads}
     asked |= {"device": question.device, "runtimes": list(dict.fromkeys(word for word, _ in wanted))}

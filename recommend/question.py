@@ -79,7 +79,8 @@ def settled(
         known = sorted({read(record) for record in left})
         word = said.get(name)
         if name == "data":  # a user's samples without their digest
-            word = next((each for each in known if data_in_words(each) == word), word)
+            newest = (read(record) for record in reversed(left))
+            word = next((each for each in newest if data_in_words(each) == word), word)
         if name == "machine":
             usual["machine"] = here = machine.label(machine.facts(resolved["device"]))
             word = _machine(word, known, here if may_measure else None)

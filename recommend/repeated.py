@@ -32,9 +32,13 @@ def repeated(
 
 
 def _samples(case: Case, artifact: Artifact, lab: Lab, found: Evaluation) -> OwnSamples:
-    """The samples that were evaluated: all, all but those set aside for calibration, or the first ones."""
-    for sets_aside, limit in ((False, None), (True, None), (False, found["samples"])):
-        given = own_samples.read(lab, case, artifact, found["inputs"], found["labels"], sets_aside, limit)
-        if given.content == found["content"]:
-            return given
+    """The samples that were evaluated.
+
+    Raises:
+        XBenchError: as `repeated`.
+    """
+    where = found["inputs"], found["labels"], found["set_aside"], found["limit"]
+    given = own_samples.read(lab, case, artifact, *where)
+    if given.content == found["content"]:
+        return given
     raise XBenchError(f"{found['inputs']} has other samples than those that were evaluated: evaluate them again")

@@ -60,7 +60,9 @@ class LiteRT(Runtime):
 
 def _batches(options: Options, inputs: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
     """Batches for calibration of the shapes of these inputs; a smaller one is repeated."""
-    given = [[*each.values()] for each in options.calibration] or [[*inputs]]
+    wanted = [array.shape[1:] for array in inputs]
+    given = [[*each.values()] for each in options.calibration]
+    given = [each for each in given if [array.shape[1:] for array in each] == wanted] or [[*inputs]]
     return [[np.resize(a, like.shape) for a, like in zip(batch, inputs, strict=True)] for batch in given]
 
 

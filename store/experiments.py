@@ -54,7 +54,9 @@ class Evaluation(TypedDict):
     less: bool
     confidence: float
     calibration: str | None
+    limit: int | None
     samples: int
+    set_aside: bool
     content: str
     value: float | None
     reference: float | None

@@ -25,11 +25,12 @@ class Training:
 @dataclass
 class Cell:
     """The runtime that a worker has prepared. `references` are the inputs of its steps, and the expected results of
-    forward; `paths` are the complete files. `idled` says that the work started by the first call has had time to end.
-    `given` are the inputs of `references` on the device, if they stay there; `last` is the result of the last step,
-    and `index` its reference, None if it has none. `known` are digests of correct results;
-    `stepped` and `looked` are the seconds of timed steps and of checks of gradients. `proof` are the seconds spent on
-    proof and audit; `way` those of a step that a clock other than the worker's need not see."""
+    forward; `paths` are the complete files, `prepared` the shapes of the inputs that the runtime was last prepared for.
+    `idled` says that the work started by the first call has had time to end. `given` are the inputs of `references` on
+    the device, if they stay there; `last` is the result of the last step, and `index` its reference, None if it has
+    none. `known` are digests of correct results; `stepped` and `looked` are the seconds of timed steps and of checks of
+    gradients. `proof` are the seconds spent on proof and audit; `way` those of a step that a clock other than the
+    worker's need not see."""
 
     artifact: Artifact
     runtime: Runtime
@@ -39,6 +40,7 @@ class Cell:
     device: str = "cpu"
     remote: bool = False  # whether the clock of another process counts
     paths: list[str] = field(default_factory=list)
+    prepared: list[tuple[int, ...]] = field(default_factory=list)
     plane: str = "resident"
     idled: bool = False
     given: list[Any] = field(default_factory=list)

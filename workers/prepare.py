@@ -44,6 +44,7 @@ class Exporter:
     sources: dict[Path, Source] = field(default_factory=dict)  # of artifacts returned, by folder
     _announced: set[str] = field(default_factory=set)
     templates: Templates = field(default_factory=Templates)  # of workers that time nothing, for other users, too
+    renewals: dict[Path, int] = field(default_factory=dict)  # how often an artifact was made again
     own: dict[tuple[Path, str], OwnSamples] = field(default_factory=dict)  # a user's, by artifact and word
 
     def call(self, job: str, timeout: float | None = None, /, **arguments: Any) -> Any:
@@ -149,7 +150,7 @@ class Exporter:
         steps, own = steps if mode == "step" else 1, self.own.get((artifact.folder, data))
         path = reference_path(artifact, mode, batch, seed, own.name if own else data, steps, precision)
         arguments = {"mode": mode, "batch": batch, "seed": seed, "data": data, "steps": steps, "precision": precision}
-        arguments |= {"own": own.paths((seed + 1) * batch)} if own else {}
+        arguments |= {"own": own.paths(2 * batch)} if own else {}
         what = f"cannot compute the float64 reference of {artifact.name}"
         return self._added(artifact, path, "reference", what, arguments)
 
@@ -194,6 +195,7 @@ class Exporter:
                     cache.remove(path)
             if reason := damaged.get(artifact.folder, ""):
                 self._make_again(artifact, reason)
+                self.renewals[artifact.folder] = self.renewals.get(artifact.folder, 0) + 1
             return ", ".join(damaged.values())
 
     def _make_again(self, artifact: Artifact, reason: str) -> None:

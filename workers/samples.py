@@ -111,6 +111,9 @@ def drawn(
     """Consecutive samples of a user's, with the shapes of the first, from another place with each seed; a smaller set
     is repeated. Labels are None if there are none."""
     batch = own.fixed_batch(info) or batch
+    if not any(batched(info)):  # one sample at once
+        path = paths[seed % len(paths)]
+        return inputs_of(given := verdict.read(Path(path))), given.get("labels")
     files = [verdict.read(Path(path)) for path in paths]
     inputs = [inputs_of(each) for each in files]
     alike = [n for n, given in enumerate(inputs) if _kind(given, info) == _kind(inputs[0], info)]

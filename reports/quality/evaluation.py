@@ -82,11 +82,11 @@ def _examples(record: Record) -> Iterable[str]:
 
 
 def _about(found: Evaluation, share: bool) -> list[str]:
-    """What the reference itself is worth: if it is not better than a constant answer, no runtime is to blame."""
+    """What the reference itself is worth: if it is not better than a constant answer, no runtime caused it."""
     constant, value = found["constant"], found["reference"]
     if constant is None or value is None or value > constant:
         return []
     words = (
         f"the reference itself has {of_metric(value, share)}, and a constant answer has {of_metric(constant, share)}"
     )
-    return [f"{words}: check how the inputs are prepared, and the labels; no runtime is to blame"]
+    return [f"{words}: check how the inputs are prepared, and the labels; no runtime caused it"]

@@ -39,6 +39,23 @@ def in_place(outputs, labels):
 
 def leaves(outputs, labels):
     raise SystemExit(3)
+
+def median(outputs, labels):
+    return float(np.median(np.isfinite(outputs).all(axis=1)))
+
+def equal():
+    for label in (0, 1, 2):
+        yield np.zeros(8, np.float32), label
+
+def sizes():
+    for number in range(40):
+        length = 4 + 2 * (number % 3)
+        yield np.full((3, length), number, np.int64) % 5, np.full((3, length), 1)
+
+def fussy(outputs, labels):
+    if not np.isfinite(outputs).all():
+        raise ValueError("not finite")
+    return 1.0
 """
 
 
@@ -168,6 +185,39 @@ def test_samples_without_an_end_are_not_read_for_ever(shell):
     assert "samples were read in 3 s, and there are more: --timeout reads longer" in line
 
 
+def test_a_loss_that_every_draw_of_the_samples_shows_is_worse(shell):
+    np.savez(shell.folder / "huge.npz", x=ROWS * 1e5, label=LABELS)
+    words = ("--metric", "mine.py:median", "--precision", "fp16")
+    record = evaluated(shell, "rows", "huge.npz", *words, runtime="torch")
+    found = record["evaluation"]
+    assert (found["difference"], found["low"], found["high"], record["status"]) == (-1, -1, -1, "FAIL")
+
+
+def test_equal_samples_of_a_graph_of_one_sample_are_as_many(shell):
+    record = evaluated(shell, "one", "mine.py:equal", "--metric", "f1")
+    assert (record["evaluation"]["samples"], record["evaluation"]["reference"]) == (3, 1 / 6)
+
+
+def test_samples_of_another_length_are_refused(shell):
+    table = RNG.normal(size=(5, 5)).astype(np.float32)
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["y"])]
+    given = helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", "time"])
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "time", 5])
+    graph = helper.make_graph(nodes, "lengths", [given], [made], [numpy_helper.from_array(table, "table")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    onnx.save(model, shell.folder / "lengths.onnx")
+    line = refused(shell, "lengths", "mine.py:sizes", "--shape", "time=6", "--metric", "perplexity")
+    assert line == "xbench: mine.py:sizes: ids is (3, 4), and the network takes (batch, 6)"
+
+
+def test_a_metric_that_fails_on_one_runtime_spares_the_others(shell):
+    words = ["--runtime", "torch", "--runtime", "onnxruntime", "--precision", "fp16,fp32", "--metric", "mine.py:fussy"]
+    answer = shell.run("evaluate", "rows.onnx", "--inputs", "huge.npz", *words, "--json")
+    states = {(r["case"]["runtime"], r["case"]["precision"]): r["status"] for r in json.loads(answer.stdout)}
+    assert states["torch", "fp16"] == "UNVERIFIED"
+    assert states["torch", "fp32"] == states["onnxruntime", "fp32"] == "PASS"
+
+
 def test_a_metric_that_leaves_the_process_is_named(shell):
     assert "leaves raises SystemExit: 3" in refused(shell, "rows", "rows.npz", "--metric", "mine.py:leaves")
     line = refused(shell, "rows", "rows.npz", "--less-is-better")
@@ -187,6 +237,6 @@ def test_what_overflows_is_worse_and_no_crash(shell):
 def test_int8_needs_samples_to_set_aside(shell):
     record = evaluated(shell, "rows", "rows.npz", "--limit", 7)
     assert record["evaluation"]["samples"] == 7
-    assert "has too few samples to set some aside" in refused(
-        shell, "rows", "rows.npz", "--limit", 7, "--precision", "int8"
-    )
+    record = evaluated(shell, "rows", "rows.npz", "--limit", 7, "--precision", "int8")
+    assert record["status"] == "UNVERIFIED"
+    assert record["message"] == "rows.npz has too few samples to set some aside: int8 needs --calibrate"

@@ -172,6 +172,12 @@ def test_a_constant_answer_has_a_score(scores):
         assert metric.constant(kept(metric, outputs, labels)) == expected
 
 
+def test_the_best_constant_answer_of_top5_has_five_classes():
+    outputs, labels = np.zeros((20, 10)), np.repeat(np.arange(10), 2)
+    metric = load("top5")
+    assert metric.constant is not None and metric.constant(kept(metric, outputs, labels)) == 0.5
+
+
 def test_an_own_function_gives_one_number_or_one_for_each_sample(scores):
     outputs, labels = scores
     hits = load("my:hits", lambda given, truth: given.argmax(1) == truth)

@@ -101,6 +101,7 @@ def made_ready(
     prepared = now()
     remote = is_ours(runtime) and ready.remote
     cell = Cell(model, ready, options.mode, arrays, options.precision, options.device, remote=remote)
+    cell.prepared = [array.shape for array in candidate.inputs_of(arrays[0])]
     cell.steps = steps_of(cell, "resident")
     before = now()
     cell.steps[0]()
@@ -161,8 +162,9 @@ def check_more(path: str) -> dict[str, Any]:
     expected = expected_of(path)
     inputs = candidate.inputs_of(expected)
     with proving(cell):
-        if [a.shape for a in inputs] != [a.shape for a in candidate.inputs_of(cell.references[0])]:
+        if (shapes := [a.shape for a in inputs]) != [a.shape for a in candidate.inputs_of(cell.references[0])]:
             cell.runtime.prepare(inputs, expected["labels"], dropout=False)  # another batch size
+            cell.prepared = shapes
         given = candidate.run(cell.runtime, cell.artifact, cell.mode, expected)
     return candidate.judged(given, expected, cell.precision).as_dict()
 

@@ -94,8 +94,7 @@ def begin_samples(
     """Opens a user's samples for a network; at most `limit` of them are read."""
     info = Artifact.read(Path(artifact)).info
     function = _factory.function(word) if own.is_function(word) else None
-    with samples.user_errors():
-        batches = own.batches(word, info, size, labels, function)
+    batches = own.batches(word, info, size, labels, function)
     batched = samples.batched(info)
     kept, aside = (Written(Path(folder), prefix, size, batched) for prefix in ("batch-", "aside-"))
     _READING[:] = [Reading(batches, kept, aside, sets_aside, limit)]
@@ -111,15 +110,15 @@ def read_samples(seconds: float) -> dict[str, Any]:
             done = batch is None
             if batch is not None:
                 _add(reading, batch)
-    if done:
-        reading.kept.write()
-        reading.aside.write()
+        if done:
+            reading.kept.write()
+            reading.aside.write()
     return {"samples": reading.seen, "done": done}
 
 
 def samples_read() -> dict[str, Any]:
-    """The files of the samples that were read, and the digest of them."""
-    (reading,) = _READING
+    """The files of the samples that were read, and the digest of them; ends the reading."""
+    reading = _READING.pop()
     kept, aside = reading.kept, reading.aside
     content = hashlib.sha256(kept.content.digest() + aside.content.digest()).hexdigest()[:16]
     return {"batches": kept.files, "aside": aside.files, "samples": kept.samples, "content": content}
@@ -127,7 +126,10 @@ def samples_read() -> dict[str, Any]:
 
 def source(word: str) -> str:
     """The digest of the file that defines a user's function; "" if it has none."""
-    file = inspect.getsourcefile(inspect.unwrap(_factory.function(word)))
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(_factory.function(word)))
+    except TypeError:  # one that is not written in Python
+        return ""
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] if file else ""
 
 

@@ -1,6 +1,7 @@
 """Jobs of the worker that scores answers: it keeps of each file of outputs what a metric needs, and compares a runtime
 with the reference sample by sample."""
 
+import contextlib
 import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -35,11 +36,23 @@ class Joined(Mapping[str, np.ndarray]):
         array: np.ndarray = self.read(name)
         return array if self.chosen is None else array[self.chosen]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
     def __iter__(self) -> Iterator[str]:
-        return iter(verdict.read(self.paths[0]))
+        return iter(self.names)
 
     def __len__(self) -> int:
-        return len(verdict.read(self.paths[0]))
+        return len(self.names)
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        return [*verdict.read(self.paths[0])]
+
+    @functools.cached_property
+    def count(self) -> int:
+        """The number of samples."""
+        return sum(len(next(iter(verdict.read(path).values()))) for path in self.paths)
 
     def at(self, places: np.ndarray) -> "Joined":
         """The same of some samples."""
@@ -124,9 +137,10 @@ def score_answers(
     first, second = (Joined([Path(folder) / name for name in names]) for folder in (reference, own))
     expected, value = chosen.score(first), chosen.score(second)
     limit = drop * abs(expected) if relative else drop
-    facts = dict.fromkeys(("value", "difference", "low", "high", "needed", *COUNTS)) | {"worst": []}
+    facts = dict.fromkeys(("value", "difference", "low", "high", "needed", "constant", *COUNTS)) | {"worst": []}
     facts |= {"reference": expected, "accepted": limit, "verdict": "worse"}
-    facts |= {"constant": chosen.constant(first) if chosen.constant else None}
+    with contextlib.suppress(XBenchError):  # samples of several shapes
+        facts |= {"constant": chosen.constant(first) if chosen.constant else None}
     if np.isfinite(value):
         facts |= _compared(chosen, first, second, limit, -1 if less else 1, confidence, seconds)
         facts |= {"value": value, "difference": value - expected}
@@ -141,9 +155,9 @@ def _compared(
 ) -> dict[str, Any]:
     """The interval of the difference, the verdict, and how many samples would exclude a larger loss; `sign` is -1 if
     less is better."""
-    count = len(reference[next(iter(reference))])
+    count = reference.count
     found, scale = _difference(metric, reference, own, sign, confidence, seconds), 1.0
-    if found.low == found.high:  # nothing differs, which shows no more than answers that are right or wrong
+    if found == (0, 0, 0):  # nothing differs, which shows no more than answers that are right or wrong
         scale = 1.0 if metric.row.share else abs(metric.score(reference)) or 1.0
         same = np.zeros(count, bool)
         found = paired.of_hits(same, same, confidence)
@@ -170,7 +184,7 @@ def _difference(
     def statistic(places: np.ndarray) -> float:
         return sign * (metric.score(own.at(places)) - metric.score(reference.at(places)))
 
-    count = len(reference[next(iter(reference))])
+    count = reference.count
     start = now()
     statistic(np.arange(count))
     resamples = min(paired.RESAMPLES, int(seconds / max(now() - start, 1e-6)))
