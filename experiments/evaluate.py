@@ -31,7 +31,6 @@ from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
 ROUNDED = 1e-4  # of a metric, by which float32 may change it though no answer changes
 CALIBRATED = ("int8",)  # precisions for which samples are set aside
-Say = Callable[[str], None]
 Run = Callable[..., int]  # runs a network on some files of samples, and returns how many it did
 
 
