@@ -10,7 +10,6 @@ from xbench.cli.doctor import doctor
 from xbench.cli.elsewhere.ask import ask
 from xbench.cli.elsewhere.judge import judge
 from xbench.cli.env import app as env_app
-from xbench.cli.evaluate import evaluate
 from xbench.cli.import_ import import_
 from xbench.cli.inspect import inspect
 from xbench.cli.list import app as list_app
@@ -19,6 +18,7 @@ from xbench.cli.match import match
 from xbench.cli.phases import phases
 from xbench.cli.plugin import app as plugin_app
 from xbench.cli.profile import profile
+from xbench.cli.quality.evaluate import evaluate
 from xbench.cli.recommend import recommend
 from xbench.cli.report import report
 from xbench.cli.scale import scale

@@ -83,7 +83,7 @@ SUBFOLDERS += (
     "reports/since",
 )
 SUBFOLDERS += ("workers/building", "workers/jobs", "proof/bisect", "experiments/scaling", "experiments/since")
-SUBFOLDERS += ("cli/elsewhere", "cli/terminal", "data/own")
+SUBFOLDERS += ("cli/elsewhere", "cli/quality", "cli/terminal", "data/own")
 
 FUNCTION_LINES = 50
 FILE_LINES = 300
@@ -382,7 +382,7 @@ def test_commands_in_the_documents_exist(document):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     code = [line for line in text_of_code(ROOT / document) if re.match(r"(make|xbench)\b", line)]
     offences = [f"make {w}" for line in code for w in re.findall(r"\bmake ([a-z][a-z-]*)", line) if w not in targets]
-    files = entries("cli") | entries("cli/elsewhere")
+    files = entries("cli") | entries("cli/elsewhere") | entries("cli/quality")
     commands = {name.rstrip("_") for name in files}  # import_.py: PEP 8 has no other way
     offences += [f"xbench {w}" for line in code for w in re.findall(r"\bxbench ([a-z]+)", line) if w not in commands]
     report(offences)

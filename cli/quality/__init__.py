@@ -1,0 +1,1 @@
+"""Commands on the quality of answers: metrics on the user's data."""
