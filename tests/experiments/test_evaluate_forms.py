@@ -18,10 +18,10 @@ import numpy as np
 ROWS, LABELS = (np.load("rows.npz")[name] for name in ("x", "label"))
 
 def reused():
-    x, label = np.empty((50, 8), np.float32), np.empty(50, np.int64)
+    x = np.empty((50, 8), np.float32)
     for first in range(0, 400, 50):
-        x[...], label[...] = ROWS[first : first + 50], LABELS[first : first + 50]
-        yield x, label
+        x[...] = ROWS[first : first + 50]
+        yield x, LABELS[first : first + 50].copy()
 
 def single():
     for row, label in zip(ROWS[:30], LABELS[:30]):
