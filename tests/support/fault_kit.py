@@ -1,6 +1,7 @@
 """Shared parts of the failure tests: fake runtimes as a third-party package, the command line, marked processes."""
 
 import contextlib
+import faulthandler
 import io
 import json
 import os
@@ -156,9 +157,10 @@ class Shell:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Ends what takes longer, with the error of a process that does."""
+    """Ends what takes longer, with the error of a process that does; writes what each thread is at."""
 
     def end(*_: object) -> None:
+        faulthandler.dump_traceback(sys.__stderr__)
         raise subprocess.TimeoutExpired("xbench", seconds)
 
     before = signal.signal(signal.SIGALRM, end)
