@@ -171,8 +171,8 @@ def outcome(failure: WorkerFailure) -> Record:
 
 
 def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
-    """Adds the first wrong ONNX tensor, also to the message. Not of int8, whose ranges are found anew for every graph,
-    nor for a damaged model, which shows nothing."""
+    """Adds the first wrong ONNX tensor, also to the message. Not of int8, whose ranges are found again for every
+    graph, nor for a damaged model, which shows nothing."""
     if case.precision == "int8" or damage.look(artifact):
         return record
     try:

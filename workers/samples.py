@@ -86,7 +86,7 @@ class OwnSamples:
 
     @property
     def name(self) -> str:
-        """What stands for them in the name of a file."""
+        """Their name in the name of a file."""
         return f"own{self.content}"
 
     def paths(self, most: int | None = None) -> list[str]:
@@ -100,9 +100,9 @@ def batched(info: Mapping[str, Any]) -> list[bool]:
     return [fixed or each["shape"][:1] == ["batch"] for each in info["inputs"]]
 
 
-def _kind(inputs: Sequence[np.ndarray], info: Mapping[str, Any]) -> list[Any]:
+def kind(inputs: Sequence[np.ndarray], batched: Sequence[bool]) -> list[Any]:
     """What samples that may be in one batch have in common: their shapes, and the inputs that are one for all."""
-    return [a.shape[1:] if own_axis else a.tobytes() for a, own_axis in zip(inputs, batched(info), strict=True)]
+    return [a.shape[1:] if of_sample else a.tobytes() for a, of_sample in zip(inputs, batched, strict=True)]
 
 
 def drawn(
@@ -116,7 +116,7 @@ def drawn(
         return inputs_of(given := verdict.read(Path(path))), given.get("labels")
     files = [verdict.read(Path(path)) for path in paths]
     inputs = [inputs_of(each) for each in files]
-    alike = [n for n, given in enumerate(inputs) if _kind(given, info) == _kind(inputs[0], info)]
+    alike = [n for n, given in enumerate(inputs) if kind(given, batched(info)) == kind(inputs[0], batched(info))]
     count = sum(len(files[n]["names"]) for n in alike)
     chosen = np.arange(seed * batch, (seed + 1) * batch) % count
     arrays = [

@@ -82,16 +82,16 @@ def batches(
         most = 1
     folders = labels == files.FOLDERS
     given = files.read(labels) if labels is not None and not folders else None
-    beside = None if given is None or labels is None else files.place(labels)[0]
+    label_file = None if given is None or labels is None else files.place(labels)[0]
     asked = Asked(slots, most, given is None, True if folders else None)
-    pieces = _pieces(word, info, asked, beside, function)
+    pieces = _pieces(word, info, asked, label_file, function)
     if given is not None:
         pieces = _labelled(pieces, given, shown(labels), shown(word), function is None)
     yield from _joined(pieces, slots, most, shown(word))
 
 
 def _pieces(
-    word: str, info: Mapping[str, Any], asked: Asked, beside: Path | None, function: Callable[..., Any] | None
+    word: str, info: Mapping[str, Any], asked: Asked, label_file: Path | None, function: Callable[..., Any] | None
 ) -> Iterator[Piece]:
     """The samples as their reader gives them."""
     from xbench.data.own import folders, returned
@@ -106,7 +106,7 @@ def _pieces(
         return _of_set(word, info, asked)
     asked = replace(asked, options=_place(word)[1])
     if in_folder:
-        return folders.pieces(place, asked, beside)
+        return folders.pieces(place, asked, label_file)
     if place.suffix.lower() not in READERS:
         raise BadData(f"{shown(place)} is no folder, and no file {', '.join(READERS)}")
     if asked.options and READERS[place.suffix.lower()] == "arrays":

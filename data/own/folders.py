@@ -14,13 +14,13 @@ from xbench.data.own.slots import Asked, Piece
 FILES = (*arrays.SUFFIXES, ".parquet")
 
 
-def pieces(folder: Path, asked: Asked, beside: Path | None) -> Iterator[Piece]:
-    """The samples of a folder; `beside` is a file that holds something else, as labels.
+def pieces(folder: Path, asked: Asked, label_file: Path | None) -> Iterator[Piece]:
+    """The samples of a folder; `label_file` is a file that holds something else, as labels.
 
     Raises:
         BadData: it has nothing that can be read, or several kinds of it; a file is damaged, or does not fit.
     """
-    names = [name for name in listed(folder) if beside is None or not _same(folder / name, beside)]
+    names = [name for name in listed(folder) if label_file is None or not _same(folder / name, label_file)]
     inside = {name: listed(folder / name) for name in names if os.path.isdir(folder / name)}
     sets = [name for name, held in inside.items() if re.fullmatch(r"test_data_set_[0-9]+", name) and _tensors(held)]
     pictures = [name for name in names if _ends(name, images.SUFFIXES) and name not in inside]

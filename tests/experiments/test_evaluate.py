@@ -1,5 +1,5 @@
 """`xbench evaluate`: metrics equal a plain script's, no answer changes in float32, a worse runtime and a careless
-loader are told apart, and the user's mistakes are one line."""
+loader are distinguished, and the user's mistakes are one line."""
 
 import json
 import re

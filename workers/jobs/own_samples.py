@@ -39,7 +39,8 @@ class Written:
 
     def add(self, batch: Batch) -> None:
         """Adds samples; writes every batch that is full, and a smaller one before samples of other shapes."""
-        if self.waiting and self._kind(self.waiting[0]) != self._kind(batch):
+        kinds = [samples.kind(each.inputs, self.batched) for each in (*self.waiting[:1], batch)]
+        if kinds[0] != kinds[-1]:
             self.write()
         self.waiting.append(batch)
         while sum(len(each.names) for each in self.waiting) >= self.size:
@@ -59,10 +60,6 @@ class Written:
         labels = {} if batch.labels is None else {"labels": _array(batch)}
         self._note(batch, labels.get("labels"))
         verdict.join(self.folder / self.files[-1], {**arrays, **labels, "names": np.array(batch.names, str)})
-
-    def _kind(self, batch: Batch) -> list[Any]:
-        """What samples of one file have in common: their shapes, and the inputs that are one for all of them."""
-        return [a.shape[1:] if own else a.tobytes() for a, own in zip(batch.inputs, self.batched, strict=True)]
 
     def _note(self, batch: Batch, labels: np.ndarray | None) -> None:
         """Adds samples to the digest of all."""
