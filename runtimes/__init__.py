@@ -13,7 +13,6 @@ import importlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ import numpy as np
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import _plugins
 from xbench.runtimes._rows import LAYOUTS, RUNTIMES, UNCLOCKED
+from xbench.runtimes.support.options import Options
 from xbench.runtimes.support.row import Lower, Row
 
 __all__ = [
@@ -46,26 +46,6 @@ class Unavailable(Exception):
 
 class Killed(Exception):
     """A process that a runtime has started ended by SIGKILL; the message names it, as in "the process of x"."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """Settings of a run: `mode` forward, gradient or step; `device` cpu or cuda; `extra` is what followed the colon of
-    the runtime's name (`tensorflow:xla` gives {"xla": "1"}); `layout` is one of the row's, `precision` fp32 or one of
-    the row's lower ones. `calibration` are batches of inputs, by their names, to find the ranges of activations with;
-    without them those of `prepare` serve."""
-
-    mode: str = "forward"
-    device: str = "cpu"
-    threads: int = 1
-    extra: Mapping[str, str] = field(default_factory=dict)
-    layout: str = "nchw"
-    precision: str = "fp32"
-    calibration: Sequence[Mapping[str, np.ndarray]] = ()
-
-    @property
-    def trains(self) -> bool:
-        return self.mode != "forward"
 
 
 class Layer(NamedTuple):
