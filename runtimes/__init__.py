@@ -156,6 +156,12 @@ class Runtime(ABC):
         which they run. Called if the runtime's row names `layers`."""
         raise NotImplementedError
 
+    def widen(self, tensors: Sequence[str]) -> Sequence[str]:
+        """Leaves the nodes that compute these tensors in float32 (a node is named by its first tensor), with the ranges
+        that `prepare` found. Returns the tensors of all nodes that can compute in the requested precision, in the order
+        of the graph. Called after `prepare`, if the row has the option `wide`."""
+        raise NotImplementedError
+
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """Writes the model in the runtime's own form, to be used without xbench, and returns the names of the files.
 

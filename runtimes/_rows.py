@@ -80,7 +80,7 @@ RUNTIMES: dict[str, Row] = {
         },
         ours=("onnx",),
         layers="profile",
-        options={"level": ANY, "shapes": ("fixed", "open"), "provider": ANY, "profile": ON},
+        options={"level": ANY, "shapes": ("fixed", "open"), "provider": ANY, "profile": ON, "wide": ANY},
         scripts="xbench.runtimes.scripts.onnxruntime",
     ),
     "openvino": Row(
@@ -101,7 +101,8 @@ RUNTIMES: dict[str, Row] = {
         },
         ours=("onnx",),
         layers="profile",
-        options={"hint": ANY, "shapes": ("fixed", "open"), "profile": ON},
+        options={"hint": ANY, "shapes": ("fixed", "open"), "profile": ON, "wide": ANY},
+        without=("openvino_telemetry",),  # with it every import reports itself over the network
         scripts="xbench.runtimes.scripts.openvino",
     ),
     "tensorflow": Row(

@@ -22,6 +22,7 @@ from xbench.converters.artifact import Artifact
 from xbench.runtimes import Layer, Options, Runtime, Unavailable
 from xbench.runtimes.support import onnx_copy, onnxruntime_values
 from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer, drop_unread_inputs
+from xbench.runtimes.support.wide import wide
 
 LEVELS = {
     "disable": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -135,24 +136,29 @@ class Inference(Runtime):
         self.names = [item["name"] for item in artifact.info["inputs"]]
         self.sizes: dict[str, int] = {}
         self.has_bits = False  # of bfloat16, which NumPy lacks, in its outputs
+        if not narrow and "wide" in options.extra:
+            raise Unavailable("onnxruntime:wide=... is for --precision int8 or fp16")
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         shapes = {name: array.shape for name, array in zip(self.names, inputs, strict=True)}
         self.sizes = _named_sizes(self.path, shapes) if self.options.extra.get("shapes") == "fixed" else {}
         if self.options.precision in NARROW:
-            from xbench.runtimes.support.onnxruntime_narrow import (
-                narrowed,  # its import takes as long as ONNX Runtime's
-            )
-
-            with tempfile.TemporaryDirectory(prefix="xbench-narrow-") as folder:
-                arrays = dict(zip(self.names, inputs, strict=True))
-                model = narrowed(self.path, self.options.precision, arrays, folder, self.options.calibration)
-                self.session = _session(model, self.options, self.sizes)
+            self.folder = tempfile.TemporaryDirectory(prefix="xbench-narrow-")
+            self.arrays = dict(zip(self.names, inputs, strict=True))
+            self.widen(wide(self.options.extra))
         else:
             self.session = self._opened(self.options)
         types = [each.type for each in self.session.get_outputs()]
         self.has_bits = onnxruntime_values.BFLOAT16 in types and self.options.device == "cpu"
         return True
+
+    def widen(self, tensors: Sequence[str]) -> Sequence[str]:
+        from xbench.runtimes.support import onnxruntime_narrow as narrow  # its import takes as long as ONNX Runtime's
+
+        how = (self.arrays, self.folder.name, self.options.calibration, tensors)
+        path = narrow.narrowed(self.path, self.options.precision, *how)
+        self.session = _session(path, self.options, self.sizes)
+        return narrow.known(self.folder.name)
 
     def _opened(self, options: Options) -> onnxruntime.InferenceSession:
         """

@@ -14,6 +14,7 @@ from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Layer, Options, Runtime, Unavailable
 from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer
+from xbench.runtimes.support.wide import wide
 
 TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8": "f32"}
 # By default it quantises the activations of a product with int8 weights, and the cache of attention: errors of a
@@ -108,24 +109,44 @@ def _places(model: openvino.Model, names: Sequence[str]) -> list[int]:
 
 class Inference(Runtime):
     def __init__(self, artifact: Artifact, options: Options) -> None:
-        self.core, self.options = openvino.Core(), options
+        self.core, self.options, self.path = openvino.Core(), options, artifact.onnx
         self.model = _read(self.core, artifact)
         self.places = _places(self.model, [item["name"] for item in artifact.info["inputs"]])
 
+        self.narrow: tuple[openvino.Model, openvino.Model] | None = None  # in int8, and the one it was made of
+        if options.precision != "int8" and "wide" in options.extra:
+            raise Unavailable("openvino:wide=... is for --precision int8")
+
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        model = self._in_int8(inputs) if self.options.precision == "int8" else self.model
-        model = model.clone()  # the weights are not copied
-        if self.options.extra.get("shapes", "fixed") == "fixed":
-            model.reshape({place: list(array.shape) for place, array in zip(self.places, inputs, strict=True)})
-        self.compiled = self.core.compile_model(model, "CPU", _settings(self.options))
-        self.request = self.compiled.create_infer_request()
+        self.shapes = {place: list(array.shape) for place, array in zip(self.places, inputs, strict=True)}
+        if self.options.precision == "int8":
+            self._quantise(inputs)
+        self._compile(self.narrow[0] if self.narrow else self.model)
         return True
 
-    def _in_int8(self, inputs: Sequence[np.ndarray]) -> openvino.Model:
+    def _compile(self, model: openvino.Model) -> None:
+        model = model.clone()  # the weights are not copied
+        if self.options.extra.get("shapes", "fixed") == "fixed":
+            model.reshape(self.shapes)
+        self.compiled = self.core.compile_model(model, "CPU", _settings(self.options))
+        self.request = self.compiled.create_infer_request()
+
+    def _quantise(self, inputs: Sequence[np.ndarray]) -> None:
+        """Of the model as its own converter simplifies it: of the file as it is, every step of a BatchNormalization
+        would be rounded."""
         from xbench.runtimes.support.openvino_int8 import quantised  # it imports PyTorch, too
 
-        batches = [[*each.values()] for each in self.options.calibration] or [[*inputs]]
-        return quantised(self.model, self.places, batches)
+        batches = [[*each.values()] for each in self.options.calibration]
+        if not (self.narrow and batches):
+            plain = openvino.convert_model(self.path)
+            self.narrow = quantised(plain, self.places, batches or [[*inputs]], wide(self.options.extra)), plain
+
+    def widen(self, tensors: Sequence[str]) -> Sequence[str]:
+        from xbench.runtimes.support.openvino_int8 import narrow_tensors, widened
+
+        assert self.narrow
+        self._compile(widened(*self.narrow, tensors))
+        return narrow_tensors(*self.narrow)
 
     def put(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         return tuple(_tensor(np.asarray(array, order="C")) for array in arrays)

@@ -1,7 +1,8 @@
 """Packages that are absent in a worker, though they are installed.
 
 TVM imports PyTorch wherever that is installed, TensorFlow imports JAX and scikit-learn. Their time and memory would be
-counted as TVM's and TensorFlow's, but only an environment that compares runtimes has them all.
+counted as TVM's and TensorFlow's, but only an environment that compares runtimes has them all. OpenVINO reports every
+import over the network if its package for that is there.
 """
 
 import sys

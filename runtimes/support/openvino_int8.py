@@ -1,29 +1,105 @@
 """An OpenVINO model in int8, by the tool of its makers, NNCF: weights and activations are quantised after training."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import openvino
 
 from xbench.runtimes import Unavailable
+from xbench.runtimes.support import wide as nodes
 
 os.environ["NNCF_CI"] = "1"  # or it reports its use over the network
+ROUNDING, SOURCES = "FakeQuantize", ("Parameter", "ReadValue")
+MOVES = ("Reshape", "Transpose", "Squeeze", "Unsqueeze")
+SCALING, EIGHT_BITS = ("Convert", "Subtract", "Multiply"), (openvino.Type.i8, openvino.Type.u8)
 
 
-def quantised(model: openvino.Model, places: Sequence[int], batches: Sequence[Sequence[np.ndarray]]) -> openvino.Model:
+def quantised(
+    model: openvino.Model, places: Sequence[int], batches: Sequence[Sequence[np.ndarray]], wide: Collection[str] = ()
+) -> openvino.Model:
     """The model with the ranges of activations as they are on the batches; each has an array for every one of `places`
-    among the model's inputs.
+    among the model's inputs. The nodes that compute the tensors `wide` stay in float32.
 
     Raises:
-        Unavailable: NNCF is not installed.
+        Unavailable: NNCF is not installed, or there is no node of `wide`.
     """
     try:
         import nncf
     except ImportError as error:
         raise Unavailable("openvino needs NNCF for int8: pip install 'xbench[int8]'") from error
+    nodes.check(wide, [_tensor(op) for op in _operators(model)], "int8")
     given = [dict(zip(places, batch, strict=True)) for batch in batches]
-    made: Any = nncf.quantize(model, nncf.Dataset(given), subset_size=len(given))
+    names = [op.get_friendly_name() for op in _operators(model) if _tensor(op) in wide]
+    ignored = nncf.IgnoredScope(names=names, validate=False) if names else None
+    made: Any = nncf.quantize(model, nncf.Dataset(given), subset_size=len(given), ignored_scope=ignored)
     assert isinstance(made, openvino.Model)
     return made
+
+
+def narrow_tensors(model: openvino.Model, plain: openvino.Model) -> list[str]:
+    """The tensors of the plain model that operators compute in int8 in a quantised one, in its order."""
+    low = {op.get_friendly_name() for op in _operators(model) if any(map(_is_rounded, _sources(op)))}
+    return list(dict.fromkeys(_tensor(op) for op in _operators(plain) if op.get_friendly_name() in low))
+
+
+def widened(model: openvino.Model, plain: openvino.Model, wide: Collection[str]) -> openvino.Model:
+    """A quantised model in which the nodes that compute these tensors are those of the plain one.
+
+    It is the model that `quantised` makes with these tensors but for the biases, which NNCF corrects for the errors of
+    all nodes: quick enough to try many sets.
+    """
+    made, given = model.clone(), plain.clone()
+    own = {op.get_friendly_name(): op for op in _operators(given)}
+    names = {name for name, op in own.items() if _tensor(op) in wide}
+    for op in [each for each in made.get_ordered_ops() if each.get_friendly_name() in names]:
+        for place, port in enumerate(op.inputs()):
+            source = port.get_source_output().get_node()
+            if _is_constant(source):
+                port.replace_source_output(own[op.get_friendly_name()].input_value(place))
+            elif source.get_type_name() == ROUNDING:
+                port.replace_source_output(source.input_value(0))
+    return made
+
+
+def _operators(model: openvino.Model) -> Iterator[openvino.Node]:
+    return (op for op in model.get_ordered_ops() if op.get_type_name() not in ("Constant", "Result", *SOURCES))
+
+
+def _sources(op: openvino.Node) -> list[openvino.Node]:
+    """The operators whose results it reads; of its own if it only moves numbers."""
+    if op.get_type_name() in MOVES:
+        return []
+    sources = [port.get_source_output().get_node() for port in op.inputs()]
+    while moves := [each for each in sources if each.get_type_name() in MOVES]:
+        moved = [each.input_value(0).get_node() for each in moves]
+        sources = [*(each for each in sources if each.get_type_name() not in MOVES), *moved]
+    return sources
+
+
+def _is_rounded(source: openvino.Node) -> bool:
+    """Whether it rounds an activation, or gives a weight of eight bits its scale."""
+    kind = source.get_type_name()
+    if kind in SCALING:
+        return any(_is_rounded(port.get_source_output().get_node()) for port in source.inputs()[:1])
+    return kind == ROUNDING or (kind == "Constant" and source.get_element_type() in EIGHT_BITS)
+
+
+def _tensor(op: openvino.Node) -> str:
+    """The ONNX tensor that an operator computes, or the first that is computed of it alone: an ONNX node may become
+    several operators, and several may be fused into one. What only moves numbers goes with its reader."""
+    while True:
+        names = sorted(name for port in op.outputs() for name in port.get_names())
+        readers = {each.get_node() for port in op.outputs() for each in port.get_target_inputs()}
+        ends = len(readers) != 1 or next(iter(readers)).get_type_name() == "Result"
+        if ends or (names and op.get_type_name() not in MOVES):
+            return names[0] if names else str(op.get_friendly_name())
+        op = readers.pop()
+
+
+def _is_constant(op: openvino.Node) -> bool:
+    """Whether nothing it depends on is an input of the model."""
+    if op.get_type_name() in SOURCES:
+        return False
+    return all(_is_constant(port.get_source_output().get_node()) for port in op.inputs())
