@@ -19,6 +19,7 @@ from xbench.cli.phases import phases
 from xbench.cli.plugin import app as plugin_app
 from xbench.cli.profile import profile
 from xbench.cli.quality.evaluate import evaluate
+from xbench.cli.quality.widen import widen
 from xbench.cli.recommend import recommend
 from xbench.cli.report import report
 from xbench.cli.scale import scale
@@ -48,6 +49,7 @@ COMMANDS = (
     profile,
     load,
     evaluate,
+    widen,
     train,
     scale,
     bisect,

@@ -12,7 +12,6 @@ from xbench.cli.terminal.turn import turn
 from xbench.store.results import FOLDER
 
 if TYPE_CHECKING:
-    from xbench.cli.terminal.progress import Bar
     from xbench.experiments.since.request import Ask
 
 First = Annotated[str, typer.Option("--from", help="A release that is good: 1.20.1; 1.20 is the first one of 1.20.")]
@@ -85,18 +84,8 @@ def since(
     raise typer.Exit(int(report["found"]))
 
 
-class Steps:
-    """The progress of what is measured within a step: it is shown while it lasts, and counts nothing."""
-
-    def __init__(self, bar: "Bar") -> None:
-        self.say, self.note, self.finish = bar.say, bar.note, bar.say
-
-    def skip(self, number: int = 1) -> None:
-        """Nothing: a step is a step, if its records exist or not."""
-
-
 def _report(ask: "Ask", releases: list[str], output: Path | None, out: Path) -> dict[str, Any]:
-    from xbench.cli.terminal.progress import Bar
+    from xbench.cli.terminal.progress import Bar, Steps
     from xbench.experiments.experiment import Lab
     from xbench.experiments.since import run, search, written
 

@@ -1,12 +1,14 @@
 """Trains a small LeNet on half of scikit-learn's handwritten digits, in seconds, and writes
 
 digits.onnx     the network
+outlier.onnx    the same network, one of whose 16 channels is 300 times as large: in int8 it takes all levels
 digits.npz      the other half: 899 images of 8 x 8, `image` from 0 to 1, and their `label`
 inverted.npz    the same with black and white swapped, as a careless loader may give them
 
 python digits.py [FOLDER]
 """
 
+import copy
 import sys
 from pathlib import Path
 
@@ -38,17 +40,34 @@ def train(net: nn.Module, images: torch.Tensor, labels: torch.Tensor, epochs: in
             optimizer.step()
 
 
-def main(folder: Path) -> None:
-    net, (images, labels) = network(), samples()
-    half = len(labels) // 2
-    train(net, torch.tensor(images[:half] / 16), torch.tensor(labels[:half]))
+def grown(net: nn.Sequential, channel: int, factor: float) -> nn.Sequential:
+    """The same network with a larger channel between its two convolutions, the second of which makes up for it."""
+    net = copy.deepcopy(net)
+    first, second = net[0], net[3]
+    assert isinstance(first, nn.Conv2d) and isinstance(second, nn.Conv2d) and first.bias is not None
+    with torch.no_grad():
+        first.weight[channel] *= factor
+        first.bias[channel] *= factor
+        second.weight[:, channel] /= factor
+    return net
+
+
+def write(net: nn.Module, path: Path) -> None:
     batch = {0: torch.export.Dim("batch")}
     program = torch.onnx.export(
         net.eval(), (torch.zeros(2, 1, 8, 8),), input_names=["image"], output_names=["score"], dynamic_shapes=[batch],
         verbose=False,
     )  # fmt: skip
     assert program is not None
-    program.save(str(folder / "digits.onnx"))
+    program.save(str(path))
+
+
+def main(folder: Path) -> None:
+    net, (images, labels) = network(), samples()
+    half = len(labels) // 2
+    train(net, torch.tensor(images[:half] / 16), torch.tensor(labels[:half]))
+    write(net, folder / "digits.onnx")
+    write(grown(net, 3, 300), folder / "outlier.onnx")
     np.savez(folder / "digits.npz", image=images[half:] / 16, label=labels[half:])
     np.savez(folder / "inverted.npz", image=1 - images[half:] / 16, label=labels[half:])
 

@@ -127,7 +127,7 @@ class _Evaluation:
         settings, case, lab = self.settings, self.case, self.lab
         given = settings.samples(case, self.artifact, lab)
         record = completed(base(case, self.artifact, "evaluate"), {"evaluation": _nothing(settings, given)})
-        record["command"] = _command(case, settings)
+        record["command"] = command(case, settings)
         if reason := impossible(case, self.artifact):
             return record | {"status": "UNSUPPORTED", "message": reason}
         reference = self._reference(given)  # what is wrong with it is wrong for every runtime
@@ -190,11 +190,11 @@ class _Evaluation:
         lab, outputs, kept = self.lab, folder / "outputs", folder / "kept"
         for each in (outputs, kept):
             each.mkdir(parents=True, exist_ok=True)
-        left, places = given.paths(), _places(self.artifact, self.settings)
+        left, where = given.paths(), places(self.artifact, self.settings)
         while left:
             done = run(
                 batches=left,
-                outputs=places,
+                outputs=where,
                 size=batch_of(self.case, self.artifact),
                 folder=str(outputs),
                 seconds=own_samples.SECONDS,
@@ -218,7 +218,7 @@ class _Evaluation:
         return found
 
 
-def _places(artifact: Artifact, settings: Evaluate) -> list[int]:
+def places(artifact: Artifact, settings: Evaluate) -> list[int]:
     """The outputs that are compared: the named one, for post-processing all, else the first.
 
     Raises:
@@ -276,10 +276,10 @@ def _why(found: dict[str, Any], settings: Evaluate) -> str:
     return f"{words}; {found['needed']:,} like these would exclude it"
 
 
-def _command(case: Case, settings: Evaluate) -> str:
-    """The command line that evaluates this again."""
+def command(case: Case, settings: Evaluate, name: str = "evaluate") -> str:
+    """The command line that evaluates this again, or does what is named with the same settings."""
     drop = f"{settings.drop * 100:g}%" if settings.relative or row_of(settings.metric).share else f"{settings.drop:g}"
-    words: list[object] = ["xbench", "evaluate", case.model, "--inputs", settings.inputs, "--metric", settings.metric]
+    words: list[object] = ["xbench", name, case.model, "--inputs", settings.inputs, "--metric", settings.metric]
     words += ["--max-drop", drop, "--runtime", case.runtime, "--precision", ",".join(settings.precisions)]
     words += ["--batch", case.batch, "--threads", case.threads, "--device", case.device]
     options = {"labels": settings.labels, "post": settings.post, "output": settings.output, "limit": settings.limit}

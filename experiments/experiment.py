@@ -214,7 +214,7 @@ def run(
         members = list(group)
         lab.progress.say(f"{members[0].model}: export to ONNX")
         artifact = lab.artifact(members[0].model)
-        members = _with_samples(experiment, members, artifact, lab) if artifact else members
+        members = with_samples(experiment, members, artifact, lab) if artifact else members
         if artifact is None or members[0].model in lab.broken:
             lab.progress.skip(experiment.records * len(members))
             continue
@@ -235,7 +235,7 @@ def run(
     return outcome
 
 
-def _with_samples(experiment: Experiment, cases: list[Case], artifact: Artifact, lab: Lab) -> list[Case]:
+def with_samples(experiment: Experiment, cases: list[Case], artifact: Artifact, lab: Lab) -> list[Case]:
     """The cells, with the digest of the user's samples that they compute on; the exporter makes references of them."""
     made = list[Case]()
     try:

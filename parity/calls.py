@@ -140,6 +140,14 @@ def _is_layer(value: Any) -> bool:
     return all(isinstance(text, str) for text in value[:2]) and all(map(_is_time, value[2]))
 
 
+def widened(runtime: Runtime, tensors: Sequence[str]) -> list[str]:
+    """The tensors of all nodes that can compute in the lower precision, after these are left in float32."""
+    answer = runtime.widen(tensors)
+    if not isinstance(answer, list | tuple) or not all(isinstance(each, str) for each in answer):
+        raise BadAnswer("widen", answer, "names of tensors")
+    return list(answer)
+
+
 def saved(runtime: Runtime, folder: Path, name: str) -> list[str]:
     """The names of the files that it wrote; all must be in the folder."""
     answer = runtime.save(folder, name)

@@ -75,6 +75,51 @@ class Evaluation(TypedDict):
     worst: list[Changed]
 
 
+class NarrowNode(TypedDict):
+    """A node that a runtime computes in a lower precision: its first tensor, and how far the outputs are off if it
+    alone is in that precision, relative to their size; null if they are not finite."""
+
+    tensor: str
+    operator: str
+    error: float | None
+
+
+class Point(TypedDict):
+    """A network with some nodes in float32, whose answers were evaluated: the metric, its difference to that of the
+    float64 reference with an interval; if it was timed, the seconds of a call, and their ratio to float32's. `message`
+    says why it could not be timed."""
+
+    word: str
+    precision: str
+    wide: list[str]
+    status: str
+    value: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    median_s: float | None
+    low_s: float | None
+    high_s: float | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    message: str | None
+
+
+class Widening(TypedDict):
+    """The result of `widen`: the nodes that must stay in float32, null if no set was good enough."""
+
+    inputs: str
+    metric: str
+    less: bool
+    accepted: float | None
+    nodes: list[NarrowNode]
+    points: list[Point]
+    wide: list[str] | None
+    trials: int
+    ended: bool
+
+
 class Told(TypedDict):
     """Times of a program, as it says: of what and where it was run, and the seconds of each run."""
 

@@ -6,7 +6,17 @@ Records are plain dictionaries, as lines are; `schema.problem` checks a record w
 from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict, TypeVar, cast
 
-from xbench.store.experiments import Conversion, Evaluation, Judged, Load, Phases, Profile, Scaling, Training
+from xbench.store.experiments import (
+    Conversion,
+    Evaluation,
+    Judged,
+    Load,
+    Phases,
+    Profile,
+    Scaling,
+    Training,
+    Widening,
+)
 
 T = TypeVar("T")
 NOTHING: Any = {}  # in place of an optional part that a record lacks
@@ -161,6 +171,7 @@ class Record(TypedDict, total=False):
     scaling: Scaling | None
     judged: Judged
     evaluation: Evaluation
+    widening: Widening
 
 
 def known(part: T | None) -> T:

@@ -170,6 +170,8 @@ ANSWERS: Mapping[str, Shape] = {
     "begin_again": nothing,
     "count_right": {"right": count, "seen": count, "next": count},
     "answer_samples": count,
+    "narrow_nodes": Each(Each(string, least=2)),
+    "node_errors": Each(number, least=1),
     "join_workers": VERSIONS,
     "work_together": {"losses": Each(number)},
     "take_shard": {"messages": Each(count), "early": flag},

@@ -66,3 +66,13 @@ class Bar:
             self.progress.refresh()
         else:
             say(f"[{self.done}/{self.total}] {visible(words)}", err=True)
+
+
+class Steps:
+    """The progress of what is measured within a step: it is shown while it lasts, and counts nothing."""
+
+    def __init__(self, bar: Bar) -> None:
+        self.say, self.note, self.finish = bar.say, bar.note, bar.say
+
+    def skip(self, number: int = 1) -> None:
+        """Nothing: a step is a step, if its records exist or not."""

@@ -187,4 +187,18 @@ def _scaling(records: Sequence[Record]) -> list[dict[str, Any]]:
     ]
 
 
-DRAWN = {"training": _training, "phases": _phases, "scaling": _scaling}
+def _widen(records: Sequence[Record]) -> list[dict[str, Any]]:
+    from xbench.reports.quality import widening
+
+    return [
+        {
+            "title": visible(widening.title(record)),
+            "model": visible(record["case"]["model"]),
+            "runtime": named(record),
+            "points": [[n, *map(_round, values), visible(words)] for n, values, words in widening.drawn(record)],
+        }
+        for record in records
+    ]
+
+
+DRAWN = {"training": _training, "phases": _phases, "scaling": _scaling, "widen": _widen}

@@ -1,5 +1,5 @@
 """The tables of results outside results.jsonl: conversions, checks, trainings, phases, layers, loads, workers,
-answers on data."""
+answers on data, and which nodes they need in float32."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from xbench.experiments.convert import row_of as converted
 from xbench.reports import checks, load, scaling, study_page
 from xbench.reports.formats import label
 from xbench.reports.html.chart_data import DRAWN
-from xbench.reports.quality import evaluation
+from xbench.reports.quality import evaluation, widening
 from xbench.reports.study import grids_of
 from xbench.reports.tables import Table
 from xbench.stats.quantities import number
@@ -26,6 +26,7 @@ KINDS = (
     ("phases", "phases.jsonl", "Phases of a training iteration", "xbench phases MODEL"),
     ("training", "training.jsonl", "Training", "xbench train MODEL --data digits"),
     ("evaluate", "evaluation.jsonl", "Answers on data", "xbench evaluate MODEL --inputs SAMPLES"),
+    ("widen", "widened.jsonl", "Nodes that stay in float32", "xbench widen MODEL --inputs SAMPLES"),
     ("load", "load.jsonl", "Under load", "xbench load MODEL"),
     ("scaling", "scaling.jsonl", "Several workers", "xbench scale MODEL --workers 1,2,4"),
     ("layers", "layers.jsonl", "Layer by layer", "xbench profile MODEL"),
@@ -87,6 +88,7 @@ OWN: Mapping[str, Callable[[Sequence[Record]], list[Table]]] = {
     "check": _checks,
     "judge": lambda records: [checks.judged(judge.row_of(record)) for record in records],
     "evaluate": evaluation.tables,
+    "widen": widening.tables,
     "load": lambda records: load.tables(load.rows(records)),
     "scaling": lambda records: scaling.tables(scaling.rows(records)),
 }

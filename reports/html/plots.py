@@ -34,6 +34,7 @@ def specs(runtimes: Sequence[str]) -> dict[str, Spec]:
         "held": _training(by_runtime, "second", "memory", "host memory, MiB", {"zero": False}),
         "power": _training(by_runtime, "second", "power", "power, W", {"zero": False}),
         "scaling": _scaling(by_runtime),
+        "widen": _widen(by_runtime),
     }
 
 
@@ -161,6 +162,16 @@ def _scaling(by_runtime: _Colours) -> Spec:
     x = _quantity("workers", "workers", axis={"format": "~d", "tickMinStep": 1})
     y = _quantity("speed", "speed-up, samples a second", scale={"zero": True})
     return _lines(by_runtime, "Speed-up against workers", x, y, _hover("runtime", "workers", "speed"))
+
+
+def _widen(by_runtime: _Colours) -> Spec:
+    """The interval of the metric at each number of nodes: that of its difference to the reference, added to that."""
+    x = _quantity("nodes", "nodes in float32", axis={"format": "~d", "tickMinStep": 1})
+    y = _quantity("value", "metric", scale={"zero": False})
+    spec = _lines(by_runtime, "Metric against nodes in float32", x, y, _hover("runtime", "nodes", "value", "told"))
+    ends = {"y": y | {"field": "low"}, "y2": {"field": "high"}, "color": by_runtime.channel()}
+    spec["layer"].append({"mark": {"type": "rule", "strokeWidth": 1, "aria": False}, "encoding": ends})
+    return spec
 
 
 def _phases() -> Spec:

@@ -238,6 +238,8 @@
         .filter(each => each.values.length),
     ],
     scaling: () => byTitle(data.scaling, "scaling", each => [each]),
+    widen: () => byTitle(data.widen, "widen", each => each.points.map(
+      ([nodes, value, low, high, told]) => ({ nodes, value, low, high, told }))),
   };
 
   // Ticks of logarithmic axes at 1, 2, 5 or whole powers of ten, those of counts where something is; legends of what is there.

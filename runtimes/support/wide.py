@@ -5,7 +5,7 @@ float32. In a word every character of a name that is not a letter, a digit or on
 """
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from urllib.parse import quote, unquote
 
 from xbench.runtimes import Unavailable
@@ -16,6 +16,11 @@ BETWEEN, PLAIN = "+", "/:"  # what separates names; what is written as it is bes
 def word(tensors: Iterable[str]) -> str:
     """The value of the option for these nodes."""
     return BETWEEN.join(quote(each, safe=PLAIN) for each in tensors)
+
+
+def option(runtime: str, tensors: Iterable[str]) -> str:
+    """A runtime's word with the option for these nodes."""
+    return f"{runtime}{',' if ':' in runtime else ':'}wide={word(tensors)}"
 
 
 def wide(extra: Mapping[str, str]) -> tuple[str, ...]:
@@ -33,8 +38,3 @@ def check(tensors: Iterable[str], known: Collection[str], precision: str) -> Non
             near = difflib.get_close_matches(each, known, n=1)
             hint = f": did you mean {near[0]}?" if near else ""
             raise Unavailable(f"wide={quote(each, safe=PLAIN)}: no node in {precision} computes it{hint}")
-
-
-def in_order(tensors: Collection[str], known: Sequence[str]) -> list[str]:
-    """The tensors in the order of the graph."""
-    return [each for each in known if each in tensors]

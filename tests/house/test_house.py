@@ -82,7 +82,14 @@ SUBFOLDERS += (
     "reports/quality",
     "reports/since",
 )
-SUBFOLDERS += ("workers/building", "workers/jobs", "proof/bisect", "experiments/scaling", "experiments/since")
+SUBFOLDERS += (
+    "workers/building",
+    "workers/jobs",
+    "proof/bisect",
+    "experiments/scaling",
+    "experiments/since",
+    "experiments/widen",
+)
 SUBFOLDERS += ("cli/elsewhere", "cli/quality", "cli/terminal", "data/own")
 
 FUNCTION_LINES = 50

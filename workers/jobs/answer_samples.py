@@ -2,6 +2,7 @@
 with the batch in which its seconds are over, so that the caller can show the progress."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from xbench.host.clock import now
 from xbench.parity import calls, candidate, verdict
 from xbench.parity.verdict import Changed
 from xbench.workers import samples
-from xbench.workers.cell import CELL
+from xbench.workers.cell import CELL, Cell
 
 Forward = Callable[[list[np.ndarray]], list[np.ndarray]]
 _ORACLE: dict[str, Forward] = {}  # of the last artifact, by its folder
@@ -29,16 +30,18 @@ def answer_samples(batches: list[str], outputs: list[int], size: int, folder: st
         Changed: an output has no row for each sample.
     """
     (cell,) = CELL
-
-    def forward(inputs: list[np.ndarray]) -> list[np.ndarray]:
-        if (shapes := [array.shape for array in inputs]) != cell.prepared:
-            cell.runtime.prepare(inputs, np.zeros(size, np.int64), dropout=False)
-            cell.prepared = shapes
-        result = cell.runtime.forward(*cell.runtime.put(inputs))
-        cell.runtime.wait(result)
-        return list(candidate.named(cell.artifact, calls.outputs(cell.runtime, result)).values())
-
+    forward = partial(run_cell, cell, size=size)
     return _answered(cell.artifact, forward, batches, outputs, size, Path(folder), seconds)
+
+
+def run_cell(cell: Cell, inputs: list[np.ndarray], size: int) -> list[np.ndarray]:
+    """The outputs of a cell for `size` samples."""
+    if (shapes := [array.shape for array in inputs]) != cell.prepared:
+        cell.runtime.prepare(inputs, np.zeros(size, np.int64), dropout=False)
+        cell.prepared = shapes
+    result = cell.runtime.forward(*cell.runtime.put(inputs))
+    cell.runtime.wait(result)
+    return list(candidate.named(cell.artifact, calls.outputs(cell.runtime, result)).values())
 
 
 def oracle_samples(
