@@ -159,7 +159,7 @@ class Runtime(ABC):
     def widen(self, tensors: Sequence[str]) -> Sequence[str]:
         """Leaves the nodes that compute these tensors in float32 (a node is named by its first tensor), with the ranges
         that `prepare` found. Returns the tensors of all nodes that can compute in the requested precision, in the order
-        of the graph. Called after `prepare`, if the row has the option `wide`."""
+        of the graph. Called after `prepare`, if the row says that the precision `widens`."""
         raise NotImplementedError
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:

@@ -141,7 +141,8 @@ def _lower(value: Any) -> bool:
 
 
 def _is_lower(value: Any) -> bool:
-    return type(value) is Lower and _text(value.switch) and _some(DEVICES)(value.devices) and _some(MODES)(value.modes)
+    known = type(value) is Lower and _text(value.switch) and _some(DEVICES)(value.devices) and _some(MODES)(value.modes)
+    return known and isinstance(value.widens, bool)
 
 
 FIELDS: Mapping[str, Callable[[Any], bool]] = {

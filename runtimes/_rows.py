@@ -69,8 +69,8 @@ RUNTIMES: dict[str, Row] = {
         reads_onnx=True,
         lower={
             "tf32": Lower("use_tf32 of its CUDA provider", CUDA),
-            "fp16": Lower("onnxruntime.transformers.float16", modes=FORWARD),
-            "int8": Lower("onnxruntime.quantization", CPU, FORWARD),
+            "fp16": Lower("onnxruntime.transformers.float16", modes=FORWARD, widens=True),
+            "int8": Lower("onnxruntime.quantization", CPU, FORWARD, widens=True),
         },
         effort={
             "off": ("level=disable",),
@@ -91,7 +91,7 @@ RUNTIMES: dict[str, Row] = {
         reads_onnx=True,
         lower={
             **dict.fromkeys(("bf16", "fp16"), Lower("INFERENCE_PRECISION_HINT", CPU)),
-            "int8": Lower("nncf.quantize", CPU, FORWARD),
+            "int8": Lower("nncf.quantize", CPU, FORWARD, widens=True),
         },
         # A user's file is compiled as it is; its own graphs are for one size.
         effort={

@@ -45,7 +45,7 @@ def _able(cells: list[Case], precision: str, chosen: bool) -> list[Case]:
         row, (name, options) = row_of(case.runtime), parse(case.runtime)
         if "wide" in options:
             raise XBenchError(f"{case.runtime}: widen finds these nodes itself: write {name}")
-        if precision in row.lower and "wide" in (row.options or {}):
+        if (lower := row.lower.get(precision)) and lower.widens:
             able.append(case)
         elif chosen:
             raise XBenchError(f"{name} cannot leave single nodes in float32 if the others are in {precision}")

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Lower:
-    """A precision below float32 that a runtime has: the framework's switch for it, and where it works."""
+    """A precision below float32 that a runtime has: the framework's switch for it, and where it works. `widens`: its
+    option `wide` leaves single nodes in float32 (`Runtime.widen`)."""
 
     switch: str
     devices: tuple[str, ...] = ("cpu", "cuda")
     modes: tuple[str, ...] = ("forward", "gradient", "step")
+    widens: bool = False
 
 
 @dataclass(frozen=True)
