@@ -33,9 +33,21 @@ def quantised(
     given = [dict(zip(places, batch, strict=True)) for batch in batches]
     names = [op.get_friendly_name() for op in _operators(model) if _tensor(op) in wide]
     ignored = nncf.IgnoredScope(names=names, validate=False) if names else None
-    made: Any = nncf.quantize(model, nncf.Dataset(given), subset_size=len(given), ignored_scope=ignored)
+    kind = nncf.ModelType.TRANSFORMER if has_attention(model) else None
+    made: Any = nncf.quantize(
+        model, nncf.Dataset(given), subset_size=len(given), model_type=kind, ignored_scope=ignored
+    )
     assert isinstance(made, openvino.Model)
     return made
+
+
+def has_attention(model: openvino.Model) -> bool:
+    """Whether it is a transformer, for which NNCF has a scheme of its own: without it a ViT was off by 0.24 of its
+    output, with it by 0.03."""
+    kinds = {op.get_type_name() for op in model.get_ops()}
+    softmax = (op for op in model.get_ops() if op.get_type_name() == "Softmax")
+    readers = (each.get_node().get_type_name() for op in softmax for each in op.output(0).get_target_inputs())
+    return "ScaledDotProductAttention" in kinds or "MatMul" in readers
 
 
 def narrow_tensors(model: openvino.Model, plain: openvino.Model) -> list[str]:
@@ -51,15 +63,17 @@ def widened(model: openvino.Model, plain: openvino.Model, wide: Collection[str])
     all nodes: quick enough to try many sets.
     """
     made, given = model.clone(), plain.clone()
-    own = {op.get_friendly_name(): op for op in _operators(given)}
-    names = {name for name, op in own.items() if _tensor(op) in wide}
+    own = {op.get_friendly_name(): op for op in given.get_ops()}
+    names = {op.get_friendly_name() for op in _operators(given) if _tensor(op) in wide}
     for op in [each for each in made.get_ordered_ops() if each.get_friendly_name() in names]:
         for place, port in enumerate(op.inputs()):
-            source = port.get_source_output().get_node()
-            if _is_constant(source):
+            source = port.get_source_output()
+            if _is_constant(source.get_node()):
                 port.replace_source_output(own[op.get_friendly_name()].input_value(place))
-            elif source.get_type_name() == ROUNDING:
-                port.replace_source_output(source.input_value(0))
+                continue
+            while source.get_node().get_friendly_name() not in own:  # NNCF's: rounds, or makes channels alike
+                source = source.get_node().input_value(0)
+            port.replace_source_output(source)
     return made
 
 
@@ -68,9 +82,7 @@ def _operators(model: openvino.Model) -> Iterator[openvino.Node]:
 
 
 def _sources(op: openvino.Node) -> list[openvino.Node]:
-    """The operators whose results it reads; of its own if it only moves numbers."""
-    if op.get_type_name() in MOVES:
-        return []
+    """The operators whose results it reads, before others that only move numbers."""
     sources = [port.get_source_output().get_node() for port in op.inputs()]
     while moves := [each for each in sources if each.get_type_name() in MOVES]:
         moved = [each.input_value(0).get_node() for each in moves]

@@ -6,6 +6,9 @@ A network of twelve nodes that ONNX Runtime computes in int8 is trained on half 
 are grown, by factors that the next layer undoes, so that int8 costs much. Every set of nodes in float32 is quantised by
 ONNX Runtime's tool and answers the other half. For many bounds the search gets the same verdicts from this table, in at
 most 30 trials. Takes half an hour.
+
+Bounds below 1 % are left out: with 787 samples a loss of 0.49 % is not excluded even if no answer changes, and little
+above it chance decides which sets are good.
 """
 
 import copy
@@ -27,8 +30,8 @@ from xbench.runtimes.support import onnxruntime_narrow as narrow
 from xbench.stats import paired
 
 NODES, TRIALS, ASIDE = 12, 30, 8  # of 1 / ASIDE of the images come the ranges
-DROPS = (0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)
-NETWORKS = 5  # with other factors
+DROPS = (0.01, 0.0125, 0.015, 0.0175, 0.02, 0.025, 0.03, 0.04)
+NETWORKS = 4  # with other factors
 
 
 class Network(nn.Module):
