@@ -137,10 +137,12 @@ def samples(asked: Asked) -> dict[str, str]:
     """The field of cells that names the user's samples, if there are any.
 
     Raises:
-        XBenchError: there is a data set, too.
+        XBenchError: there is a data set, too, or an empty word.
     """
-    if not (word := asked.get("samples")):
+    if (word := asked.get("samples")) is None:
         return {}
+    if not word:
+        raise XBenchError("--inputs is empty: name a file, a folder, module:function or a data set")
     if asked.get("data", SYNTHETIC) != SYNTHETIC:
         raise XBenchError("--inputs and --data exclude one another: give one of them")
     return {"data": f"{OWN}{word}#"}

@@ -279,6 +279,12 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_a_right_file_in_half_precision_differs_nowhere": but("float16"),
         "test_a_fault_in_half_precision_is_found_by_its_node": every,
     },
+    "bisect_samples": {
+        "test_a_difference_that_only_one_batch_shows_is_found_on_that_batch": every,
+        "test_the_script_has_the_sample": but("mine"),
+        "test_a_precision_that_only_some_samples_exceed": every,
+        "test_gradients_are_those_of_the_samples_and_their_labels": every,
+    },
     "damage": {
         "test_a_model_that_is_damaged_again_and_again_is_not_measured_for_ever": every,
         "test_no_damage_is_a_fault_of_a_runtime": every,

@@ -150,7 +150,7 @@ class Exporter:
         steps, own = steps if mode == "step" else 1, self.own.get((artifact.folder, data))
         path = reference_path(artifact, mode, batch, seed, own.name if own else data, steps, precision)
         arguments = {"mode": mode, "batch": batch, "seed": seed, "data": data, "steps": steps, "precision": precision}
-        arguments |= {"own": own.paths(2 * batch)} if own else {}
+        arguments |= {"own": own.paths(max(2, seed + 1) * batch)} if own else {}
         what = f"cannot compute the float64 reference of {artifact.name}"
         return self._added(artifact, path, "reference", what, arguments)
 
