@@ -364,6 +364,9 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_files_that_others_made_agree_with_their_conversion": but("magika"),
         "test_what_it_says_of_runtimes_is_what_convert_says": every,
     },
+    "recommend_samples": {
+        "test_it_is_measured_on_the_samples_and_again_when_they_are_others": every,
+    },
     "deployment": {
         "test_it_runs_in_an_environment_of_its_requirements_alone": but("onnxruntime"),
         "test_the_other_forms_run_here": every,
