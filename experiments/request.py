@@ -179,3 +179,14 @@ def at_least(least: float, **numbers: float) -> None:
             raise XBenchError(f"{name} must be at least {least:g}, not {value!r}")
         if value == math.inf:
             raise XBenchError(f"{name} must be finite")
+
+
+def whole_numbers(asked: Asked, *names: str) -> None:
+    """
+    Raises:
+        XBenchError: one that is given is no whole number of at least 1.
+    """
+    for name in names:
+        value = asked[name]
+        if value is not None and (type(value) is not int or value < 1):
+            raise XBenchError(f"{name} must be a whole number of at least 1, not {value!r:.80}")
