@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from xbench.case import OWN, Case, digest
 from xbench.converters.artifact import Artifact
-from xbench.data.own import fixed_batch
+from xbench.data.own import fixed_batch, takes_one
 from xbench.errors import XBenchError
 from xbench.workers.prepare import Exporter
-from xbench.workers.samples import OwnSamples, batched
+from xbench.workers.samples import OwnSamples
 
 if TYPE_CHECKING:
     from xbench.experiments.experiment import Lab
@@ -33,8 +33,10 @@ def read(
     Raises:
         XBenchError: they cannot be read, or do not fit the network.
     """
-    size = batch_of(case, artifact)
+    facts = {**artifact.info, "rows_apart": lab.exporter.rows_apart(artifact)}
+    size = 1 if takes_one(facts) else fixed_batch(facts) or case.batch
     what = {"word": word, "labels": labels, "size": size, "sets_aside": sets_aside, "limit": limit}
+    what["rows_apart"] = facts["rows_apart"]
     name = digest("own", artifact.digest, what)
     return lab.once(name, lambda: _read(lab, artifact, what, name))
 
@@ -75,11 +77,6 @@ def noted(case: Case, own: OwnSamples, artifact: Artifact, exporter: Exporter) -
     return case
 
 
-def batch_of(case: Case, artifact: Artifact) -> int:
-    """The samples of a batch: as many as the graph fixes, one if it has no axis of samples, else those of the cell."""
-    return (fixed_batch(artifact.info) or case.batch) if any(batched(artifact.info)) else 1
-
-
 def enough(case: Case, artifact: Artifact, batches: int = 2) -> int:
     """How many samples a command reads that draws so many batches of them, or of one sample more."""
-    return max(ENOUGH, batches * (batch_of(case, artifact) + 1))
+    return max(ENOUGH, batches * ((fixed_batch(artifact.info) or case.batch) + 1))

@@ -13,7 +13,7 @@ from xbench.recommend.quality import Quality, same
 from xbench.recommend.question import Question
 from xbench.store.experiments import Evaluation
 from xbench.store.record import Record
-from xbench.workers.samples import OwnSamples, batched
+from xbench.workers.samples import OwnSamples
 
 
 def read_again(question: Question, lab: Lab) -> Question:
@@ -42,7 +42,7 @@ def repeated(
     given = _samples(Case(**record["case"]), artifact, lab, found)
     outputs: list[str] = artifact.info["outputs"]
     place = outputs.index(found["output"]) if found["output"] in outputs else 0
-    return Repeated(found, given.paths(), batched(artifact.info), place)
+    return Repeated(found, given.paths(), given.batched, place, given.size)
 
 
 def _samples(case: Case, artifact: Artifact, lab: Lab, found: Evaluation) -> OwnSamples:

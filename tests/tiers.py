@@ -279,6 +279,12 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_a_right_file_in_half_precision_differs_nowhere": but("float16"),
         "test_a_fault_in_half_precision_is_found_by_its_node": every,
     },
+    "evaluate_axes": {
+        "test_the_metric_is_that_of_a_plain_script": but("an image and a sequence"),
+        "test_an_output_without_the_axis_of_samples_has_one_value_for_each": every,
+        "test_check_and_int8_take_such_samples": every,
+        "test_it_is_deployed_whatever_its_batch": every,
+    },
     "bisect_samples": {
         "test_a_difference_that_only_one_batch_shows_is_found_on_that_batch": every,
         "test_the_script_has_the_sample": but("mine"),
