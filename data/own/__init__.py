@@ -129,7 +129,7 @@ def _place(word: str) -> tuple[Path, str]:
 
 def _of_set(word: str, info: Mapping[str, Any], asked: Asked) -> Iterator[Piece]:
     """The test part of a data set."""
-    given, name = data.load(word, info), word.partition(":")[0]
+    given, name = data.load(word, info, option=""), word.partition(":")[0]
     count = len(given.test_labels)
     for start in range(0, count, asked.rows):
         chosen = np.arange(start, min(start + asked.rows, count))
