@@ -5,6 +5,7 @@
     xbench.convert("lenet", runtimes=["onnxruntime"])
     xbench.check("lenet", runtimes=["onnxruntime"], modes=["forward"])
     xbench.time("lenet", runtimes=["onnxruntime", "jax"], modes=["forward"], budget=0.5)
+    xbench.evaluate("lenet", samples="digits", runtimes=["onnxruntime"])
     xbench.read("xbench-results")
 
 Each function does what the command of the same name does, with the same option names; repeatable options are lists
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from xbench.errors import XBenchError
+    from xbench.evaluation import evaluate
     from xbench.records import Records
 
-__all__ = ["Records", "XBenchError", "check", "convert", "read", "time"]
+__all__ = ["Records", "XBenchError", "check", "convert", "evaluate", "read", "time"]
 
 
 def __getattr__(name: str) -> Any:
@@ -40,6 +42,10 @@ def __getattr__(name: str) -> Any:
         from xbench.records import Records
 
         return Records
+    if name == "evaluate":
+        from xbench.evaluation import evaluate
+
+        return evaluate
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,6 +1,7 @@
 """The work behind the package's functions: turn arguments into cells, which experiments/ run as for commands."""
 
 import contextlib
+import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from xbench.case import GIVEN, Case
 from xbench.converters.artifact import Artifact
 from xbench.converters.source import with_options
 from xbench.errors import XBenchError
-from xbench.experiments import choose
+from xbench.experiments import choose, of_network
 from xbench.experiments import request as requests
 from xbench.experiments.check import row_of as check_row
 from xbench.experiments.convert import row_of as convert_row
@@ -86,7 +87,7 @@ def networks(options: Asked, request: Request, timeout: float = EXPORT_TIMEOUT) 
         logs = stack.enter_context(turn.taken(None, lambda words: warnings.warn(words, stacklevel=9)))
         lines = Lines(options["progress"])
         lab = stack.enter_context(Lab(logs, lines, timeout))
-        if live.is_module(options["models"]):
+        if live.is_module(options.get("models")):
             given = stack.enter_context(_handed_over(options))
             lab.given[given.name] = given.artifact(lab.exporter)
             cases = request.cases([given.name], [_batch(options, request, given.batch)], data=GIVEN)
@@ -146,6 +147,34 @@ def convert(options: Asked) -> Rows:
         raise XBenchError("convert takes words: a factory of the module, as module:factory")
     with networks(options, requests.convert(options)) as given:
         return [convert_row(record) for record in given.records()]
+
+
+def evaluate(options: Asked) -> Rows:
+    """The records of `xbench.evaluate`."""
+    if live.is_module(options["model"]):
+        raise XBenchError("evaluate takes a word: a factory of the module, as module:factory")
+    options = {**options, **_words(options), "max_drop": str(options["max_drop"])}
+    with networks(options, of_network.evaluate(options), options["timeout"]) as given:
+        stored = given.records(Path(options["out"] or results.FOLDER))
+        return [json.loads(results.encode(record)) for record in stored]
+
+
+def _words(options: Asked) -> dict[str, str]:
+    """The arguments of `xbench.evaluate` that are words; a path is one.
+
+    Raises:
+        XBenchError: one is something else, such as a function.
+    """
+    words = {}
+    for name in ("model", "samples", "labels", "metric", "post", "output", "calibrate"):
+        if isinstance(value := options[name], Path) and name in ("samples", "labels", "calibrate"):
+            value = str(value)
+        if value is None and name not in ("model", "samples", "metric"):
+            continue
+        if not isinstance(value, str):
+            raise XBenchError(f"{name} must be a word, not {type(value).__name__}")
+        words[name] = value
+    return words
 
 
 def compared(

@@ -102,3 +102,19 @@ def _converted(row: Row) -> Sequence[object]:
     files = ", ".join(row.get("files") or ())
     seconds = None if row.get("seconds") is None else f"{row['seconds']:.1f}"
     return [row["model"], row["runtime"], row["status"], seconds, files, row["message"]]
+
+
+def evaluated(rows: Iterable[Mapping[str, Any]]) -> Records:
+    """The records of `evaluate`, of one network and metric. The reference's value is a column of its own."""
+    from xbench.reports.quality.evaluation import caption, header
+
+    every: list[Any] = list(rows)
+    *first, difference, changed = header(every[0])
+    return Records(every, caption(every), (*first, "float64", difference, changed, "message"), _evaluated)
+
+
+def _evaluated(row: Any) -> Sequence[object]:
+    from xbench.reports.quality.evaluation import cells, reference
+
+    *first, difference, changed = cells(row)
+    return [*first, reference(row), difference, changed, row["message"]]

@@ -22,6 +22,7 @@ Precision = Annotated[
         help="Of one runtime, forward: the first tensor that overflows, or is off by more than fp16 or int8 is."
     ),
 ]
+Seed = Annotated[int, typer.Option(help="Of the inputs that are drawn; of --inputs the batch, from 0.", min=0)]
 Out = Annotated[Path | None, typer.Option(help="Folder for what is found. Default: xbench-bisect/MODEL-A-B/.")]
 
 
@@ -33,13 +34,14 @@ def bisect(
         "forward"
     ),
     batch: options.BatchSize = 2,
-    seed: options.Seed = 0,
+    seed: Seed = 0,
     threads: options.Threads = None,
     device: options.Device = "cpu",
     layout: Annotated[str, typer.Option(help="Order of an image's axes inside the runtimes: nchw or nhwc.")] = "nchw",
     precision: Precision = "fp32",
     shape: options.Shapes = None,
     inputs: options.Inputs = None,
+    samples: options.Samples = None,
     ranges: options.Ranges = None,
     weights: options.Weights = None,
     timeout: options.Timeout = 900,
@@ -54,12 +56,14 @@ def bisect(
     subgraph.onnx, its inputs, what float64 and the runtimes make of them, and reproduce.py, which needs no xbench.
     Exit code 0: they agree; 1: a difference was found.
     """
+    from xbench.experiments.request import samples as own_samples
+
     words = [word for each in (a, b) if each for word in choose.choose_runtimes([each])]
     if len(words) != 1 + bool(b):
         raise XBenchError(f"one runtime beside another: xbench bisect MODEL A B, not {', '.join(words)}")
     if choose.choose_precision(precision) != "fp32" and (b or mode != "forward"):
         raise XBenchError(f"--precision {precision} is for one runtime, and --mode forward")
-    settings: dict[str, Any] = {"precision": precision}
+    settings: dict[str, Any] = {"precision": precision, **own_samples({"samples": samples})}
     settings |= {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "layout": layout}
     names = choose.choose_models([model], (), shape, inputs, None, ranges, weights)
     cases = _cases(names, words, mode, batch=batch, **settings)
@@ -95,12 +99,16 @@ def _cases(names: list[str], words: list[str], mode: str, **settings: Any) -> li
 def _report(cases: list[Any], seed: int, timeout: float, out: Path | None) -> dict[str, Any]:
     from xbench.cli.terminal.progress import Bar
     from xbench.converters.printable import file_name
-    from xbench.proof.bisect.run import bisect, title
+    from xbench.experiments import own_samples
+    from xbench.experiments.experiment import Lab
+    from xbench.proof.bisect.run import of_artifact, title
 
     stem = "-".join(file_name(word) for word in (Path(cases[0].model).stem, *(case.runtime for case in cases)))
-    with turn() as place, Bar(1, "bisect") as bar:
+    with turn() as place, Bar(1, "bisect") as bar, Lab(place, bar, timeout) as lab:
         bar.say(f"{cases[0].model}: export to ONNX")
-        report = bisect(cases, seed, timeout, out or Path("xbench-bisect", stem), place, bar.say)
+        artifact = lab.exporter.artifact(cases[0].model)
+        cases = own_samples.settled(lab, cases, artifact, seed + 1)
+        report = of_artifact(cases, artifact, lab.exporter, seed, out or Path("xbench-bisect", stem), bar.say)
         bar.finish(title(report))
     return report
 
@@ -115,6 +123,7 @@ def _print(report: dict[str, Any]) -> None:
         node = report["node"]
         facts |= {"tensor": report["tensor"], "node": f"{node['op_type']} {node['name'] or ''}".strip()}
         facts |= {"reads": ", ".join(node["inputs"]), "gives": ", ".join(node["outputs"])}
+    facts |= {"inputs": report["inputs"]} if report["inputs"] else {}
     if report["note"]:
         facts["note"] = report["note"]
     facts["files"] = str(Path(report["files"][0]).parent)

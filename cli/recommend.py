@@ -35,7 +35,12 @@ MaxDrop = Annotated[
     ),
 ]
 Samples = Annotated[
-    str | None, typer.Option("--inputs", help="The samples they are evaluated on, as in `xbench evaluate`.")
+    str | None,
+    typer.Option(
+        "--inputs",
+        help="Your samples: cells that were measured on them, unless --data says on what; with --max-drop those of "
+        "`xbench evaluate`, too.",
+    ),
 ]
 Labels = Annotated[str | None, typer.Option(help="The right answers, as in `xbench evaluate`.")]
 Metric = Annotated[str | None, typer.Option(help="As in `xbench evaluate`. Default: the measured one, else top1.")]
@@ -116,7 +121,7 @@ def recommend(arguments: dict[str, Any]) -> None:
     xbench recommend model.onnx --precision fp32,int8 --max-drop 0.5% --inputs samples.npz --measure
     """
     from xbench.proof.question import check_folder
-    from xbench.recommend.question import check_one_shape, check_options
+    from xbench.recommend.question import check_one_shape, check_options, choose_data
     from xbench.recommend.shapes import shared_words
 
     if arguments["as_json"] and arguments["as_markdown"]:
@@ -126,11 +131,13 @@ def recommend(arguments: dict[str, Any]) -> None:
     }
     given["stream"] = arguments["samples_per_query"]
     more, deploy = _fields(arguments), arguments["deploy"]
+    given["data"] = choose_data(given["data"], arguments["samples"], more["quality"])
     check_options(given, more)
     if deploy:
         check_folder(deploy, "--deploy")
     shares = shared_words(arguments["model"], arguments["shape"] or [], arguments["shapes"])
-    check_one_shape(len(shares), deploy=deploy, calls=arguments["calls"], scenario=arguments["scenario"])
+    alone = {name: arguments[name] for name in ("calls", "scenario")} | {"inputs": arguments["samples"]}
+    check_one_shape(len(shares), deploy=deploy, **alone)
     answer = _answered(shares, given, more, arguments["out"], arguments["budget"] if arguments["measure"] else None)
     notes, failure = _deployed(answer, deploy, arguments["out"]) if deploy and answer.ranked else (None, None)
     _report(answer, str(deploy) if notes else None, arguments["as_json"], arguments["as_markdown"])
@@ -208,7 +215,8 @@ def _answer(
     question = settled(stored[0], word, given, more, budget is not None)
     check_runtimes(question, stored[0])
     wanted = measurable(question)
-    if budget is not None and question.quality:
+    if budget is not None:
+        question = _as_they_are(question) if question.own else question
         _evaluated(question, wanted, path.parent)
     evaluations = read(path.with_name(Evaluate.file)) if question.quality else []
     answer = recommended(stored[0], question, wanted, stored[1], evaluations)
@@ -232,6 +240,17 @@ def _evaluated(question: "Question", wanted: "list[Wanted]", out: Path) -> None:
         requested(request, {"out": out, "timeout": TIMEOUT})
 
 
+def _as_they_are(question: "Question") -> "Question":
+    """The question on the user's samples as they are now: records of earlier ones do not count."""
+    from xbench.cli.terminal.progress import Bar
+    from xbench.experiments.experiment import Lab
+    from xbench.recommend.repeated import read_again
+
+    choose.need_torch()
+    with turn() as logs, Bar(1, "samples") as bar, Lab(logs, bar, TIMEOUT) as lab:
+        return read_again(question, lab)
+
+
 def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:
     """Measure what an answer lacks, or (`again`) what has too few samples; return whether there was any."""
     from xbench.cli.terminal.run import measured
@@ -241,7 +260,9 @@ def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:
     if not chosen:
         return False
     plan = Plan(seconds(answer, budget) if again else budget)
-    measured(experiment(answer.question, plan), chosen, out, plan.timeout, "all")
+    outcome = measured(experiment(answer.question, plan), chosen, out, plan.timeout, "all")
+    if any(record["case"]["data"] != answer.question.data for record in outcome.records):
+        raise XBenchError(f"{answer.question.own} gives other samples each time: save them in a file")
     return True
 
 

@@ -84,8 +84,9 @@ SETS = {
 FOLDER = "XBENCH_DATA"
 
 
-def parse(word: str) -> tuple[str, Path | None]:
-    """Splits `mnist:folder` into the set and the folder of its files, `$XBENCH_DATA/mnist` if none is named.
+def parse(word: str, option: str = "--data ") -> tuple[str, Path | None]:
+    """Splits `mnist:folder` into the set and the folder of its files, `$XBENCH_DATA/mnist` if none is named. Messages
+    have `option` before the word.
 
     Raises:
         BadData: an unknown set, or one without a folder.
@@ -97,24 +98,24 @@ def parse(word: str) -> tuple[str, Path | None]:
         raise BadData(f"unknown data set {name!r}: {hint}")
     if not SETS[name].in_folder:
         if colon:
-            raise BadData(f"--data {word}: {name} comes with its package and has no folder")
+            raise BadData(f"{option}{word}: {name} comes with its package and has no folder")
         return name, None
     root = os.environ.get(FOLDER)
     if not place and not root:
-        raise BadData(f"say where the files of {name} lie: --data {name}:folder, or {FOLDER}; nothing is downloaded")
+        raise BadData(f"say where the files of {name} lie: {option}{name}:folder, or {FOLDER}; nothing is downloaded")
     folder = Path(place) if place else Path(str(root), name)
     if not folder.is_dir():
         raise BadData(f"no folder {folder} with the files of {name}; nothing is downloaded")
     return name, folder
 
 
-def load(word: str, info: Mapping[str, Any]) -> DataSet:
-    """Reads a set for a network.
+def load(word: str, info: Mapping[str, Any], option: str = "--data ") -> DataSet:
+    """Reads a set for a network. `option` is as in `parse`.
 
     Raises:
         BadData: as `parse`; files that are missing or damaged; a network that takes or gives something else.
     """
-    name, folder = parse(word)
+    name, folder = parse(word, option)
     data: DataSet = importlib.import_module(f"xbench.data.{name}").read(info, folder)
     train, test = len(data.train_labels), len(data.test_labels)
     if not train or not test:

@@ -20,7 +20,6 @@ from xbench.converters.printable import shell
 from xbench.errors import XBenchError
 from xbench.experiments import own_samples
 from xbench.experiments.experiment import Experiment, Lab
-from xbench.experiments.own_samples import batch_of
 from xbench.metrics import OWN, row_of
 from xbench.proof.prove import combined, outcome
 from xbench.proof.record import base, impossible, key
@@ -80,8 +79,7 @@ class Evaluate(Experiment):
         other = own_samples.read(lab, case, artifact, self.calibration, limit=own_samples.enough(case, artifact))
 
         def check() -> None:
-            files = {"batches": given.paths(), "others": other.paths()}
-            if both := lab.score("overlap", artifact=str(artifact.folder), **files):
+            if both := lab.score("overlap", batches=given.paths(), others=other.paths()):
                 raise XBenchError(f"--calibrate {self.calibration}: {both} is also evaluated, in {self.inputs}")
 
         lab.once((self, artifact.digest, "overlap"), check)
@@ -195,7 +193,7 @@ class _Evaluation:
             done = run(
                 batches=left,
                 outputs=where,
-                size=batch_of(self.case, self.artifact),
+                size=given.size,
                 folder=str(outputs),
                 seconds=own_samples.SECONDS,
             )

@@ -6,13 +6,13 @@ the logs, and the progress display.
 
 import typing
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
-from xbench.case import OWN, Case
+from xbench.case import Case
 from xbench.converters.artifact import Artifact
 from xbench.converters.cache import CacheError
 from xbench.errors import XBenchError
@@ -241,8 +241,7 @@ def with_samples(experiment: Experiment, cases: list[Case], artifact: Artifact, 
     try:
         for case in cases:
             if own := experiment.samples(case, artifact, lab):
-                case = replace(case, data=f"{OWN}{case.own}#{own.content}")
-                lab.exporter.own[artifact.folder, case.data] = own
+                case = own_samples.noted(case, own, artifact, lab.exporter)
             made.append(case)
     except XBenchError as error:
         lab.refuse(cases[0].model, error)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from xbench.case import Case, digest
+from xbench.case import SYNTHETIC, Case, digest
 from xbench.converters import files
 from xbench.converters.printable import shell, visible
 from xbench.errors import XBenchError
@@ -49,7 +49,8 @@ def judge(question: Question, folder: Path, runtime: str | None = None) -> Recor
     fields["parity"] |= {"first_wrong": first or fields["parity"]["first_wrong"]}
     fields["message"] = "; ".join(filter(None, (fields["message"], words))) or None
     name = visible(runtime or (told and told["runtime"]) or folder)
-    case = Case(facts["model"], name, "forward", facts["batches"][0], precision=facts["precision"])
+    data, batch = facts.get("data", SYNTHETIC), facts["batches"][0]
+    case = Case(facts["model"], name, "forward", batch, precision=facts["precision"], data=data)
     sets = [
         {"set": set_name(number)} | {field: each[field] for field in PER_SET} for number, each in enumerate(verdicts)
     ]

@@ -14,7 +14,7 @@ from typing import Any
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 from xbench.experiments.experiment import Experiment
-from xbench.experiments.request import Asked, Request, listed, model_options, samples
+from xbench.experiments.request import Asked, Request, at_least, listed, model_options, samples, whole_numbers
 
 
 def load(asked: Asked) -> Request:
@@ -99,7 +99,9 @@ def evaluate(asked: Asked) -> Request:
     from xbench.experiments.evaluate import Evaluate
     from xbench.metrics import OWN, row_of
 
-    row, precisions = row_of(asked["metric"]), choose.split(asked["precisions"]) or ["fp32"]
+    whole_numbers(asked, "limit", "batch")
+    at_least(0, timeout=asked["timeout"])
+    row, precisions = row_of(asked["metric"]), choose.split(listed(asked, "precisions")) or ["fp32"]
     for each in precisions:
         choose.choose_precision(each)
     if asked["less_is_better"] and row is not OWN:

@@ -1,13 +1,16 @@
 """Reads a user's samples for a network, once a command, in the worker that scores."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from xbench.case import Case, digest
+from xbench.case import OWN, Case, digest
 from xbench.converters.artifact import Artifact
-from xbench.data.own import fixed_batch
+from xbench.data.own import fixed_batch, takes_one
 from xbench.errors import XBenchError
-from xbench.workers.samples import OwnSamples, batched
+from xbench.workers.prepare import Exporter
+from xbench.workers.samples import OwnSamples
 
 if TYPE_CHECKING:
     from xbench.experiments.experiment import Lab
@@ -30,8 +33,10 @@ def read(
     Raises:
         XBenchError: they cannot be read, or do not fit the network.
     """
-    size = batch_of(case, artifact)
+    facts = {**artifact.info, "rows_apart": lab.exporter.rows_apart(artifact)}
+    size = 1 if takes_one(facts) else fixed_batch(facts) or case.batch
     what = {"word": word, "labels": labels, "size": size, "sets_aside": sets_aside, "limit": limit}
+    what["rows_apart"] = facts["rows_apart"]
     name = digest("own", artifact.digest, what)
     return lab.once(name, lambda: _read(lab, artifact, what, name))
 
@@ -48,11 +53,30 @@ def _read(lab: "Lab", artifact: Artifact, what: dict[str, Any], name: str) -> Ow
     return OwnSamples(word=word, folder=folder, **lab.score("samples_read"))
 
 
-def batch_of(case: Case, artifact: Artifact) -> int:
-    """The samples of a batch: as many as the graph fixes, one if it has no axis of samples, else those of the cell."""
-    return (fixed_batch(artifact.info) or case.batch) if any(batched(artifact.info)) else 1
+def settled(lab: "Lab", cases: Sequence[Case], artifact: Artifact, batches: int = 2) -> list[Case]:
+    """The cases of a command that draws so many batches; those on samples of the user, which are read now, with their
+    digest.
+
+    Raises:
+        XBenchError: as `read`.
+    """
+
+    def each(case: Case) -> Case:
+        if case.own is None:
+            return case
+        own = read(lab, case, artifact, case.own, limit=enough(case, artifact, batches))
+        return noted(case, own, artifact, lab.exporter)
+
+    return [each(case) for case in cases]
 
 
-def enough(case: Case, artifact: Artifact) -> int:
-    """How many samples a command reads that draws batches of them."""
-    return max(ENOUGH, 2 * batch_of(case, artifact) + 2)
+def noted(case: Case, own: OwnSamples, artifact: Artifact, exporter: Exporter) -> Case:
+    """The case with the digest of its samples, of which the exporter makes its references from now on."""
+    case = replace(case, data=f"{OWN}{case.own}#{own.content}")
+    exporter.own[artifact.folder, case.data] = own
+    return case
+
+
+def enough(case: Case, artifact: Artifact, batches: int = 2) -> int:
+    """How many samples a command reads that draws so many batches of them, or of one sample more."""
+    return max(ENOUGH, batches * ((fixed_batch(artifact.info) or case.batch) + 1))

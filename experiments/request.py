@@ -137,10 +137,12 @@ def samples(asked: Asked) -> dict[str, str]:
     """The field of cells that names the user's samples, if there are any.
 
     Raises:
-        XBenchError: there is a data set, too.
+        XBenchError: there is a data set, too, or an empty word.
     """
-    if not (word := asked.get("samples")):
+    if (word := asked.get("samples")) is None:
         return {}
+    if not word:
+        raise XBenchError("--inputs is empty: name a file, a folder, module:function or a data set")
     if asked.get("data", SYNTHETIC) != SYNTHETIC:
         raise XBenchError("--inputs and --data exclude one another: give one of them")
     return {"data": f"{OWN}{word}#"}
@@ -177,3 +179,14 @@ def at_least(least: float, **numbers: float) -> None:
             raise XBenchError(f"{name} must be at least {least:g}, not {value!r}")
         if value == math.inf:
             raise XBenchError(f"{name} must be finite")
+
+
+def whole_numbers(asked: Asked, *names: str) -> None:
+    """
+    Raises:
+        XBenchError: one that is given is no whole number of at least 1.
+    """
+    for name in names:
+        value = asked[name]
+        if value is not None and (type(value) is not int or value < 1):
+            raise XBenchError(f"{name} must be a whole number of at least 1, not {value!r:.80}")

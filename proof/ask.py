@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from xbench.case import SYNTHETIC
+from xbench.case import SYNTHETIC, data_in_words
 from xbench.converters import cache, temporary
 from xbench.converters.artifact import Artifact
 from xbench.converters.frontends.validity import tensors as tensors_of
@@ -41,24 +41,30 @@ NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)  # one that may be the na
 
 
 def ask(
-    artifact: Artifact, exporter: Exporter, folder: Path, batches: Sequence[int], precision: str, tensors: bool
+    artifact: Artifact,
+    exporter: Exporter,
+    folder: Path,
+    batches: Sequence[int],
+    precision: str,
+    tensors: bool,
+    data: str = SYNTHETIC,
 ) -> Facts:
     """Writes the question of a model, with a set of inputs for each batch size; with `tensors` also a model that gives
-    all of its tensors.
+    all of its tensors. `data` is what the inputs are, as in a cell; the exporter has the samples of a user.
 
     Raises:
         XBenchError: the oracle cannot compute it, or the folder cannot be written.
     """
     check_folder(folder, "--output")
     paths = [
-        exporter.reference(artifact, "forward", batch, seed, SYNTHETIC, precision=precision)
+        exporter.reference(artifact, "forward", batch, seed, data, precision=precision)
         for seed, batch in zip(SEEDS, batches, strict=False)
     ]
     try:
         with temporary.folder(folder.parent, temporary.HIDDEN) as place:
             made = place / "question"
             (made / "reference").mkdir(parents=True)
-            facts = _facts(artifact, [read(path) for path in paths], batches, precision)
+            facts = _facts(artifact, [read(path) for path in paths], batches, precision, data)
             _copy_model(artifact, made)
             for number, path in enumerate(paths):
                 shutil.copyfile(path, reference_file(made, str(number)))
@@ -77,7 +83,11 @@ def ask(
 
 
 def _facts(
-    artifact: Artifact, references: Sequence[Mapping[str, np.ndarray]], batches: Sequence[int], precision: str
+    artifact: Artifact,
+    references: Sequence[Mapping[str, np.ndarray]],
+    batches: Sequence[int],
+    precision: str,
+    data: str,
 ) -> Facts:
     inputs = [inputs_of(each) for each in references]
     given, outputs = [item["name"] for item in artifact.info["inputs"]], list[str](artifact.info["outputs"])
@@ -87,6 +97,7 @@ def _facts(
         "model": artifact.name,
         "digest": artifact.digest,
         "precision": precision,
+        "data": data,
         "batches": list(batches),
         "inputs": [
             _tensor("input", place, given, item["dtype"], [each[place] for each in inputs])
@@ -178,6 +189,8 @@ def _readme(facts: Facts, tensors: bool) -> str:
         '   `{"runtime": "...", "machine": "...", "seconds": [0.012, 0.013]}`.',
         f"4. `{shell('xbench', 'judge', 'QUESTION', 'ANSWERS')}` says whether it is the same network.",
     ]
+    if (samples := data_in_words(facts["data"])) != facts["data"]:
+        lines[1:1] = ["", f"The inputs are samples of {markdown_code(samples)}."]
     if facts["precision"] != "fp32":
         lines.append(f"   It may be off by what rounding to {facts['precision']} explains; more bits are as good.")
     if tensors:

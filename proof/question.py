@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 import numpy as np
 
@@ -38,13 +38,14 @@ class Tensor(TypedDict):
 
 
 class Facts(TypedDict):
-    """The content of `question.json`."""
+    """The content of `question.json`. `data` is what the inputs are, as in a cell; older questions lack it."""
 
     format: int
     xbench: str
     model: str
     digest: str
     precision: str
+    data: NotRequired[str]
     batches: list[int]
     inputs: list[Tensor]
     outputs: list[Tensor]
@@ -135,7 +136,7 @@ def read_question(folder: Path) -> Question:
         raise XBenchError(f"{folder} is no question: {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise XBenchError(f"{path} is damaged: {visible(error)}") from error
-    if not isinstance(facts, dict) or not facts.keys() >= Facts.__annotations__.keys() or misfit(facts, Facts):
+    if not isinstance(facts, dict) or not facts.keys() >= Facts.__required_keys__ or misfit(facts, Facts):
         raise XBenchError(f"{path} is damaged: {misfit(facts, Facts) or 'facts are missing'}")
     if facts["format"] != FORMAT:
         raise XBenchError(f"{path} has format {one_line(facts['format'], 20)}, this xbench reads {FORMAT}: ask again")

@@ -42,13 +42,14 @@ ALLOWED += ($allowed,)  # as another processor may round"""
 
 @dataclass(frozen=True)
 class Repeated:
-    """An evaluation that the folder repeats: files of its samples, whether each input has them, and the output that
-    counts."""
+    """An evaluation that the folder repeats: files of its samples, whether each input has them, the output that
+    counts, and the samples of a batch, None if it is the cell's."""
 
     found: Evaluation
     batches: Sequence[str]
     batched: Sequence[bool]
     output: int
+    size: int | None = None
 
 
 def why_not(repeated: Repeated) -> str | None:
@@ -58,6 +59,8 @@ def why_not(repeated: Repeated) -> str | None:
         return f"{found['metric']} is not computed in run.py, which has {', '.join(VALUES)}"
     if found["post"]:
         return "run.py has no post-processing"
+    if not any(repeated.batched):
+        return "run.py repeats none of a network that takes one sample at once"
     return None
 
 
@@ -85,7 +88,7 @@ def lines(repeated: Repeated, batch: int) -> str:
     """The lines of the script, in which `answer(inputs)` gives the outputs."""
     value, imported = VALUES[repeated.found["metric"]]
     fields: Mapping[str, str] = {
-        "batch": python(batch),
+        "batch": python(repeated.size or batch),
         "batched": python(tuple(repeated.batched)),
         "output": python(repeated.output),
         "value": value,

@@ -78,7 +78,7 @@ def evaluation(question: Question, wanted: Sequence[Wanted]) -> Request | None:
     asked |= {"precisions": list(question.precisions), "samples": quality.inputs, "labels": quality.labels}
     asked |= {"metric": quality.metric or "top1", "max_drop": f"{quality.drop * (100 if percent else 1):.12g}{percent}"}
     asked |= dict.fromkeys(("post", "output", "limit", "calibrate")) | {"less_is_better": False, "confidence": 0.95}
-    return of_network.evaluate({**asked, "rerun": False, "retry": False})
+    return of_network.evaluate({**asked, "rerun": False, "retry": False, "timeout": Plan.timeout})
 
 
 def seconds(answer: Answer, least: float) -> float:

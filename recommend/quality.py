@@ -22,7 +22,7 @@ def choose_quality(drop: str | None, metric: str | None, inputs: str | None, lab
     if metric:
         row_of(metric)
     if drop is None:
-        if given := next((n for n, v in (("metric", metric), ("inputs", inputs), ("labels", labels)) if v), None):
+        if given := next((n for n, v in (("metric", metric), ("labels", labels)) if v), None):
             raise XBenchError(f"--{given} is for --max-drop: what may the answers lose?")
         return None
     return Quality(acceptable(drop), drop.endswith("%"), metric, inputs, labels)

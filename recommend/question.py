@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xbench.case import DEVICES, PLANES, data_in_words
+from xbench.case import DEVICES, PLANES, Case, data_in_words
 from xbench.errors import XBenchError
 from xbench.experiments.choose import batch_of, choose_modes
 from xbench.experiments.load import SCENARIOS
+from xbench.experiments.request import samples
 from xbench.host import machine
 from xbench.recommend.limits import Limit
 from xbench.recommend.quality import Quality
@@ -55,6 +56,11 @@ class Question:
         return bool(named) and case["model"] == self.model and alike
 
     @property
+    def own(self) -> str | None:
+        """The word of the user's samples that the cells compute on; None if they have others."""
+        return _of(self.data).own
+
+    @property
     def percent(self) -> float:
         """The percentile by which the streams of a load are ranked: the first limited one, else the median."""
         return next((limit.percent for limit in self.limits if limit.percent is not None), 50.0)
@@ -78,9 +84,8 @@ def settled(
     for name, read in fields(scenario):
         known = sorted({read(record) for record in left})
         word = said.get(name)
-        if name == "data":  # a user's samples without their digest
-            newest = (read(record) for record in reversed(left))
-            word = next((each for each in newest if data_in_words(each) == word), word)
+        if name == "data":
+            word = _as_stored(word, [read(record) for record in left])
         if name == "machine":
             usual["machine"] = here = machine.label(machine.facts(resolved["device"]))
             word = _machine(word, known, here if may_measure else None)
@@ -140,6 +145,18 @@ def check_options(given: Mapping[str, Any], more: Mapping[str, Any]) -> None:
         raise XBenchError("--scenario server has one limit of its latency")
 
 
+def choose_data(data: str | None, inputs: str | None, quality: Quality | None) -> str | None:
+    """What the cells are to be measured on: `--data`, else the user's samples, which are evaluated, too, if a metric is
+    of interest.
+
+    Raises:
+        XBenchError: both are given, and nothing is evaluated.
+    """
+    if data and inputs is not None and quality is None:
+        raise XBenchError("--inputs and --data exclude one another: give one of them")
+    return data or samples({"samples": inputs}).get("data")
+
+
 def check_one_shape(shapes: int, **options: Any) -> None:
     """
     Raises:
@@ -161,14 +178,31 @@ def choose_scenario(word: str | None) -> str | None:
     raise XBenchError(f"unknown scenario {word!r}: {hint}")
 
 
+def _as_stored(word: str | None, stored: Sequence[str]) -> str | None:
+    """The word for data as records have it: a user's samples with the digest of the newest ones."""
+    own = None if word is None else _of(word).own
+
+    def is_meant(each: str) -> bool:
+        return data_in_words(each) == word if own is None else _of(each).own == own
+
+    return next((each for each in reversed(stored) if is_meant(each)), word)
+
+
+def _of(data: str) -> Case:
+    return Case("", "", data=data)
+
+
 def _one(name: str, word: Any, known: Sequence[Any], usual: Any, what: str, may_measure: bool) -> Any:
     """The value of one field of the case; None if nothing determines it."""
     option = {"stream": "samples-per-query"}.get(name, name)
-    listed = ("; " if name == "machine" else ", ").join(data_in_words(str(each)) for each in known)
+    listed = ("; " if name == "machine" else ", ").join(dict.fromkeys(data_in_words(str(each)) for each in known))
     if word is not None:
         if word in known or may_measure:
             return word
-        raise XBenchError(f"{what} was not measured with --{option} {word}: there is {listed} (--measure measures it)")
+        shown = word
+        if name == "data":
+            option, shown = "inputs" if _of(word).own else option, data_in_words(word)
+        raise XBenchError(f"{what} was not measured with --{option} {shown}: there is {listed} (--measure measures it)")
     if usual in known or not known:
         return usual
     if len(known) == 1:

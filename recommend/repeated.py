@@ -1,5 +1,6 @@
-"""Finds the evaluation of the cell that is deployed, and reads its samples again."""
+"""Reads the user's samples again: those of a question, and those on which the cell was evaluated that is deployed."""
 
+import dataclasses
 from collections.abc import Sequence
 
 from xbench.case import Case
@@ -9,9 +10,22 @@ from xbench.experiments import own_samples
 from xbench.experiments.experiment import Lab
 from xbench.recommend.metric_script import Repeated
 from xbench.recommend.quality import Quality, same
+from xbench.recommend.question import Question
 from xbench.store.experiments import Evaluation
 from xbench.store.record import Record
-from xbench.workers.samples import OwnSamples, batched
+from xbench.workers.samples import OwnSamples
+
+
+def read_again(question: Question, lab: Lab) -> Question:
+    """The question with the digest of the user's samples as they are now, which are read.
+
+    Raises:
+        XBenchError: they cannot be read, or do not fit the network.
+    """
+    case = Case(question.model, "", batch=question.batch, data=question.data)
+    (case,) = own_samples.settled(lab, [case], lab.exporter.artifact(question.model))
+    lab.progress.finish(f"{case.own} is read")
+    return dataclasses.replace(question, data=case.data)
 
 
 def repeated(
@@ -28,7 +42,7 @@ def repeated(
     given = _samples(Case(**record["case"]), artifact, lab, found)
     outputs: list[str] = artifact.info["outputs"]
     place = outputs.index(found["output"]) if found["output"] in outputs else 0
-    return Repeated(found, given.paths(), batched(artifact.info), place)
+    return Repeated(found, given.paths(), given.batched, place, given.size)
 
 
 def _samples(case: Case, artifact: Artifact, lab: Lab, found: Evaluation) -> OwnSamples:

@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
+from xbench.case import data_in_words
 from xbench.converters.printable import json, visible
 from xbench.recommend import chance
 from xbench.recommend.limits import MB, MEMORY, Limit, Relaxation
@@ -27,6 +28,7 @@ def to_json(answer: Answer, deployed: str | None = None) -> str:
         name: getattr(wanted, name)
         for name in ("model", "mode", "batch", "device", "threads", "machine", "plane", "layout", "calls", "scenario")
     }
+    question["data"] = data_in_words(wanted.data)
     question |= {"samples_per_query": wanted.stream, "precisions": list(wanted.precisions)}
     question["limits"] = {limit.name: limit.most for limit in wanted.limits}
     question["max_drop"] = wanted.quality.drop if wanted.quality else None
@@ -82,6 +84,7 @@ def title(question: Question) -> str:
     parts += [f"{question.calls} calls"] if question.calls else []
     parts += [f"{question.stream} samples a query"] if question.stream else []
     parts += [f"{limit.name} up to {_amount(limit.name, limit.most)}" for limit in question.limits]
+    parts += [f"on {question.own}"] if question.own else []
     parts += [f"answers within {wanted(question.quality)}"] if question.quality else []
     return visible(", ".join(parts))
 

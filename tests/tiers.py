@@ -279,6 +279,18 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_a_right_file_in_half_precision_differs_nowhere": but("float16"),
         "test_a_fault_in_half_precision_is_found_by_its_node": every,
     },
+    "evaluate_axes": {
+        "test_the_metric_is_that_of_a_plain_script": but("an image and a sequence"),
+        "test_an_output_without_the_axis_of_samples_has_one_value_for_each": every,
+        "test_check_and_int8_take_such_samples": every,
+        "test_it_is_deployed_whatever_its_batch": every,
+    },
+    "bisect_samples": {
+        "test_a_difference_that_only_one_batch_shows_is_found_on_that_batch": every,
+        "test_the_script_has_the_sample": but("mine"),
+        "test_a_precision_that_only_some_samples_exceed": every,
+        "test_gradients_are_those_of_the_samples_and_their_labels": every,
+    },
     "damage": {
         "test_a_model_that_is_damaged_again_and_again_is_not_measured_for_ever": every,
         "test_no_damage_is_a_fault_of_a_runtime": every,
@@ -357,6 +369,9 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_ten_thousand_nodes": every,
         "test_files_that_others_made_agree_with_their_conversion": but("magika"),
         "test_what_it_says_of_runtimes_is_what_convert_says": every,
+    },
+    "recommend_samples": {
+        "test_it_is_measured_on_the_samples_and_again_when_they_are_others": every,
     },
     "deployment": {
         "test_it_runs_in_an_environment_of_its_requirements_alone": but("onnxruntime"),

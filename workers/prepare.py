@@ -11,6 +11,7 @@ from xbench.case import digest
 from xbench.converters import cache, damage, seals
 from xbench.converters.artifact import WEIGHTS, Artifact
 from xbench.converters.source import Source, parse
+from xbench.data.own import fixed_batch
 from xbench.errors import XBenchError
 from xbench.host.machine import cpus
 from xbench.runtimes import RUNTIMES
@@ -150,7 +151,7 @@ class Exporter:
         steps, own = steps if mode == "step" else 1, self.own.get((artifact.folder, data))
         path = reference_path(artifact, mode, batch, seed, own.name if own else data, steps, precision)
         arguments = {"mode": mode, "batch": batch, "seed": seed, "data": data, "steps": steps, "precision": precision}
-        arguments |= {"own": own.paths(2 * batch)} if own else {}
+        arguments |= {"own": own.paths(max(2, seed + 1) * batch)} if own else {}
         what = f"cannot compute the float64 reference of {artifact.name}"
         return self._added(artifact, path, "reference", what, arguments)
 
@@ -215,9 +216,13 @@ class Exporter:
         return self._computed(artifact, "unread", batch) or {}
 
     def coupled(self, artifact: Artifact) -> bool:
-        """Whether the loss of a batch is another than the mean of the losses of its parts, as that of a contrastive
-        network is; False if that cannot be computed."""
+        """Whether the loss of a batch is not the mean of its parts' losses, as that of a contrastive network; False if
+        that cannot be computed."""
         return self._computed(artifact, "coupled", 4) or False
+
+    def rows_apart(self, artifact: Artifact) -> bool:
+        """Whether rows of inputs of a fixed size are apart (`parity/sensitivity.py`); True if there are none."""
+        return (fixed_batch(artifact.info) or 1) == 1 or self._computed(artifact, "rows_apart", 1) is not False
 
     def _computed(self, artifact: Artifact, job: str, batch: int) -> Any:
         """What a job says of a model, from the cache or computed now; None if it fails."""

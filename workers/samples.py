@@ -74,8 +74,9 @@ def read(path: Path) -> DataSet:
 @dataclass(frozen=True)
 class OwnSamples:
     """A user's samples as files of a folder, `batches`, each an `.npz` with the inputs of some samples of the same
-    shapes, `names`, and perhaps `labels`. `aside` are the batches that are kept for calibration; `content` is the
-    digest of all samples, the word of which is `word`."""
+    shapes, `names`, and perhaps `labels`; `batched` says of each input whether its first axis is the samples. `aside`
+    are the batches that are kept for calibration; `content` is the digest of all samples, the word of which is `word`.
+    `size` is the number of samples of a batch."""
 
     word: str
     folder: Path
@@ -83,6 +84,8 @@ class OwnSamples:
     aside: Sequence[str]
     samples: int
     content: str
+    size: int
+    batched: Sequence[bool]
 
     @property
     def name(self) -> str:
@@ -100,6 +103,16 @@ def batched(info: Mapping[str, Any]) -> list[bool]:
     return [fixed or each["shape"][:1] == ["batch"] for each in info["inputs"]]
 
 
+def rows_of(info: Mapping[str, Any], batched: Sequence[bool]) -> list[bool]:
+    """Of each output of a network, whether its first axis is the samples; `batched` says so of its inputs. If it takes
+    one sample at once that is an axis of one."""
+    shapes = info.get("output_shapes") or [None] * len(info["outputs"])
+    one = own.fixed_batch(info) == 1
+    if any(batched) and not one:
+        return [True] * len(shapes)
+    return [one if shape is None or shape[:1] == [None] else shape[:1] == [1] for shape in shapes]
+
+
 def kind(inputs: Sequence[np.ndarray], batched: Sequence[bool]) -> list[Any]:
     """What samples that may be in one batch have in common: their shapes, and the inputs that are one for all."""
     return [a.shape[1:] if of_sample else a.tobytes() for a, of_sample in zip(inputs, batched, strict=True)]
@@ -110,18 +123,22 @@ def drawn(
 ) -> tuple[list[np.ndarray], np.ndarray | None]:
     """Consecutive samples of a user's, with the shapes of the first, from another place with each seed; a smaller set
     is repeated. Labels are None if there are none."""
-    batch = own.fixed_batch(info) or batch
-    if not any(batched(info)):  # one sample at once
+    if not any(batched := is_batched(paths[0])):  # one sample at once
         path = paths[seed % len(paths)]
         return inputs_of(given := verdict.read(Path(path))), given.get("labels")
-    files = [verdict.read(Path(path)) for path in paths]
+    batch, files = own.fixed_batch(info) or batch, [verdict.read(Path(path)) for path in paths]
     inputs = [inputs_of(each) for each in files]
-    alike = [n for n, given in enumerate(inputs) if kind(given, batched(info)) == kind(inputs[0], batched(info))]
+    alike = [n for n, given in enumerate(inputs) if kind(given, batched) == kind(inputs[0], batched)]
     count = sum(len(files[n]["names"]) for n in alike)
     chosen = np.arange(seed * batch, (seed + 1) * batch) % count
     arrays = [
         np.concatenate([inputs[n][place] for n in alike])[chosen] if of_sample else inputs[0][place]
-        for place, of_sample in enumerate(batched(info))
+        for place, of_sample in enumerate(batched)
     ]
     labels = np.concatenate([files[n]["labels"] for n in alike])[chosen] if "labels" in files[0] else None
     return arrays, labels
+
+
+def is_batched(path: str) -> list[bool]:
+    """Of each input in a file of samples, whether its first axis is the samples."""
+    return [bool(each) for each in verdict.read(Path(path), "batched")["batched"]]

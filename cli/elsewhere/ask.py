@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from xbench.case import SYNTHETIC, Case
 from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.turn import turn
@@ -28,6 +29,7 @@ def ask(
     ] = False,
     shapes: options.Shapes = None,
     inputs: options.Inputs = None,
+    samples: options.Samples = None,
     ranges: options.Ranges = None,
     weights: options.Weights = None,
     timeout: options.Timeout = 900,
@@ -39,6 +41,7 @@ def ask(
     judge` then gives them the verdict of `xbench check`. The folder is laid out as ONNX's own tests are, its README
     says how to answer, and inputs are there as .npz, as ONNX's .pb and as raw bytes.
     """
+    from xbench.experiments.request import samples as own_samples
     from xbench.proof.question import check_folder
 
     choose.need_torch()
@@ -46,7 +49,8 @@ def ask(
     word = choose.choose_model("ask", model, shapes=shapes, inputs=inputs, ranges=ranges, weights=weights)
     check_folder(output, "--output")
     batches = (batch, batch if same_batch else batch + 1)
-    facts = _written(word, timeout, folder=output, batches=batches, precision=precision, tensors=tensors)
+    case = Case(word, "", batch=batches[1], data=own_samples({"samples": samples}).get("data", SYNTHETIC))
+    facts = _written(case, timeout, folder=output, batches=batches, precision=precision, tensors=tensors)
     if as_json:
         say(json.dumps({"folder": str(output), **facts}, indent=1))
     else:
@@ -55,22 +59,20 @@ def ask(
         say(f"written to {output}; its README says how to answer. Then: {shell('xbench', 'judge', output)} ANSWERS")
 
 
-def _written(word: str, timeout: float, **how: Any) -> "Facts":
-    """Write the question, and return its facts."""
+def _written(case: Case, timeout: float, **how: Any) -> "Facts":
+    """Write the question of a case's model on its data, and return its facts."""
     from xbench.cli.terminal.progress import Bar
+    from xbench.experiments import own_samples
+    from xbench.experiments.experiment import Lab
     from xbench.proof import ask as asking
-    from xbench.workers.prepare import Exporter
 
-    with turn() as logs, Bar(1, "ask") as bar:
-        exporter = Exporter(logs, timeout)
-        try:
-            bar.say(f"{word}: export to ONNX")
-            artifact = exporter.artifact(word)
-            for remark in exporter.remarks(artifact):
-                bar.note(remark)
-            bar.say(f"{word}: compute it in float64")
-            facts = asking.ask(artifact, exporter, **how)
-            bar.finish(f"{word}: inputs {len(facts['inputs'])}, outputs {len(facts['outputs'])}")
-        finally:
-            exporter.close()
+    with turn() as logs, Bar(1, "ask") as bar, Lab(logs, bar, timeout) as lab:
+        bar.say(f"{case.model}: export to ONNX")
+        artifact = lab.exporter.artifact(case.model)
+        for remark in lab.exporter.remarks(artifact):
+            bar.note(remark)
+        (case,) = own_samples.settled(lab, [case], artifact)
+        bar.say(f"{case.model}: compute it in float64")
+        facts = asking.ask(artifact, lab.exporter, data=case.data, **how)
+        bar.finish(f"{case.model}: inputs {len(facts['inputs'])}, outputs {len(facts['outputs'])}")
     return facts

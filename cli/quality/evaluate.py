@@ -4,9 +4,12 @@ from typing import Annotated, Any
 
 import typer
 
-from xbench.cli.terminal.declared import as_in, of_network
+import xbench
+from xbench.cli.terminal import options
+from xbench.cli.terminal.declared import as_in
 from xbench.cli.terminal.run import give_records
 from xbench.store.record import Record
+from xbench.store.results import FOLDER
 
 Samples = Annotated[
     str,
@@ -60,21 +63,25 @@ Confidence = Annotated[float, typer.Option(help="How often the interval is to co
 Less = Annotated[bool, typer.Option("--less-is-better", help="Your metric is better if it is smaller.")]
 
 
-@as_in(of_network, without=("optimizer", "loss"))
-def evaluate(
-    arguments: dict[str, Any],
-    samples: Samples,
-    labels: Labels = None,
-    metric: Metric = "top1",
-    max_drop: MaxDrop = "1%",
-    precisions: Precisions = None,
-    post: Post = None,
-    output: Output = None,
-    limit: Limit = None,
-    calibrate: Calibrate = None,
-    confidence: Confidence = 0.95,
-    less_is_better: Less = False,
-) -> None:
+DECLARED = {
+    "model": options.Model,
+    "samples": Samples,
+    "labels": Labels,
+    "metric": Metric,
+    "max_drop": MaxDrop,
+    "precisions": Precisions,
+    "post": Post,
+    "output": Output,
+    "limit": Limit,
+    "calibrate": Calibrate,
+    "confidence": Confidence,
+    "less_is_better": Less,
+    "batch": options.Batch,
+}
+
+
+@as_in(xbench.evaluate, DECLARED)
+def evaluate(arguments: dict[str, Any], out: options.Out = FOLDER, as_json: options.Json = False) -> None:
     """Compare a metric of every runtime and precision on your data with that of the network in float64.
 
     Every runtime answers the same samples, so the difference is known far better than the metric itself: its interval

@@ -19,10 +19,10 @@ import numpy as np
 from xbench import data
 from xbench.data import SETS, BadData
 from xbench.data.own.opening import shown
-from xbench.data.own.slots import Asked, Piece, Slot, fixed_batch, slots_of
+from xbench.data.own.slots import Asked, Piece, Slot, fixed_batch, slots_of, takes_one
 from xbench.data.own.values import check_type, converted
 
-__all__ = ("Batch", "batches", "fixed_batch", "is_function")
+__all__ = ("Batch", "batches", "fixed_batch", "is_function", "takes_one")
 
 BYTES = 2**28  # of a batch
 READERS = {".npy": "arrays", ".npz": "arrays", ".safetensors": "arrays", ".parquet": "tables"}
@@ -78,8 +78,7 @@ def batches(
     slots = slots_of(info)
     each = sum(int(np.prod(slot.shape, dtype=float)) * slot.dtype.itemsize for slot in slots if not slot.shared)
     most = max(1, min(size, max(fixed_batch(info) or 1, BYTES // max(each, 1))))
-    if any(slot.shape == slot.graph and not slot.shared for slot in slots):
-        most = 1
+    most = 1 if takes_one(info) else most
     folders = labels == files.FOLDERS
     given = files.read(labels) if labels is not None and not folders else None
     label_file = None if given is None or labels is None else files.place(labels)[0]
@@ -130,7 +129,7 @@ def _place(word: str) -> tuple[Path, str]:
 
 def _of_set(word: str, info: Mapping[str, Any], asked: Asked) -> Iterator[Piece]:
     """The test part of a data set."""
-    given, name = data.load(word, info), word.partition(":")[0]
+    given, name = data.load(word, info, option=""), word.partition(":")[0]
     count = len(given.test_labels)
     for start in range(0, count, asked.rows):
         chosen = np.arange(start, min(start + asked.rows, count))

@@ -70,14 +70,20 @@ class Asked:
 
 def fixed_batch(info: Mapping[str, Any]) -> int | None:
     """The batch that a graph fixes: no input has a "batch" axis, the first axis of every input has the same size, and
-    that of an output may have it. None if it fixes none."""
+    that of an output may have it. None if it fixes none. `rows_apart` of the facts, if it is there, says whether each
+    row of such inputs decides its own row of the outputs alone: otherwise they are a sequence."""
     shapes = [each["shape"] for each in info["inputs"]]
     if not shapes or not all(shapes) or any(BATCH in shape for shape in shapes):
         return None
     first, *others = (shape[0] for shape in shapes)
     given = info.get("output_shapes") or [None]
     is_batch = all(each == first for each in others) and any(s is None or s[:1] in ([None], [first]) for s in given)
-    return int(first) if is_batch else None
+    return int(first) if is_batch and first and (first == 1 or info.get("rows_apart", True)) else None
+
+
+def takes_one(info: Mapping[str, Any]) -> bool:
+    """Whether a graph takes one sample at once. A first axis of one is then the samples, and arrays may lack it."""
+    return not any(BATCH in each["shape"] for each in info["inputs"]) and fixed_batch(info) in (None, 1)
 
 
 def slots_of(info: Mapping[str, Any]) -> list[Slot]:
@@ -88,16 +94,17 @@ def slots_of(info: Mapping[str, Any]) -> list[Slot]:
     """
     if not info["inputs"]:
         raise BadData(f"{info.get('name', 'the network')} takes no inputs")
-    fixed = fixed_batch(info) is not None
     batched = any(BATCH in each["shape"] for each in info["inputs"])
-    return [_slot(each, fixed, batched) for each in info["inputs"]]
+    first = 1 if takes_one(info) else fixed_batch(info) or BATCH
+    return [_slot(each, first, batched) for each in info["inputs"]]
 
 
-def _slot(each: Mapping[str, Any], fixed: bool, batched: bool) -> Slot:
+def _slot(each: Mapping[str, Any], first: int | str, batched: bool) -> Slot:
+    """An input; a `first` axis of this size is the samples. If the graph is `batched`, others are shared."""
     name, graph = str(each["name"]), tuple(each["shape"])
     if BATCH in graph[1:]:
         raise BadData(f"{shown(name)} takes {in_words(graph)}: samples must be along the first axis of an input")
-    own = fixed or graph[:1] == (BATCH,)
+    own = graph[:1] == (first,)
     shape = tuple(int(size) for size in (graph[1:] if own else graph))
     low, high = float(each.get("low", -math.inf)), float(each.get("high", math.inf))
     why = str(each.get("why", ""))

@@ -14,7 +14,7 @@ from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
 from xbench.experiments.evaluate import Evaluate, command, places
 from xbench.experiments.experiment import Lab, run, with_samples
-from xbench.experiments.own_samples import SECONDS, batch_of
+from xbench.experiments.own_samples import SECONDS
 from xbench.experiments.session import Time
 from xbench.experiments.settings import Protocol
 from xbench.experiments.widen import points
@@ -125,7 +125,8 @@ class Search:
         question, lab = self.question, self.lab
         (case,) = with_samples(question.evaluation, [self.case], artifact, lab)
         _, ranges = question.evaluation.calibrated(case, artifact, lab)
-        paths = ranges or question.evaluation.samples(case, artifact, lab).paths(1)
+        given = question.evaluation.samples(case, artifact, lab)
+        batch = (ranges or given.paths(1))[0]
         log = lab.logs / f"{digest(case, 'widen')}.log"
         worker = worker_of(case, log, timed=False, templates=lab.exporter.templates)
         try:
@@ -135,8 +136,8 @@ class Search:
             worker.call("open_cell", lab.timeout, artifact=str(artifact.folder), **given, **settings)
             nodes, errors = worker.call("narrow_nodes", lab.timeout), list[float]()
             names = [name for name, _ in nodes]
-            size, outputs = batch_of(case, artifact), places(artifact, question.evaluation)
-            where = {"batch": paths[0], "outputs": outputs, "size": size, "nodes": names, "seconds": SECONDS}
+            outputs = places(artifact, question.evaluation)
+            where = {"batch": batch, "outputs": outputs, "size": given.size, "nodes": names, "seconds": SECONDS}
             while len(errors) < len(nodes):
                 errors += worker.call("node_errors", lab.timeout, skip=len(errors), **where)
                 lab.say(case, f"how much each node is off: {len(errors)} of {len(nodes)}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xbench.case import Case
+from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
 from xbench.proof.bisect.search import Bisection, Difference
 from xbench.proof.pair_run import LETTERS, Pair
@@ -26,13 +27,28 @@ def bisect(
         XBenchError: the model cannot be read, was damaged in the cache or has no such mode; `out` cannot be written.
     """
     exporter = Exporter(place, timeout)
-    pair = Pair(cases, timeout, place, exporter.templates)
     try:
-        artifact = exporter.artifact(cases[0].model)
+        return of_artifact(cases, exporter.artifact(cases[0].model), exporter, seed, out, say)
+    finally:
+        exporter.close()
+
+
+def of_artifact(
+    cases: Sequence[Case], artifact: Artifact, exporter: Exporter, seed: int, out: Path, say: Callable[[str], None]
+) -> Report:
+    """As `bisect`, of a converted model. Cells on a user's samples have their digest, and the exporter has the samples.
+
+    Raises:
+        XBenchError: as `bisect`.
+    """
+    first, place = cases[0], exporter.logs
+    pair = Pair(cases, exporter.timeout, place, exporter.templates)
+    try:
         for case in cases:
             if reason := impossible(case, artifact):
                 raise XBenchError(reason)
-        difference = Bisection(exporter, artifact, pair, cases[0].batch, seed, place, say).find(cases[0].mode)
+        search = Bisection(exporter, artifact, pair, first.batch, seed, place, say, first.data)
+        difference = search.find(first.mode)
         report = _report(cases, difference)
         if difference and (damage := exporter.renewed(artifact)):
             raise XBenchError(f"the model in the cache was damaged ({damage}) and was made again: start again")
@@ -43,7 +59,6 @@ def bisect(
         raise XBenchError(failure.message) from failure
     finally:
         pair.close()
-        exporter.close()
 
 
 def _report(cases: Sequence[Case], difference: Difference | None) -> Report:
@@ -53,6 +68,7 @@ def _report(cases: Sequence[Case], difference: Difference | None) -> Report:
         **dict(zip(LETTERS, words)),
         "mode": cases[0].mode,
         "precision": cases[0].precision,
+        "inputs": cases[0].own,
         "differs": bool(difference),
     }
     if not difference:
@@ -103,11 +119,12 @@ def _written(exporter: Exporter, cases: Sequence[Case], difference: Difference, 
 def title(report: Report) -> str:
     """The result in one line."""
     pair = f"{report['a']} and {report['b']}" if report["b"] else f"{report['a']} and float64"
+    network = f"{report['model']}, {report['mode']}" + (f", on {report['inputs']}" if report["inputs"] else "")
     if not report["differs"]:
-        return f"{pair} agree on {report['model']}, {report['mode']}"
+        return f"{pair} agree on {network}"
     if not report["tensor"]:
-        return f"{pair} differ on {report['model']}, {report['mode']}: {report['note']}"
+        return f"{pair} differ on {network}: {report['note']}"
     node = report["node"]
     size = f"{report['nodes_in_subgraph']} node{'s' * (report['nodes_in_subgraph'] != 1)}"
     shown = f"seen on {size}" if report["confirmed"] else "on no part of the graph alone"
-    return f"{pair} part at {report['tensor']} of {report['model']}, {report['mode']}: {node['op_type']}, {shown}"
+    return f"{pair} part at {report['tensor']} of {network}: {node['op_type']}, {shown}"

@@ -25,10 +25,8 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 def _table(records: Sequence[Record]) -> Table:
     found = next((each["evaluation"] for each in records if each["evaluation"]["value"] is not None), None)
-    first, share = records[0]["evaluation"], row_of(records[0]["evaluation"]["metric"]).share
-    percent = f"{first['confidence'] * 100:g} %"
-    header = ("runtime", "status", "error / noise", first["metric"], f"difference, {percent} interval", "changed")
-    body = [[*_runtime(record), *_columns(record["evaluation"], share)] for record in records]
+    share = row_of(records[0]["evaluation"]["metric"]).share
+    body = [cells(record) for record in records]
     styles = [COLOURS.get(record["status"], OTHER) for record in records]
     if found:
         body.insert(0, ["reference (float64)", "", "", of_metric(found["reference"], share), "", ""])
@@ -36,10 +34,35 @@ def _table(records: Sequence[Record]) -> Table:
     notes = [f"{_named(record)}: {record['message']}" for record in records if record["message"]]
     notes += [words for record in records for words in _examples(record)]
     notes += _about(found, share) if found else []
-    samples = "1 sample" if first["samples"] == 1 else f"{first['samples']:,} samples"
-    caption = f"{records[0]['case']['model']}, {first['metric']} on {samples} of {first['inputs']}"
     body = [[visible(word) for word in line] for line in body]
-    return Table(visible(caption), [*map(visible, header)], body, words=2, notes=[*map(visible, notes)], styles=styles)
+    return Table(caption(records), header(records[0]), body, words=2, notes=[*map(visible, notes)], styles=styles)
+
+
+def caption(records: Sequence[Record]) -> str:
+    """What was evaluated, and on what; `records` are those of one table."""
+    found = records[0]["evaluation"]
+    samples = "1 sample" if found["samples"] == 1 else f"{found['samples']:,} samples"
+    return visible(f"{records[0]['case']['model']}, {found['metric']} on {samples} of {found['inputs']}")
+
+
+def header(record: Record) -> list[str]:
+    """The headings over `cells`."""
+    found = record["evaluation"]
+    interval = f"difference, {found['confidence'] * 100:g} % interval"
+    return [*map(visible, ("runtime", "status", "error / noise", found["metric"], interval, "changed"))]
+
+
+def cells(record: Record) -> list[str]:
+    """A record in words, not yet made visible: the runtime with its precision, its metric, how far that is from the
+    reference's, the number of answers that changed."""
+    found = record["evaluation"]
+    return [*_runtime(record), *_columns(found, row_of(found["metric"]).share)]
+
+
+def reference(record: Record) -> str:
+    """The metric of the reference; empty if it is not known."""
+    found = record["evaluation"]
+    return "" if found["reference"] is None else of_metric(found["reference"], row_of(found["metric"]).share)
 
 
 def _named(record: Record) -> str:

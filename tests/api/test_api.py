@@ -37,13 +37,17 @@ def test_too_many_threads_are_a_warning_about_the_line_that_asks_for_them(lenet)
     many = OPTIONS | {"threads": machine.cpus() + 1}
     with pytest.warns(UserWarning, match="will be slow and noisy") as caught:
         xbench.check("lenet", **many)
-    assert [each.filename for each in caught if "slow and noisy" in str(each.message)] == [__file__]
+    with pytest.warns(UserWarning, match="will be slow and noisy") as again, pytest.raises(xbench.XBenchError):
+        xbench.evaluate("lenet", samples="no.npz", runtimes=["onnxruntime"], threads=many["threads"])
+    lines = [each.filename for each in (*caught, *again) if "slow and noisy" in str(each.message)]
+    assert lines == [__file__, __file__]
 
 
-@pytest.mark.parametrize("name", ["check", "time", "convert"])
+@pytest.mark.parametrize("name", ["check", "time", "convert", "quality.evaluate"])
 def test_a_command_has_the_parameters_of_its_function(name):
     """With the same defaults, except for a few."""
-    function, command = getattr(xbench, name), getattr(importlib.import_module(f"xbench.cli.{name}"), name)
+    place, name = importlib.import_module(f"xbench.cli.{name}"), name.rpartition(".")[2]
+    function, command = getattr(xbench, name), getattr(place, name)
     mine, typed = (inspect.signature(each).parameters for each in (function, command))
     assert [each for each in mine if each != "progress"] == [each for each in typed if each in mine]
     assert {each for each in typed if each not in mine} <= {"out", "rerun", "as_json", "format_"}
@@ -75,6 +79,25 @@ def test_time_returns_what_the_command_prints_and_read_finds_it(shell, lenet, tm
     records = xbench.time(["lenet"], **OPTIONS, budget=0.05, out=out)
     assert [row["status"] for row in records] == ["PASS"] and records[0]["median_s"] > 0
     assert list(records) == list(xbench.read(out)) == rows_of(shell, "time", *CELL, "--out", out)
+
+
+def test_evaluate_returns_what_the_command_prints(shell, lenet, tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(0).normal(size=(9, 1, 28, 28)).astype(np.float32))
+    np.save(tmp_path / "y.npy", np.arange(9))
+    files, out = {"samples": tmp_path / "x.npz", "labels": tmp_path / "y.npy"}, tmp_path / "results"
+    options = {"runtimes": ["onnxruntime"], "threads": 1, "precisions": ["fp32"], "max_drop": 0.5}
+    lines = []
+    records = xbench.evaluate("lenet", **files, **options, out=out, progress=lines.append)
+    (record,) = records
+    found = record["evaluation"]
+    assert (record["status"], found["samples"], found["changed"], found["accepted"]) == ("PASS", 9, 0, 0.5)
+    assert lines == [f"lenet onnxruntime: PASS, top1 {found['value']:.6g}"]
+    words = ("--inputs", files["samples"], "--labels", files["labels"], "--max-drop", "0.5", "--threads", 1)
+    assert list(records) == rows_of(shell, "evaluate", "lenet", "--runtime", "onnxruntime", *words, "--out", out)
+    title, header, line = str(records).splitlines()
+    assert title == f"lenet, top1 on 9 samples of {files['samples']}"
+    assert header.split()[:6] == ["runtime", "status", "error", "/", "noise", "top1"]
+    assert line.split()[:2] == ["onnxruntime", "PASS"] and line.count(f"{found['value']:.2%}") == 2
 
 
 def test_convert_returns_what_the_command_prints(shell, lenet, tmp_path):
@@ -120,6 +143,16 @@ ONES = np.ones((2, 6), np.float32)
         (lambda: xbench.check("lenet", timeout=float("inf")), "timeout must be finite"),
         (lambda: xbench.time("lenet", budget=float("nan")), "budget must be at least 0.01, not nan"),
         (lambda: xbench.convert(nn.ReLU()), "convert takes words"),
+        (lambda: xbench.evaluate(nn.ReLU(), samples="x.npz"), "evaluate takes a word"),
+        (lambda: xbench.evaluate(["lenet"], samples="x.npz"), "model must be a word, not list"),
+        (lambda: xbench.evaluate("lenet", samples=ONES), "samples must be a word, not ndarray"),
+        (lambda: xbench.evaluate("lenet", samples="no.npz", metric=len), "metric must be a word, not builtin_function"),
+        (lambda: xbench.evaluate("lenet", samples="no.npz", limit=2.5), "limit must be a whole number of at least 1"),
+        (lambda: xbench.evaluate("lenet", samples="no.npz", batch=0), "batch must be a whole number of at least 1"),
+        (lambda: xbench.evaluate("lenet", samples="no.npz", max_drop=-1), "--max-drop must be a number of at least 0"),
+        (lambda: xbench.evaluate("lenet", samples="no.npz", timeout=float("inf")), "timeout must be finite"),
+        (lambda: xbench.evaluate("lenet", samples="no.npz", precisions="fp17"), "unknown precision 'fp17'"),
+        (lambda: xbench.evaluate("lenet", samples="no.npz", runtimes="onnxruntime"), "no file or folder no.npz"),
         (lambda: xbench.convert("no/such.onnx"), "no such file: no/such.onnx"),
         (lambda: xbench.read("no/such/folder"), "no results in no/such/folder"),
     ],

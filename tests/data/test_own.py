@@ -87,6 +87,31 @@ def test_graphs_that_fix_their_batch():
         assert (read(word, network(shapes={"x": [1, 3, 4]}), 1)[0] == X).all()
 
 
+def test_rows_that_are_not_apart_are_no_batch():
+    facts = network(shapes={"x": [6, 4], "y": [6]})
+    assert own.fixed_batch(facts | {"rows_apart": True}) == 6 and not own.takes_one(facts | {"rows_apart": True})
+    assert own.fixed_batch(facts | {"rows_apart": False}) is None and own.takes_one(facts | {"rows_apart": False})
+    assert own.fixed_batch(network(shapes={"x": [1, 4]}) | {"rows_apart": False}) == 1
+    assert own.fixed_batch(network(shapes={"x": [0, 4]})) is None
+
+
+@pytest.mark.parametrize("images", [X, X[:, None]])
+def test_beside_an_input_without_samples_a_first_axis_of_one_may_be_left_out(images):
+    info = network(shapes={"x": [1, 3, 4], "y": [20, 2]})
+    boxes = np.arange(23 * 40, dtype=np.float32).reshape(23, 20, 2)
+    np.savez("x.npz", x=images, y=boxes)
+    batches = list(own.batches("x.npz", info, 8))
+    assert [len(batch.names) for batch in batches] == [1] * 23
+    for n in (0, 22):
+        assert [each.shape for each in batches[n].inputs] == [(1, 3, 4), (20, 2)]
+        assert (batches[n].inputs[0][0] == X[n]).all() and (batches[n].inputs[1] == boxes[n]).all()
+    np.savez("one.npz", x=images[0], y=boxes[0])
+    (one,) = own.batches("one.npz", info, 8)
+    assert len(one.names) == 1 and (one.inputs[0][0] == X[0]).all()
+    np.savez("few.npz", x=images, y=boxes[:5])
+    assert refused("few.npz", info) == "few.npz: x has 23 samples, and y has 5"
+
+
 def test_a_graph_without_samples_gets_one_at_once():
     info = network(shapes={"x": [3, 4], "y": [2]})
     np.savez("x.npz", x=X, y=np.zeros((23, 2), np.float32), labels=Y)

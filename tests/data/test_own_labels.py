@@ -286,3 +286,13 @@ def test_labels_that_cannot_be_read_are_one_line(word):
     write()
     np.save("x.npy", X[:2])
     assert refused("x.npy", ONE, word).startswith(line)
+
+
+def test_a_set_is_named_without_an_option_that_the_user_did_not_give(monkeypatch):
+    monkeypatch.delenv("XBENCH_DATA", raising=False)
+    assert refused("mnist", ONE) == (
+        "say where the files of mnist lie: mnist:folder, or XBENCH_DATA; nothing is downloaded"
+    )
+    assert refused("digits:here", ONE) == "digits:here: digits comes with its package and has no folder"
+    with pytest.raises(data.BadData, match="say where the files of mnist lie: --data mnist:folder, or XBENCH_DATA"):
+        data.parse("mnist")

@@ -119,5 +119,5 @@ def test_the_fastest_of_those_that_are_good_enough_is_taken(shell):
         "torch": "its answers were not evaluated: `xbench evaluate` does that",
     }
     assert json.loads(shell.run(*words, "--max-drop", "5%").stdout)["best"] == "openvino (int8)"
-    failed = shell.run(*words, "--inputs", "x.npz")
-    assert only_line(failed.stderr) == "xbench: --inputs is for --max-drop: what may the answers lose?"
+    failed = shell.run(*words, "--labels", "x.npy")
+    assert only_line(failed.stderr) == "xbench: --labels is for --max-drop: what may the answers lose?"

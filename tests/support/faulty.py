@@ -141,9 +141,15 @@ def fused(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
         scale(graph, node)
 
 
+def capped(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """What is above 100 becomes 100: on small numbers it is right."""
+    graph.initializer.append(numpy_helper.from_array(np.float32(100), "faulty_100"))
+    append_after(graph, node, "Min", "faulty_100")
+
+
 FAULTS = {
     each.__name__: each
-    for each in (scale, negate, fixed_point, transpose, weight, bias, attribute, operator, broken, fused)
+    for each in (scale, negate, fixed_point, transpose, weight, bias, attribute, operator, broken, fused, capped)
 }
 
 

@@ -63,7 +63,7 @@ def _check_rows(model: Artifact, forward: Forward, path: str, outputs: Sequence[
     Raises:
         XBenchError: an output has another number of rows for one sample than one.
     """
-    batched = samples.batched(model.info)
+    batched = samples.is_batched(path)
     if not any(batched) or fixed_batch(model.info):
         return
     inputs = candidate.inputs_of(verdict.read(Path(path)))
@@ -85,8 +85,8 @@ def _answered(
     folder: Path,
     seconds: float,
 ) -> int:
-    end, done, batched = now() + seconds, 0, samples.batched(model.info)
-    size = size if any(batched) else 1
+    end, done, batched = now() + seconds, 0, samples.is_batched(batches[0])
+    has_rows = samples.rows_of(model.info, batched)
     while done < len(batches) and (not done or now() < end):
         path = Path(batches[done])
         given = verdict.read(path)
@@ -95,7 +95,7 @@ def _answered(
             np.resize(array, (size, *array.shape[1:])) if of_sample and count < size else array
             for array, of_sample in zip(candidate.inputs_of(given), batched, strict=True)
         ]
-        made = [np.asarray(each) if any(batched) else np.asarray(each)[None] for each in forward(inputs)]
+        made = [np.asarray(a) if rows else np.asarray(a)[None] for a, rows in zip(forward(inputs), has_rows)]
         kept = {str(place): _rows(made[place], model.info["outputs"][place], count, size) for place in outputs}
         verdict.join(folder / path.name, kept)
         done += 1

@@ -83,8 +83,9 @@ def open_cell(
 
 def _by_name(model: Artifact, path: str) -> dict[str, np.ndarray]:
     """A batch of a user's samples by the names of the inputs; filled up to the batch that the graph fixes."""
-    names, fixed = [each["name"] for each in model.info["inputs"]], fixed_batch(model.info)
-    arrays = dict(zip(names, candidate.inputs_of(expected_of(path)), strict=True))
+    names, given = [each["name"] for each in model.info["inputs"]], expected_of(path)
+    arrays = dict(zip(names, candidate.inputs_of(given), strict=True))
+    fixed = fixed_batch(model.info) if given["batched"].any() else None
     return {name: np.resize(a, (fixed, *a.shape[1:])) for name, a in arrays.items()} if fixed else arrays
 
 

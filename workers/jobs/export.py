@@ -129,6 +129,13 @@ def unread(artifact: str, batch: int) -> dict[str, list[str]]:
     return sensitivity.unread(Artifact.read(artifact), batch)
 
 
+def rows_apart(artifact: str, batch: int) -> bool:
+    """Whether each row of inputs of a fixed size decides its own row of the outputs alone."""
+    from xbench.parity import sensitivity
+
+    return sensitivity.rows_apart(Artifact.read(artifact), batch)
+
+
 def coupled(artifact: str, batch: int) -> bool:
     """Whether the loss of a batch is not the mean of the losses of its halves."""
     from xbench.parity import candidate, trajectory
@@ -188,6 +195,7 @@ JOBS = (
     reference,
     training_reference,
     unread,
+    rows_apart,
     coupled,
     layers,
     explain_forward,

@@ -59,7 +59,8 @@ class Written:
         arrays = {f"input/{place}": array for place, array in enumerate(batch.inputs)}
         labels = {} if batch.labels is None else {"labels": _array(batch)}
         self._note(batch, labels.get("labels"))
-        verdict.join(self.folder / self.files[-1], {**arrays, **labels, "names": np.array(batch.names, str)})
+        facts = {"names": np.array(batch.names, str), "batched": np.array(self.batched, bool)}
+        verdict.join(self.folder / self.files[-1], {**arrays, **labels, **facts})
 
     def _note(self, batch: Batch, labels: np.ndarray | None) -> None:
         """Adds samples to the digest of all."""
@@ -86,10 +87,17 @@ _READING: list[Reading] = []
 
 
 def begin_samples(
-    word: str, labels: str | None, artifact: str, folder: str, size: int, sets_aside: bool, limit: int | None
+    word: str,
+    labels: str | None,
+    artifact: str,
+    folder: str,
+    size: int,
+    sets_aside: bool,
+    limit: int | None,
+    rows_apart: bool = True,
 ) -> None:
-    """Opens a user's samples for a network; at most `limit` of them are read."""
-    info = Artifact.read(Path(artifact)).info
+    """Opens a user's samples for a network; at most `limit` of them are read. `rows_apart` is for `fixed_batch`."""
+    info = Artifact.read(Path(artifact)).info | {"rows_apart": rows_apart}
     function = _factory.function(word) if own.is_function(word) else None
     batches = own.batches(word, info, size, labels, function)
     batched = samples.batched(info)
@@ -118,7 +126,8 @@ def samples_read() -> dict[str, Any]:
     reading = _READING.pop()
     kept, aside = reading.kept, reading.aside
     content = hashlib.sha256(kept.content.digest() + aside.content.digest()).hexdigest()[:16]
-    return {"batches": kept.files, "aside": aside.files, "samples": kept.samples, "content": content}
+    facts = {"samples": kept.samples, "content": content, "size": kept.size, "batched": [*kept.batched]}
+    return {"batches": kept.files, "aside": aside.files, **facts}
 
 
 def source(word: str) -> str:
@@ -130,17 +139,16 @@ def source(word: str) -> str:
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] if file else ""
 
 
-def overlap(artifact: str, batches: list[str], others: list[str]) -> str | None:
+def overlap(batches: list[str], others: list[str]) -> str | None:
     """The name of the first sample in files of samples that is also in other such files; None if there is none."""
-    batched = samples.batched(Artifact.read(Path(artifact)).info)
-    known = {digest for path in others for digest, _ in _digests(path, batched)}
-    named = (name for path in batches for digest, name in _digests(path, batched) if digest in known)
+    known = {digest for path in others for digest, _ in _digests(path)}
+    named = (name for path in batches for digest, name in _digests(path) if digest in known)
     return next(named, None)
 
 
-def _digests(path: str, batched: Sequence[bool]) -> Iterator[tuple[bytes, str]]:
+def _digests(path: str) -> Iterator[tuple[bytes, str]]:
     given = verdict.read(Path(path))
-    inputs = candidate.inputs_of(given)
+    inputs, batched = candidate.inputs_of(given), [*map(bool, given["batched"])]
     for place, name in enumerate(given["names"]):
         yield _digest(inputs, batched, place), str(name)
 
