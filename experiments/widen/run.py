@@ -125,8 +125,8 @@ class Search:
         question, lab = self.question, self.lab
         (case,) = with_samples(question.evaluation, [self.case], artifact, lab)
         _, ranges = question.evaluation.calibrated(case, artifact, lab)
-        given = question.evaluation.samples(case, artifact, lab)
-        batch = (ranges or given.paths(1))[0]
+        own = question.evaluation.samples(case, artifact, lab)
+        batch = (ranges or own.paths(1))[0]
         log = lab.logs / f"{digest(case, 'widen')}.log"
         worker = worker_of(case, log, timed=False, templates=lab.exporter.templates)
         try:
@@ -137,7 +137,7 @@ class Search:
             nodes, errors = worker.call("narrow_nodes", lab.timeout), list[float]()
             names = [name for name, _ in nodes]
             outputs = places(artifact, question.evaluation)
-            where = {"batch": batch, "outputs": outputs, "size": given.size, "nodes": names, "seconds": SECONDS}
+            where = {"batch": batch, "outputs": outputs, "size": own.size, "nodes": names, "seconds": SECONDS}
             while len(errors) < len(nodes):
                 errors += worker.call("node_errors", lab.timeout, skip=len(errors), **where)
                 lab.say(case, f"how much each node is off: {len(errors)} of {len(nodes)}")

@@ -42,12 +42,8 @@ def node_errors(batch: str, outputs: list[int], size: int, nodes: list[str], ski
 
 def _outputs(cell: Cell, batch: str, outputs: Sequence[int], size: int) -> list[np.ndarray]:
     """The chosen outputs for a file of samples."""
-    inputs = [
-        np.resize(array, (size, *array.shape[1:])) if of_sample else array
-        for array, of_sample in zip(
-            candidate.inputs_of(verdict.read(Path(batch))), samples.batched(cell.artifact.info), strict=True
-        )
-    ]
+    given = zip(candidate.inputs_of(verdict.read(Path(batch))), samples.is_batched(batch), strict=True)
+    inputs = [np.resize(array, (size, *array.shape[1:])) if of_sample else array for array, of_sample in given]
     made = run_cell(cell, inputs, size)
     return [np.array(made[place], np.float64) for place in outputs]
 
