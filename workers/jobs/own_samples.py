@@ -14,6 +14,7 @@ import numpy as np
 from xbench.converters.artifact import Artifact
 from xbench.data import BadData, own
 from xbench.data.own import Batch
+from xbench.errors import XBenchError
 from xbench.host.clock import now
 from xbench.models import _factory
 from xbench.parity import candidate, verdict
@@ -47,7 +48,11 @@ class Written:
             self.write()
 
     def write(self) -> None:
-        """Writes the first `size` samples that wait, or all if there are fewer."""
+        """Writes the first `size` samples that wait, or all if there are fewer.
+
+        Raises:
+            XBenchError: there is no space for them.
+        """
         if not self.waiting:
             return
         joined = _joined(self.waiting, self.batched)
@@ -60,7 +65,11 @@ class Written:
         labels = {} if batch.labels is None else {"labels": _array(batch)}
         self._note(batch, labels.get("labels"))
         facts = {"names": np.array(batch.names, str), "batched": np.array(self.batched, bool)}
-        verdict.join(self.folder / self.files[-1], {**arrays, **labels, **facts})
+        try:
+            verdict.join(self.folder / self.files[-1], {**arrays, **labels, **facts})
+        except OSError as error:
+            words = f"cannot copy the samples to {self.folder}: {error.strerror or error}, at sample {self.samples:,}"
+            raise XBenchError(f"{words}: TMPDIR names another place") from error
 
     def _note(self, batch: Batch, labels: np.ndarray | None) -> None:
         """Adds samples to the digest of all."""
@@ -178,7 +187,9 @@ def _add(reading: Reading, batch: Batch) -> None:
 
 
 def taken(batch: Batch, places: np.ndarray, batched: Sequence[bool]) -> Batch:
-    """Some samples of a batch."""
+    """Some samples of a batch, in their order there; the batch itself if these are all."""
+    if len(places) == len(batch.names):
+        return batch
     labels = None if batch.labels is None else [batch.labels[place] for place in places]
     inputs = [array[places] if own else array for array, own in zip(batch.inputs, batched, strict=True)]
     return Batch(inputs, labels, [batch.names[place] for place in places])
@@ -187,6 +198,8 @@ def taken(batch: Batch, places: np.ndarray, batched: Sequence[bool]) -> Batch:
 def _joined(batches: Sequence[Batch], batched: Sequence[bool]) -> Batch:
     """Batches of the same shapes as one."""
     first = batches[0]
+    if len(batches) == 1:
+        return first
     inputs = [
         np.concatenate([each.inputs[place] for each in batches]) if own else first.inputs[place]
         for place, own in enumerate(batched)
