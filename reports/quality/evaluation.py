@@ -15,11 +15,12 @@ CHANGED = 3  # samples whose answers changed, below a table
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """One table per network, metric and set of samples."""
-    groups: dict[tuple[str, str, str], list[Record]] = {}
+    """One table per network, metric, set of samples and network that it is compared with."""
+    groups: dict[tuple[str, str, str, str | None], list[Record]] = {}
     for record in records:
         found = record["evaluation"]
-        groups.setdefault((record["case"]["model"], found["metric"], found["content"]), []).append(record)
+        key = record["case"]["model"], found["metric"], found["content"], found.get("like")
+        groups.setdefault(key, []).append(record)
     return [_table(group) for group in groups.values()]
 
 
@@ -31,13 +32,15 @@ def _table(records: Sequence[Record]) -> Table:
     body = [[*_runtime(record), *_columns(record["evaluation"], share)] for record in records]
     styles = [COLOURS.get(record["status"], OTHER) for record in records]
     if found:
-        body.insert(0, ["reference (float64)", "", "", of_metric(found["reference"], share), "", ""])
+        source = first.get("like") or "reference"
+        body.insert(0, [f"{source} (float64)", "", "", of_metric(found["reference"], share), "", ""])
         styles.insert(0, "")
     notes = [f"{_named(record)}: {record['message']}" for record in records if record["message"]]
     notes += [words for record in records for words in _examples(record)]
     notes += _about(found, share) if found else []
     samples = "1 sample" if first["samples"] == 1 else f"{first['samples']:,} samples"
-    caption = f"{records[0]['case']['model']}, {first['metric']} on {samples} of {first['inputs']}"
+    like = f" compared with {first['like']}" if first.get("like") else ""
+    caption = f"{records[0]['case']['model']}{like}, {first['metric']} on {samples} of {first['inputs']}"
     body = [[visible(word) for word in line] for line in body]
     return Table(visible(caption), [*map(visible, header)], body, words=2, notes=[*map(visible, notes)], styles=styles)
 
