@@ -166,8 +166,8 @@ def _words(options: Asked) -> dict[str, str]:
         XBenchError: one is something else, such as a function.
     """
     words = {}
-    for name in ("model", "samples", "labels", "metric", "post", "output", "calibrate"):
-        if isinstance(value := options[name], Path) and name in ("samples", "labels", "calibrate"):
+    for name in ("model", "samples", "labels", "metric", "post", "output", "calibrate", "like"):
+        if isinstance(value := options[name], Path) and name in ("samples", "labels", "calibrate", "like"):
             value = str(value)
         if value is None and name not in ("model", "samples", "metric"):
             continue

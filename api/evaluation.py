@@ -24,6 +24,7 @@ def evaluate(
     calibrate: str | Path | None = None,
     confidence: float = 0.95,
     less_is_better: bool = False,
+    like: str | Path | None = None,
     runtimes: Sequence[str] | None = None,
     batch: int | None = None,
     threads: int | None = None,
@@ -62,6 +63,7 @@ def evaluate(
             which are not evaluated then.
         confidence: How often the interval is to contain the true difference.
         less_is_better: Whether your own metric is better if it is smaller.
+        like: The network that this file was made of, as by a quantiser: its answers in float64 are the reference.
         runtimes: As for `check`.
         batch: Samples of a batch; default: the model's own, or 32.
         threads: As for `check`.

@@ -1,5 +1,5 @@
-"""Is it still the same model on the user's data? A metric of each runtime's answers, compared with the answers of the
-network in float64, sample by sample.
+"""Is it still the same model on the user's data? A metric of each runtime's answers, compared with the answers in
+float64, sample by sample, of the network itself or of the one that it was made of (`original.py`).
 
 The verdict is one of non-inferiority: PASS if the interval of the difference excludes a loss of more than `drop`, FAIL
 if the metric is worse and that is not excluded, UNVERIFIED if there are too few samples to know. In float32 a runtime
@@ -20,6 +20,7 @@ from xbench.converters.printable import shell
 from xbench.errors import XBenchError
 from xbench.experiments import own_samples
 from xbench.experiments.experiment import Experiment, Lab
+from xbench.experiments.original import Reference, places_of, reference_of
 from xbench.metrics import OWN, row_of
 from xbench.proof.prove import combined, outcome
 from xbench.proof.record import base, impossible, key
@@ -39,7 +40,8 @@ class Evaluate(Experiment):
     function of the user's that makes an answer of the outputs of each sample; `output` is the name of the output that
     counts. `drop` is the largest acceptable loss, `relative` to the reference's value or not; with `less` a smaller
     value is better. `limit` is the most samples. `calibration` are other samples, to find the ranges of int8 with;
-    without it some of `inputs` are set aside if int8 is among the `precisions` of the command."""
+    without it some of `inputs` are set aside if int8 is among the `precisions` of the command. `like` is the word of
+    the network that this one was made of, with whose answers its own are compared."""
 
     name: ClassVar[str] = "evaluate"
     file: ClassVar[str] = "evaluation.jsonl"
@@ -56,6 +58,7 @@ class Evaluate(Experiment):
     limit: int | None = None
     calibration: str | None = None
     precisions: tuple[str, ...] = ("fp32",)
+    like: str | None = None
 
     def need(self, cases: Sequence[Case]) -> None:
         row_of(self.metric)
@@ -89,7 +92,9 @@ class Evaluate(Experiment):
         narrow = case.precision in CALIBRATED and not impossible(case, artifact)
         ranges, _ = self.calibrated(case, artifact, lab) if narrow else ("", [])
         settings = (self.metric, self.post, self.output, self.drop, self.relative, self.less, self.confidence)
-        return [digest("evaluate", key(case, artifact), ranges, *settings, *self._sources(lab))]
+        size = self.samples(case, artifact, lab).size
+        original = [] if self.like is None else [reference_of(self, case, artifact, lab, size).artifact.digest]
+        return [digest("evaluate", key(case, artifact), ranges, *settings, *self._sources(lab), *original)]
 
     def _sources(self, lab: Lab) -> list[str]:
         """The digests of the files of the user's functions.
@@ -124,11 +129,12 @@ class _Evaluation:
         """The record, however it ends."""
         settings, case, lab = self.settings, self.case, self.lab
         given = settings.samples(case, self.artifact, lab)
+        source = reference_of(settings, case, self.artifact, lab, given.size)
         record = completed(base(case, self.artifact, "evaluate"), {"evaluation": _nothing(settings, given)})
         record["command"] = command(case, settings)
         if reason := impossible(case, self.artifact):
             return record | {"status": "UNSUPPORTED", "message": reason}
-        reference = self._reference(given)  # what is wrong with it is wrong for every runtime
+        reference = self._reference(given, source)  # what is wrong with it is wrong for every runtime
         worker = worker_of(case, lab.logs / f"{digest(case)}.log", timed=False, templates=lab.exporter.templates)
         try:
             record = self._opened(record, worker)
@@ -159,19 +165,22 @@ class _Evaluation:
         fields = combined(verdicts, case.steps) | {"versions": record["versions"] | opening["versions"]}
         return completed(record, fields)
 
-    def _reference(self, given: OwnSamples) -> str:
+    def _reference(self, given: OwnSamples, source: Reference) -> str:
         """The folder of what the metric keeps of the float64 answers, made once for all runtimes.
 
         Raises:
             XBenchError: the oracle cannot compute them, or they do not fit the labels.
         """
-        exporter = self.lab.exporter
-        run = partial(exporter.call, "oracle_samples", None, artifact=str(self.artifact.folder))
-        made = exporter.renewals.get(self.artifact.folder, 0)  # its answers before were those of a damaged model
-        name = digest("reference", self.settings, self.artifact.digest, given.content, made)
+        exporter, network = self.lab.exporter, source.artifact
+        places = {"order": source.inputs, "outputs": source.outputs}
+        run = partial(exporter.call, "oracle_samples", None, artifact=str(network.folder), **places)
+        made = exporter.renewals.get(network.folder, 0)  # its answers before were those of a damaged model
+        name = digest("reference", self.settings, network.digest, given.content, made)
 
         def kept() -> str:
             """The folder, once the metric is known to be a number."""
+            if network != self.artifact:  # which is checked where its own results are not as expected
+                exporter.renewed(network)
             folder = self._kept(given, run, "the reference in float64", self.lab.logs / name)
             self.lab.score("score_alone", names=given.batches, kept=folder, metric=self.settings.metric)
             return folder
@@ -188,11 +197,10 @@ class _Evaluation:
         lab, outputs, kept = self.lab, folder / "outputs", folder / "kept"
         for each in (outputs, kept):
             each.mkdir(parents=True, exist_ok=True)
-        left, where = given.paths(), places(self.artifact, self.settings)
+        left = given.paths()
         while left:
             done = run(
                 batches=left,
-                outputs=where,
                 size=given.size,
                 folder=str(outputs),
                 seconds=own_samples.SECONDS,
@@ -207,6 +215,7 @@ class _Evaluation:
     def _scored(self, given: OwnSamples, reference: str, run: Run) -> dict[str, Any]:
         settings, lab = self.settings, self.lab
         with temporary.folder(lab.logs, temporary.HIDDEN) as place:
+            run = partial(run, outputs=places_of(self.artifact, settings))
             own = self._kept(given, run, "answers", place)
             lab.say(self.case, f"{settings.metric} and its interval")
             folders = {"samples": str(given.folder), "reference": reference, "own": own}
@@ -216,23 +225,9 @@ class _Evaluation:
         return found
 
 
-def places(artifact: Artifact, settings: Evaluate) -> list[int]:
-    """The outputs that are compared: the named one, for post-processing all, else the first.
-
-    Raises:
-        XBenchError: there is no output of that name.
-    """
-    outputs: list[str] = artifact.info["outputs"]
-    if settings.output is None:
-        return [*range(len(outputs))] if settings.post else [0]
-    if settings.output not in outputs:
-        raise XBenchError(f"--output {settings.output}: the outputs are {', '.join(outputs)}")
-    return [outputs.index(settings.output)]
-
-
 def _nothing(settings: Evaluate, given: OwnSamples) -> dict[str, Any]:
     """The fields of an evaluation in a record (docs/results.md) before it was made."""
-    plain = ("inputs", "labels", "metric", "post", "output", "less", "confidence", "calibration", "limit")
+    plain = ("inputs", "labels", "metric", "post", "output", "less", "confidence", "calibration", "limit", "like")
     numbers = ("value", "reference", "difference", "low", "high", "accepted", "verdict", "needed", "constant")
     counts = ("changed", "changed_share", "gained", "lost", "p_value")
     facts = {"samples": given.samples, "set_aside": bool(given.aside), "content": given.content, "worst": []}
@@ -242,7 +237,8 @@ def _nothing(settings: Evaluate, given: OwnSamples) -> dict[str, Any]:
 def _judged(record: Record, found: dict[str, Any], settings: Evaluate) -> Record:
     """The record with the metric, and the status that follows."""
     proved, exact = record["status"], record["case"]["precision"] == "fp32"
-    if exact and proved == "PASS" and _is_same(found):  # tensors show more than any number of answers
+    alike = exact and proved == "PASS" and settings.like is None  # its tensors were compared with the reference's
+    if alike and _is_same(found):  # tensors show more than any number of answers
         found = found | {"verdict": "same", "needed": None}
     record = completed(record, {"evaluation": {**record["evaluation"], **found}})
     if exact and proved != "PASS":
@@ -281,7 +277,7 @@ def command(case: Case, settings: Evaluate, name: str = "evaluate") -> str:
     words += ["--max-drop", drop, "--runtime", case.runtime, "--precision", ",".join(settings.precisions)]
     words += ["--batch", case.batch, "--threads", case.threads, "--device", case.device]
     options = {"labels": settings.labels, "post": settings.post, "output": settings.output, "limit": settings.limit}
-    options |= {"calibrate": settings.calibration}
+    options |= {"calibrate": settings.calibration, "like": settings.like}
     words += [word for name, value in options.items() if value is not None for word in (f"--{name}", value)]
     words += ["--less-is-better"] if settings.less and not row_of(settings.metric).less else []
     return shell(*words, "--confidence", settings.confidence, "--rerun")

@@ -120,9 +120,22 @@ def evaluate(asked: Asked) -> Request:
         **{name: asked[name] for name in ("confidence", "post", "output", "limit")},
         calibration=asked["calibrate"],
         precisions=tuple(precisions),
+        like=_original(asked),
     )
     request = _request(asked, experiment, "forward", 32)
     return replace(request, strict=True, precisions=precisions)
+
+
+def _original(asked: Asked) -> str | None:
+    """The word of the network that the model was made of, in the same shapes and ranges.
+
+    Raises:
+        XBenchError: an unknown word, or one that means several networks.
+    """
+    if asked.get("like") is None:
+        return None
+    options = {name: value for name, value in model_options(asked).items() if name in ("shapes", "ranges")}
+    return choose.choose_model("--like", asked["like"], **options)
 
 
 def acceptable(word: str) -> float:

@@ -55,6 +55,7 @@ class Evaluation(TypedDict):
     confidence: float
     calibration: str | None
     limit: int | None
+    like: str | None
     samples: int
     set_aside: bool
     content: str

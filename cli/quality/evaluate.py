@@ -60,6 +60,14 @@ Calibrate = Annotated[
     ),
 ]
 Confidence = Annotated[float, typer.Option(help="How often the interval is to contain the true difference.")]
+Like = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ORIGINAL",
+        help="The network that this file was made of, as by a quantiser: its answers in float64 are the reference, "
+        "instead of the file's own.",
+    ),
+]
 Less = Annotated[bool, typer.Option("--less-is-better", help="Your metric is better if it is smaller.")]
 
 
@@ -76,6 +84,7 @@ DECLARED = {
     "calibrate": Calibrate,
     "confidence": Confidence,
     "less_is_better": Less,
+    "like": Like,
     "batch": options.Batch,
 }
 
@@ -88,7 +97,9 @@ def evaluate(arguments: dict[str, Any], out: options.Out = FOLDER, as_json: opti
     is paired (Tango's for shares of right answers, else a bootstrap over the samples). PASS: a loss of more than
     --max-drop is excluded. FAIL: it is worse, and such a loss is not excluded; or in float32 it computes something else
     than the network. UNVERIFIED: there are too few samples to know, and the message says how many are needed. Exit code
-    1 unless all pass; a runtime that lacks a precision or an operator is UNSUPPORTED, which is no failure.
+    1 unless all pass; a runtime that lacks a precision or an operator is UNSUPPORTED, which is no failure. With --like
+    the metric is compared with that of the network that a quantised file was made of, so that the difference is what
+    quantisation costs; whether the runtime computes the file is still compared with the file.
     """
     from xbench.experiments import of_network as requests
 

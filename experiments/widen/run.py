@@ -12,8 +12,9 @@ from pathlib import Path
 from xbench.case import OWN, Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
-from xbench.experiments.evaluate import Evaluate, command, places
+from xbench.experiments.evaluate import Evaluate, command
 from xbench.experiments.experiment import Lab, run, with_samples
+from xbench.experiments.original import places_of
 from xbench.experiments.own_samples import SECONDS
 from xbench.experiments.session import Time
 from xbench.experiments.settings import Protocol
@@ -136,7 +137,7 @@ class Search:
             worker.call("open_cell", lab.timeout, artifact=str(artifact.folder), **given, **settings)
             nodes, errors = worker.call("narrow_nodes", lab.timeout), list[float]()
             names = [name for name, _ in nodes]
-            outputs = places(artifact, question.evaluation)
+            outputs = places_of(artifact, question.evaluation)
             where = {"batch": batch, "outputs": outputs, "size": own.size, "nodes": names, "seconds": SECONDS}
             while len(errors) < len(nodes):
                 errors += worker.call("node_errors", lab.timeout, skip=len(errors), **where)

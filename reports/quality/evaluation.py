@@ -15,11 +15,12 @@ CHANGED = 3  # samples whose answers changed, below a table
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """One table per network, metric and set of samples."""
-    groups: dict[tuple[str, str, str], list[Record]] = {}
+    """One table per network, metric, set of samples and network that it is compared with."""
+    groups: dict[tuple[str, str, str, str | None], list[Record]] = {}
     for record in records:
         found = record["evaluation"]
-        groups.setdefault((record["case"]["model"], found["metric"], found["content"]), []).append(record)
+        key = record["case"]["model"], found["metric"], found["content"], found.get("like")
+        groups.setdefault(key, []).append(record)
     return [_table(group) for group in groups.values()]
 
 
@@ -29,7 +30,8 @@ def _table(records: Sequence[Record]) -> Table:
     body = [cells(record) for record in records]
     styles = [COLOURS.get(record["status"], OTHER) for record in records]
     if found:
-        body.insert(0, ["reference (float64)", "", "", of_metric(found["reference"], share), "", ""])
+        source = found.get("like") or "reference"
+        body.insert(0, [f"{source} (float64)", "", "", of_metric(found["reference"], share), "", ""])
         styles.insert(0, "")
     notes = [f"{_named(record)}: {record['message']}" for record in records if record["message"]]
     notes += [words for record in records for words in _examples(record)]
@@ -42,7 +44,8 @@ def caption(records: Sequence[Record]) -> str:
     """What was evaluated, and on what; `records` are those of one table."""
     found = records[0]["evaluation"]
     samples = "1 sample" if found["samples"] == 1 else f"{found['samples']:,} samples"
-    return visible(f"{records[0]['case']['model']}, {found['metric']} on {samples} of {found['inputs']}")
+    like = f" compared with {found['like']}" if found.get("like") else ""
+    return visible(f"{records[0]['case']['model']}{like}, {found['metric']} on {samples} of {found['inputs']}")
 
 
 def header(record: Record) -> list[str]:

@@ -1,7 +1,7 @@
 """Jobs that run a network on a user's samples: a runtime in the worker of its cell, the oracle in PyTorch's. A job ends
 with the batch in which its seconds are over, so that the caller can show the progress."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -45,20 +45,35 @@ def run_cell(cell: Cell, inputs: list[np.ndarray], size: int) -> list[np.ndarray
 
 
 def oracle_samples(
-    artifact: str, batches: list[str], outputs: list[int], size: int, folder: str, seconds: float
+    artifact: str,
+    batches: list[str],
+    outputs: list[int],
+    size: int,
+    folder: str,
+    seconds: float,
+    order: list[int] | None = None,
 ) -> int:
-    """As `answer_samples`, by the network in float64."""
+    """As `answer_samples`, by the network in float64. The samples may be those of another network, whose inputs are in
+    another order: `order` has the place among them of each input."""
     from xbench.parity import network
 
     model = Artifact.read(Path(artifact))
     if artifact not in _ORACLE:
         _ORACLE.clear()
         _ORACLE[artifact] = network.evaluated(model)
-        _check_rows(model, _ORACLE[artifact], batches[0], outputs)
-    return _answered(model, _ORACLE[artifact], batches, outputs, size, Path(folder), seconds)
+        _check_rows(model, _ORACLE[artifact], batches[0], outputs, order)
+    return _answered(model, _ORACLE[artifact], batches, outputs, size, Path(folder), seconds, order)
 
 
-def _check_rows(model: Artifact, forward: Forward, path: str, outputs: Sequence[int]) -> None:
+def _given(samples: Mapping[str, np.ndarray], order: Sequence[int] | None) -> list[np.ndarray]:
+    """The inputs in a file of samples, in another order if there is one."""
+    inputs = candidate.inputs_of(samples)
+    return inputs if order is None else [inputs[place] for place in order]
+
+
+def _check_rows(
+    model: Artifact, forward: Forward, path: str, outputs: Sequence[int], order: Sequence[int] | None
+) -> None:
     """
     Raises:
         XBenchError: an output has another number of rows for one sample than one.
@@ -66,7 +81,7 @@ def _check_rows(model: Artifact, forward: Forward, path: str, outputs: Sequence[
     batched = samples.is_batched(path)
     if not any(batched) or fixed_batch(model.info):
         return
-    inputs = candidate.inputs_of(verdict.read(Path(path)))
+    inputs = _given(verdict.read(Path(path)), order)
     made = forward([array[:1] if own else array for array, own in zip(inputs, batched, strict=True)])
     for place in outputs:
         if np.ndim(made[place]) == 0 or len(made[place]) != 1:
@@ -84,6 +99,7 @@ def _answered(
     size: int,
     folder: Path,
     seconds: float,
+    order: Sequence[int] | None = None,
 ) -> int:
     end, done, batched = now() + seconds, 0, samples.is_batched(batches[0])
     has_rows = samples.rows_of(model.info, batched)
@@ -93,7 +109,7 @@ def _answered(
         count = len(given["names"])
         inputs = [
             np.resize(array, (size, *array.shape[1:])) if of_sample and count < size else array
-            for array, of_sample in zip(candidate.inputs_of(given), batched, strict=True)
+            for array, of_sample in zip(_given(given, order), batched, strict=True)
         ]
         made = [np.asarray(a) if rows else np.asarray(a)[None] for a, rows in zip(forward(inputs), has_rows)]
         kept = {str(place): _rows(made[place], model.info["outputs"][place], count, size) for place in outputs}
