@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from xbench.case import OWN
 from xbench.cli.terminal import options
 from xbench.cli.terminal.declared import as_in
 from xbench.cli.terminal.lines import say
@@ -14,8 +15,8 @@ from xbench.experiments import choose
 from xbench.store.results import FILE, FOLDER, open_store
 
 if TYPE_CHECKING:
-    from xbench.recommend.question import Question
-    from xbench.recommend.recommendation import Answer, Wanted
+    from xbench.experiments.request import Request
+    from xbench.recommend.recommendation import Answer
     from xbench.store.record import Record
 
 TIMEOUT = 600.0  # seconds of a job of an evaluation
@@ -35,7 +36,7 @@ MaxDrop = Annotated[
     ),
 ]
 Samples = Annotated[
-    str | None, typer.Option("--inputs", help="The samples they are evaluated on, as in `xbench evaluate`.")
+    str | None, typer.Option("--inputs", help="The samples for evaluation and calibration, as in `xbench evaluate`.")
 ]
 Labels = Annotated[str | None, typer.Option(help="The right answers, as in `xbench evaluate`.")]
 Metric = Annotated[str | None, typer.Option(help="As in `xbench evaluate`. Default: the measured one, else top1.")]
@@ -199,8 +200,9 @@ def _answer(
     budget: float | None,
 ) -> "Answer":
     """The answer for one word from the records, those to ask and those of `xbench time`, and from what is measured."""
+    from xbench.cli.terminal.run import requested
     from xbench.experiments.evaluate import Evaluate
-    from xbench.recommend.missing import measurable
+    from xbench.recommend.missing import evaluation, measurable, on_samples
     from xbench.recommend.question import settled
     from xbench.recommend.recommendation import recommend as recommended
     from xbench.recommend.stored import check_runtimes, read
@@ -208,13 +210,15 @@ def _answer(
     question = settled(stored[0], word, given, more, budget is not None)
     check_runtimes(question, stored[0])
     wanted = measurable(question)
-    if budget is not None and question.quality:
-        _evaluated(question, wanted, path.parent)
+    request = evaluation(question, wanted) if budget is not None else None
+    if request:
+        made = requested(request, {"out": path.parent, "timeout": TIMEOUT}).records
+        question = on_samples(question, made) if (given["data"] or OWN).startswith(OWN) else question
     evaluations = read(path.with_name(Evaluate.file)) if question.quality else []
     answer = recommended(stored[0], question, wanted, stored[1], evaluations)
     if budget is not None:
         for again in (False, *[True] * PASSES):
-            if _measured(answer, again, path.parent, budget):
+            if _measured(answer, again, path.parent, budget, request):
                 answer = recommended(read(path), question, wanted, stored[1], evaluations)
     return answer
 
@@ -223,16 +227,7 @@ def _told(words: str) -> None:
     say(f"xbench: {words}", err=True)
 
 
-def _evaluated(question: "Question", wanted: "list[Wanted]", out: Path) -> None:
-    """Evaluate the answers of what could be chosen."""
-    from xbench.cli.terminal.run import requested
-    from xbench.recommend.missing import evaluation
-
-    if request := evaluation(question, wanted):
-        requested(request, {"out": out, "timeout": TIMEOUT})
-
-
-def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:
+def _measured(answer: "Answer", again: bool, out: Path, budget: float, request: "Request | None") -> bool:
     """Measure what an answer lacks, or (`again`) what has too few samples; return whether there was any."""
     from xbench.cli.terminal.run import measured
     from xbench.recommend.missing import Plan, cases, experiment, seconds
@@ -241,7 +236,7 @@ def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:
     if not chosen:
         return False
     plan = Plan(seconds(answer, budget) if again else budget)
-    measured(experiment(answer.question, plan), chosen, out, plan.timeout, "all")
+    measured(experiment(answer.question, plan, request), chosen, out, plan.timeout, "all")
     return True
 
 
@@ -251,7 +246,7 @@ def _deployed(answer: "Answer", folder: Path, out: Path) -> tuple[list[str] | No
     from xbench.experiments.evaluate import Evaluate
     from xbench.experiments.experiment import Lab
     from xbench.recommend.deployment import deploy
-    from xbench.recommend.repeated import repeated
+    from xbench.recommend.repeated import calibrated, repeated
     from xbench.recommend.stored import read
 
     record, question = answer.ranked[0].cell.record, answer.question
@@ -260,8 +255,8 @@ def _deployed(answer: "Answer", folder: Path, out: Path) -> tuple[list[str] | No
             choose.need_torch()
             choose.choose_model("recommend", question.model)
             artifact = lab.exporter.artifact(question.model)
-            evaluation = repeated(record, artifact, lab, question.quality, read(out / Evaluate.file))
-            notes = deploy(record, artifact, lab.exporter, folder, logs, evaluation)
+            of_cell = (record, artifact, lab, question.quality, read(out / Evaluate.file))
+            notes = deploy(record, artifact, lab.exporter, folder, logs, repeated(*of_cell), calibrated(*of_cell))
             return [*notes, f"deployed in {folder}: python {folder}/run.py"], None
         except XBenchError as error:
             return None, error

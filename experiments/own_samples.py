@@ -7,7 +7,7 @@ from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.data.own import fixed_batch
 from xbench.errors import XBenchError
-from xbench.workers.samples import OwnSamples, batched
+from xbench.workers.samples import Calibration, OwnSamples, batched
 
 if TYPE_CHECKING:
     from xbench.experiments.experiment import Lab
@@ -45,7 +45,10 @@ def _read(lab: "Lab", artifact: Artifact, what: dict[str, Any], name: str) -> Ow
         if time.monotonic() - start > lab.timeout:
             words = f"{answer['samples']:,} samples were read in {lab.timeout:g} s, and there are more"
             raise XBenchError(f"{word}: {words}: --timeout reads longer, --limit of `xbench evaluate` fewer")
-    return OwnSamples(word=word, folder=folder, **lab.score("samples_read"))
+    found = lab.score("samples_read")
+    number, content = found.pop("aside_samples"), found.pop("aside_inputs")
+    aside = Calibration(word, [str(folder / each) for each in found["aside"]], number, content)
+    return OwnSamples(word=word, folder=folder, calibration=aside if number else None, **found)
 
 
 def batch_of(case: Case, artifact: Artifact) -> int:

@@ -14,6 +14,7 @@ from xbench.parity.candidate import inputs_of
 from xbench.store.experiments import Evaluation
 
 FILE = "samples.npz"
+EVALUATED = " samples; when it was evaluated "  # is in the line that it prints
 LARGEST = 2**28  # bytes of samples that are copied
 # What gives the metric of `scores` (samples, classes) and `labels` (samples), and what it imports.
 VALUES = {
@@ -42,13 +43,14 @@ ALLOWED += ($allowed,)  # as another processor may round"""
 
 @dataclass(frozen=True)
 class Repeated:
-    """An evaluation that the folder repeats: files of its samples, whether each input has them, and the output that
-    counts."""
+    """An evaluation that the folder repeats: files of its samples, whether each input has them, the output that counts,
+    and how many samples were answered at once, if that is known."""
 
     found: Evaluation
     batches: Sequence[str]
     batched: Sequence[bool]
     output: int
+    batch: int | None = None
 
 
 def why_not(repeated: Repeated) -> str | None:
@@ -95,6 +97,12 @@ def lines(repeated: Repeated, batch: int) -> str:
     }
     head = f"from sklearn.metrics import {imported}\n" if imported else ""
     return head + Template(SCRIPT).substitute(fields)
+
+
+def has_other_digits(line: str) -> bool:
+    """Whether a line of the script has another metric than that of the evaluation."""
+    own, told, evaluated = line.partition(EVALUATED)
+    return bool(told) and own.split()[1:2] != evaluated.split()[:1]
 
 
 def packages(repeated: Repeated) -> tuple[str, ...]:

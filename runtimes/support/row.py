@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Lower:
-    """A precision below float32 that a runtime has: the framework's switch for it, and where it works."""
+    """A precision below float32 that a runtime has: the framework's switch for it, and where it works. `tool` is the
+    package of the switch, by each of its names, if it is none of the runtime's."""
 
     switch: str
     devices: tuple[str, ...] = ("cpu", "cuda")
     modes: tuple[str, ...] = ("forward", "gradient", "step")
+    tool: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
