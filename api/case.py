@@ -11,6 +11,7 @@ DEVICES = ("cpu", "cuda")
 AUTO = "auto"
 LAYOUTS = ("nchw", "nhwc", AUTO)
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "int8")
+CALIBRATED = ("int8",)  # those in which the ranges of activations are found on samples
 TUNES = ("off", "default", "max")
 TUNE_BUDGET = 120.0  # seconds
 SYNTHETIC = "synthetic"

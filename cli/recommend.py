@@ -14,8 +14,9 @@ from xbench.experiments import choose
 from xbench.store.results import FILE, FOLDER, open_store
 
 if TYPE_CHECKING:
+    from xbench.experiments.request import Request
     from xbench.recommend.question import Question
-    from xbench.recommend.recommendation import Answer, Wanted
+    from xbench.recommend.recommendation import Answer
     from xbench.store.record import Record
 
 TIMEOUT = 600.0  # seconds of a job of an evaluation
@@ -206,8 +207,9 @@ def _answer(
     budget: float | None,
 ) -> "Answer":
     """The answer for one word from the records, those to ask and those of `xbench time`, and from what is measured."""
+    from xbench.cli.terminal.run import requested
     from xbench.experiments.evaluate import Evaluate
-    from xbench.recommend.missing import measurable
+    from xbench.recommend.missing import evaluation, measurable, on_samples
     from xbench.recommend.question import settled
     from xbench.recommend.recommendation import recommend as recommended
     from xbench.recommend.stored import check_runtimes, read
@@ -215,29 +217,24 @@ def _answer(
     question = settled(stored[0], word, given, more, budget is not None)
     check_runtimes(question, stored[0])
     wanted = measurable(question)
-    if budget is not None:
-        question = _as_they_are(question) if question.own else question
-        _evaluated(question, wanted, path.parent)
+    request = evaluation(question, wanted) if budget is not None else None
+    made = requested(request, {"out": path.parent, "timeout": TIMEOUT}).records if request else []
+    how = None
+    if budget is not None and question.own:
+        evaluated = on_samples(question, made)
+        how = request if evaluated != question else None
+        question = evaluated if how else _as_they_are(question)
     evaluations = read(path.with_name(Evaluate.file)) if question.quality else []
     answer = recommended(stored[0], question, wanted, stored[1], evaluations)
     if budget is not None:
         for again in (False, *[True] * PASSES):
-            if _measured(answer, again, path.parent, budget):
+            if _measured(answer, again, path.parent, budget, how):
                 answer = recommended(read(path), question, wanted, stored[1], evaluations)
     return answer
 
 
 def _told(words: str) -> None:
     say(f"xbench: {words}", err=True)
-
-
-def _evaluated(question: "Question", wanted: "list[Wanted]", out: Path) -> None:
-    """Evaluate the answers of what could be chosen."""
-    from xbench.cli.terminal.run import requested
-    from xbench.recommend.missing import evaluation
-
-    if request := evaluation(question, wanted):
-        requested(request, {"out": out, "timeout": TIMEOUT})
 
 
 def _as_they_are(question: "Question") -> "Question":
@@ -251,7 +248,7 @@ def _as_they_are(question: "Question") -> "Question":
         return read_again(question, lab)
 
 
-def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:
+def _measured(answer: "Answer", again: bool, out: Path, budget: float, how: "Request | None") -> bool:
     """Measure what an answer lacks, or (`again`) what has too few samples; return whether there was any."""
     from xbench.cli.terminal.run import measured
     from xbench.recommend.missing import Plan, cases, experiment, seconds
@@ -260,7 +257,7 @@ def _measured(answer: "Answer", again: bool, out: Path, budget: float) -> bool:
     if not chosen:
         return False
     plan = Plan(seconds(answer, budget) if again else budget)
-    outcome = measured(experiment(answer.question, plan), chosen, out, plan.timeout, "all")
+    outcome = measured(experiment(answer.question, plan, how), chosen, out, plan.timeout, "all")
     if any(record["case"]["data"] != answer.question.data for record in outcome.records):
         raise XBenchError(f"{answer.question.own} gives other samples each time: save them in a file")
     return True
@@ -272,7 +269,7 @@ def _deployed(answer: "Answer", folder: Path, out: Path) -> tuple[list[str] | No
     from xbench.experiments.evaluate import Evaluate
     from xbench.experiments.experiment import Lab
     from xbench.recommend.deployment import deploy
-    from xbench.recommend.repeated import repeated
+    from xbench.recommend.repeated import calibrated, repeated
     from xbench.recommend.stored import read
 
     record, question = answer.ranked[0].cell.record, answer.question
@@ -281,8 +278,8 @@ def _deployed(answer: "Answer", folder: Path, out: Path) -> tuple[list[str] | No
             choose.need_torch()
             choose.choose_model("recommend", question.model)
             artifact = lab.exporter.artifact(question.model)
-            evaluation = repeated(record, artifact, lab, question.quality, read(out / Evaluate.file))
-            notes = deploy(record, artifact, lab.exporter, folder, logs, evaluation)
+            of_cell = (record, artifact, lab, question.quality, read(out / Evaluate.file))
+            notes = deploy(record, artifact, lab.exporter, folder, logs, repeated(*of_cell), calibrated(*of_cell))
             return [*notes, f"deployed in {folder}: python {folder}/run.py"], None
         except XBenchError as error:
             return None, error

@@ -26,6 +26,7 @@ from xbench.proof.tuning import settled
 from xbench.runtimes import _configuration
 from xbench.store.record import Record, by_name, completed
 from xbench.workers.prepare import Exporter, converted
+from xbench.workers.samples import OwnSamples
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
 
@@ -192,8 +193,16 @@ def _outcome(artifact: Artifact, runtime: str, device: str, logs: Path) -> dict[
     return {"status": "CONVERTED", "operators": {}, "message": None}
 
 
-def save(artifact: Artifact, case: Case, exporter: Exporter, output: Path, logs: Path) -> dict[str, Any]:
-    """Writes a model in a runtime's own form, in one piece; returns what changes in its row."""
+def save(
+    artifact: Artifact,
+    case: Case,
+    exporter: Exporter,
+    output: Path,
+    logs: Path,
+    own: OwnSamples | None = None,
+) -> dict[str, Any]:
+    """Writes a model in a runtime's own form, in one piece; returns what changes in its row. `own` are a user's samples
+    on which the precision of the case is calibrated."""
     if reason := no_layout(case.runtime, case.layout):
         return {"status": "UNSUPPORTED", "message": reason, "files": []}
     exporter.renewed(artifact)  # as the output is distributed without a further check
@@ -211,11 +220,14 @@ def save(artifact: Artifact, case: Case, exporter: Exporter, output: Path, logs:
         stack.callback(worker.stop)
         try:
             plain = Case(case.model, case.runtime, "forward", case.batch, case.device, layout=case.layout)
-            auto = case.layout == AUTO
-            paths = [str(exporter.reference(artifact, "forward", case.batch, 0, SYNTHETIC))] if auto else []
-            own, _ = settled(plain, artifact, paths, logs / "layouts.log", 600)
+            data = own.data if own else SYNTHETIC
+            needed = case.layout == AUTO or own
+            paths = [str(exporter.reference(artifact, "forward", case.batch, 0, data))] if needed else []
+            chosen, _ = settled(plain, artifact, paths, logs / "layouts.log", 600)
             where = {"artifact": str(artifact.folder), "folder": str(made), "name": target.parent.name}
-            made_of = {"runtime": own.runtime, "device": own.device, "layout": own.layout, "batch": own.batch}
+            made_of: dict[str, Any] = {name: getattr(chosen, name) for name in ("runtime", "device", "layout", "batch")}
+            made_of |= {"precision": case.precision, "reference": paths[0] if own else None}
+            made_of |= {"calibration": list(own.calibration.files) if own and own.calibration else []}
             saved = worker.call("save", 1800, **where, **made_of)
         except WorkerFailure as failure:
             return {"status": failure.status, "operators": failure.operators or {}, "message": failure.message}

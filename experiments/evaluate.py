@@ -8,12 +8,12 @@ the metric says; if it does not, and no answer changed, it passes, however few s
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from xbench.case import Case, digest
+from xbench.case import CALIBRATED, Case, digest
 from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
 from xbench.converters.printable import shell
@@ -22,15 +22,14 @@ from xbench.experiments import own_samples
 from xbench.experiments.experiment import Experiment, Lab
 from xbench.experiments.original import Reference, places_of, reference_of
 from xbench.metrics import OWN, row_of
-from xbench.proof.prove import combined, outcome
+from xbench.proof.prove import combined, outcome, ranges
 from xbench.proof.record import base, impossible, key
 from xbench.stats.quantities import of_metric
 from xbench.store.record import Record, completed
-from xbench.workers.samples import OwnSamples
+from xbench.workers.samples import Calibration, OwnSamples
 from xbench.workers.worker import Worker, WorkerFailure, worker_of
 
 ROUNDED = 1e-4  # of a metric, by which float32 may change it though no answer changes
-CALIBRATED = ("int8",)  # precisions for which samples are set aside
 Run = Callable[..., int]  # runs a network on some files of samples, and returns how many it did
 
 
@@ -68,32 +67,31 @@ class Evaluate(Experiment):
         given = own_samples.read(lab, case, artifact, self.inputs, self.labels, aside, self.limit)
         if not given.samples:
             raise XBenchError(f"{self.inputs}: all samples are set aside for calibration")
-        return given
+        calibrated = self.calibration and case.precision in CALIBRATED and not impossible(case, artifact)
+        return self._with_others(given, case, artifact, lab) if calibrated else given
 
-    def calibrated(self, case: Case, artifact: Artifact, lab: Lab) -> tuple[str, list[str]]:
-        """The digest and the files of the samples for calibration.
+    def _with_others(self, given: OwnSamples, case: Case, artifact: Artifact, lab: Lab) -> OwnSamples:
+        """The samples, with others for calibration.
 
         Raises:
             XBenchError: they cannot be read, or some are evaluated.
         """
-        given = self.samples(case, artifact, lab)
-        if self.calibration is None:
-            return "", [str(given.folder / name) for name in given.aside]
-        other = own_samples.read(lab, case, artifact, self.calibration, limit=own_samples.enough(case, artifact))
+        assert self.calibration
+        limit = own_samples.enough(case, artifact)
+        others = own_samples.read(lab, case, artifact, self.calibration, limit=limit)
 
         def check() -> None:
-            if both := lab.score("overlap", batches=given.paths(), others=other.paths()):
+            if both := lab.score("overlap", batches=given.paths(), others=others.paths()):
                 raise XBenchError(f"--calibrate {self.calibration}: {both} is also evaluated, in {self.inputs}")
 
         lab.once((self, artifact.digest, "overlap"), check)
-        return other.content, other.paths()
+        return replace(given, calibration=Calibration(others.word, others.paths(), others.samples, others.inputs))
 
     def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
-        narrow = case.precision in CALIBRATED and not impossible(case, artifact)
-        ranges, _ = self.calibrated(case, artifact, lab) if narrow else ("", [])
+        given = self.samples(case, artifact, lab)
+        ranges = given.calibration.content if given.calibration else ""
         settings = (self.metric, self.post, self.output, self.drop, self.relative, self.less, self.confidence)
-        size = self.samples(case, artifact, lab).size
-        original = [] if self.like is None else [reference_of(self, case, artifact, lab, size).artifact.digest]
+        original = [] if self.like is None else [reference_of(self, case, artifact, lab, given.size).artifact.digest]
         return [digest("evaluate", key(case, artifact), ranges, *settings, *self._sources(lab), *original)]
 
     def _sources(self, lab: Lab) -> list[str]:
@@ -130,7 +128,8 @@ class _Evaluation:
         settings, case, lab = self.settings, self.case, self.lab
         given = settings.samples(case, self.artifact, lab)
         source = reference_of(settings, case, self.artifact, lab, given.size)
-        record = completed(base(case, self.artifact, "evaluate"), {"evaluation": _nothing(settings, given)})
+        found = _nothing(settings, given, case)
+        record = completed(base(case, self.artifact, "evaluate"), {"evaluation": found})
         record["command"] = command(case, settings)
         if reason := impossible(case, self.artifact):
             return record | {"status": "UNSUPPORTED", "message": reason}
@@ -154,12 +153,13 @@ class _Evaluation:
             str(lab.exporter.reference(self.artifact, "forward", case.batch, seed, case.data, 1, case.precision))
             for seed in (0, 1)
         ]
-        ranges = self.settings.calibrated(case, self.artifact, lab)[1] if case.precision in CALIBRATED else []
-        if case.precision in CALIBRATED and not ranges:
-            raise XBenchError(f"{self.settings.inputs} has too few samples to set some aside: int8 needs --calibrate")
+        files = ranges(case, self.artifact, lab.exporter)
+        if case.precision in CALIBRATED and not files:
+            words = f"{case.precision} needs --calibrate"
+            raise XBenchError(f"{self.settings.inputs} has too few samples to set some aside: {words}")
         lab.say(case, "load, compile")
         names = ("runtime", "mode", "device", "threads", "layout", "precision")
-        where = {"artifact": str(self.artifact.folder), "references": paths, "calibration": ranges}
+        where = {"artifact": str(self.artifact.folder), "references": paths, "calibration": files}
         opening = worker.call("open_cell", lab.timeout, **where, **{name: getattr(case, name) for name in names})
         verdicts = [worker.call("check", lab.timeout, index=index) for index in range(len(paths))]
         fields = combined(verdicts, case.steps) | {"versions": record["versions"] | opening["versions"]}
@@ -175,7 +175,7 @@ class _Evaluation:
         places = {"order": source.inputs, "outputs": source.outputs}
         run = partial(exporter.call, "oracle_samples", None, artifact=str(network.folder), **places)
         made = exporter.renewals.get(network.folder, 0)  # its answers before were those of a damaged model
-        name = digest("reference", self.settings, network.digest, given.content, made)
+        name = digest("reference", self.settings, network.digest, given.content, bool(given.aside), made)
 
         def kept() -> str:
             """The folder, once the metric is known to be a number."""
@@ -225,12 +225,14 @@ class _Evaluation:
         return found
 
 
-def _nothing(settings: Evaluate, given: OwnSamples) -> dict[str, Any]:
+def _nothing(settings: Evaluate, given: OwnSamples, case: Case) -> dict[str, Any]:
     """The fields of an evaluation in a record (docs/results.md) before it was made."""
     plain = ("inputs", "labels", "metric", "post", "output", "less", "confidence", "calibration", "limit", "like")
     numbers = ("value", "reference", "difference", "low", "high", "accepted", "verdict", "needed", "constant")
     counts = ("changed", "changed_share", "gained", "lost", "p_value")
+    calibration = given.calibration if case.precision in CALIBRATED else None
     facts = {"samples": given.samples, "set_aside": bool(given.aside), "content": given.content, "worst": []}
+    facts |= {"ranges": calibration.content if calibration else None}
     return {name: getattr(settings, name) for name in plain} | dict.fromkeys((*numbers, *counts)) | facts
 
 

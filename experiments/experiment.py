@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
-from xbench.case import Case
+from xbench.case import CALIBRATED, Case
 from xbench.converters.artifact import Artifact
 from xbench.converters.cache import CacheError
 from xbench.errors import XBenchError
@@ -157,14 +157,16 @@ class Experiment:
         """
 
     def samples(self, case: Case, artifact: Artifact, lab: Lab) -> OwnSamples | None:
-        """The user's samples that a cell computes on; None if it has others.
+        """The user's samples that a cell computes on; None if it has others. If its precision is calibrated, it is on
+        some that are set aside, as in `evaluate`.
 
         Raises:
             XBenchError: they cannot be read, or do not fit the network.
         """
         if case.own is None:
             return None
-        return own_samples.read(lab, case, artifact, case.own, limit=own_samples.enough(case, artifact))
+        limit, aside = own_samples.enough(case, artifact), case.precision in CALIBRATED
+        return own_samples.read(lab, case, artifact, case.own, sets_aside=aside, limit=limit)
 
     def keys(self, case: Case, artifact: Artifact, lab: Lab) -> Sequence[str]:
         """The keys of the records of a cell."""

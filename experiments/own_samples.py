@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from xbench.case import OWN, Case, digest
+from xbench.case import Case, digest
 from xbench.converters.artifact import Artifact
 from xbench.data.own import fixed_batch, takes_one
 from xbench.errors import XBenchError
 from xbench.workers.prepare import Exporter
-from xbench.workers.samples import OwnSamples
+from xbench.workers.samples import Calibration, OwnSamples
 
 if TYPE_CHECKING:
     from xbench.experiments.experiment import Lab
@@ -50,7 +50,10 @@ def _read(lab: "Lab", artifact: Artifact, what: dict[str, Any], name: str) -> Ow
         if time.monotonic() - start > lab.timeout:
             words = f"{answer['samples']:,} samples were read in {lab.timeout:g} s, and there are more"
             raise XBenchError(f"{word}: {words}: --timeout reads longer, --limit of `xbench evaluate` fewer")
-    return OwnSamples(word=word, folder=folder, **lab.score("samples_read"))
+    found = lab.score("samples_read")
+    number, content = found.pop("aside_samples"), found.pop("aside_inputs")
+    aside = Calibration(word, [str(folder / each) for each in found["aside"]], number, content)
+    return OwnSamples(word=word, folder=folder, calibration=aside if number else None, **found)
 
 
 def settled(lab: "Lab", cases: Sequence[Case], artifact: Artifact, batches: int = 2) -> list[Case]:
@@ -72,7 +75,7 @@ def settled(lab: "Lab", cases: Sequence[Case], artifact: Artifact, batches: int 
 
 def noted(case: Case, own: OwnSamples, artifact: Artifact, exporter: Exporter) -> Case:
     """The case with the digest of its samples, of which the exporter makes its references from now on."""
-    case = replace(case, data=f"{OWN}{case.own}#{own.content}")
+    case = replace(case, data=own.data)
     exporter.own[artifact.folder, case.data] = own
     return case
 

@@ -13,7 +13,7 @@ import random
 import statistics
 import uuid
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from xbench.case import Case
 from xbench.converters.artifact import Artifact
+from xbench.experiments.evaluate import Evaluate
 from xbench.experiments.experiment import Experiment, Lab
 from xbench.experiments.rounds import Open, rounds
 from xbench.experiments.settings import Protocol
@@ -35,17 +36,27 @@ from xbench.stats.statistics import relative_half_width
 from xbench.store import results
 from xbench.store.record import NOTHING, Record, completed, known
 from xbench.workers.prepare import Exporter
+from xbench.workers.samples import OwnSamples
 from xbench.workers.worker import WorkerFailure
 
 
 @dataclass(frozen=True)
 class Time(Experiment):
-    """One record per cell; cells that differ only in the runtime are timed together."""
+    """One record per cell; cells that differ only in the runtime are timed together. Cells that compute on the samples
+    of an `evaluation` are calibrated as the network that it judges, on the batches of its own size."""
 
     name: ClassVar[str] = "time"
     file: ClassVar[str] = results.FILE
 
     protocol: Protocol
+    evaluation: tuple[Evaluate, int] | None = field(default=None, kw_only=True)
+
+    def samples(self, case: Case, artifact: Artifact, lab: Lab) -> OwnSamples | None:
+        if self.evaluation is None or case.own != self.evaluation[0].inputs:
+            return super().samples(case, artifact, lab)
+        evaluate, batch = self.evaluation
+        given = evaluate.samples(case, artifact, lab)
+        return replace(given, calibration=evaluate.samples(replace(case, batch=batch), artifact, lab).calibration)
 
     def group(self, case: Case) -> Hashable:
         return case.group

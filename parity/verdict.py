@@ -18,9 +18,9 @@ from xbench.parity.arrays_file import join as join
 from xbench.parity.arrays_file import read as read
 
 LIMITS = {"fp32": 64.0, "tf32": 3000.0, "half": 2.0**17}
-# The error allowed by precision; for int8 a share of the tensor, because its error scales with the tensor's range.
+# The error allowed by precision; where integers are computed with a share of the tensor, whose range it scales with.
 ALLOWED = {"fp32": LIMITS["fp32"], "tf32": LIMITS["tf32"], "fp16": LIMITS["half"], "bf16": LIMITS["half"]}
-INT8 = 0.1
+SHARES = {"int8": 0.1}
 # What right float32 arithmetic may give near a step (`steps.py`): the least and the largest of each element, how far it
 # may be from the oracle, and how far outside of the least and the largest.
 SPREAD = "spread/"
@@ -168,9 +168,9 @@ def judge(candidate: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarra
         what = f"{missing[0]} is missing"
         return Verdict("FAIL", "wrong", missing[0], None, len(names), None, what, missing[0], steps)
     ratios = {name: off(candidate[name], name, reference) for name in names}
-    far = {name: _share(candidate[name], reference[name]) for name in names} if asked == "int8" else {}
+    far = {name: _share(candidate[name], reference[name]) for name in names} if asked in SHARES else {}
     least = asked if asked != "fp32" else narrow_of(reference)  # the precision it may round to
-    wrong = [n for n in names if (far[n] or 0.0) > INT8] if far else [n for n in names if ratios[n] > ALLOWED[least]]
+    wrong = [n for n in names if ((far[n] or 0.0) > SHARES[asked] if far else ratios[n] > ALLOWED[least])]
     wrong = [name for name in wrong if not _is_rounded(candidate[name], name, reference)]
     worst = max(ratios, key=lambda name: ratios[name])
     rel_l2 = _share(candidate[worst], reference[worst])
@@ -250,9 +250,9 @@ def off(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray]) -
 
 
 def _is_rounded(candidate: np.ndarray, name: str, reference: Mapping[str, np.ndarray], asked: str = "") -> bool:
-    """Whether rounding to the precision of the reference, or to the requested int8, explains an error."""
-    if asked == "int8":
-        return (_share(candidate, reference[name]) or 0.0) <= INT8
+    """Whether rounding to the precision of the reference, or to the requested integers, explains an error."""
+    if asked in SHARES:
+        return (_share(candidate, reference[name]) or 0.0) <= SHARES[asked]
     if LOWER + name not in reference:
         return False
     error, size = distance(candidate, reference[name]), size_of(reference[name])

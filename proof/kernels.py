@@ -19,14 +19,23 @@ FOLDER = "kernels"  # next to a model
 SETTINGS = ("runtime", "mode", "device", "threads", "layout", "precision")  # of a worker
 
 
-def ready(worker: Worker, case: Case, artifact: Artifact, references: Sequence[str], timeout: float) -> dict[str, Any]:
-    """Opens a cell and makes its first call; returns the times and what the runtime reports of itself.
+def ready(
+    worker: Worker,
+    case: Case,
+    artifact: Artifact,
+    references: Sequence[str],
+    timeout: float,
+    calibration: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Opens a cell and makes its first call; returns the times and what the runtime reports of itself. `calibration`
+    are files of samples for its ranges.
 
     Raises:
         WorkerFailure: it cannot be made ready.
     """
     settings = {name: getattr(case, name) for name in SETTINGS}
-    where = {"artifact": str(artifact.folder), "references": list(references)}
+    where: dict[str, Any] = {"artifact": str(artifact.folder), "references": list(references)}
+    where["calibration"] = list(calibration)
     opening: dict[str, Any] = worker.call("open_cell", timeout, **settings, **where)
     opening["times"]["anew_s"] = _cold(case, artifact, opening)
     return opening

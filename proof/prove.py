@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_c
 from pathlib import Path
 from typing import Any
 
-from xbench.case import Case, digest
+from xbench.case import CALIBRATED, Case, digest
 from xbench.converters import damage
 from xbench.converters.artifact import Artifact
 from xbench.errors import XBenchError
@@ -45,7 +45,7 @@ def prove(
     The ratios of all seeds are in the verdict.
     """
     paths = references(case, artifact, exporter, batches)
-    opening, choice = opened_in(worker, case, artifact, paths, timeout)
+    opening, choice = opened_in(worker, case, artifact, paths, timeout, ranges(case, artifact, exporter))
     verdicts = _verdicts(case, artifact, exporter, worker, timeout, len(paths), batches[0])
     fields = combined(verdicts, case.steps)
     notes = (opening["tuned"] or record["note"], *choice.pop("notes"))
@@ -113,16 +113,28 @@ def references(case: Case, artifact: Artifact, exporter: Exporter, batches: Sequ
     ]
 
 
+def ranges(case: Case, artifact: Artifact, exporter: Exporter) -> Sequence[str]:
+    """The files of a user's samples on which the ranges of a cell are found; none if it needs none, or there are none:
+    then they are those of its inputs."""
+    own = exporter.own.get((artifact.folder, case.data)) if case.precision in CALIBRATED else None
+    return own.calibration.files if own and own.calibration else ()
+
+
 def opened_in(
-    worker: Worker, case: Case, artifact: Artifact, paths: Sequence[str], timeout: float
+    worker: Worker,
+    case: Case,
+    artifact: Artifact,
+    paths: Sequence[str],
+    timeout: float,
+    calibration: Sequence[str] = (),
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Makes a cell ready in a worker; returns the opening, and what was chosen if the case leaves a choice.
 
     Raises:
         WorkerFailure: it cannot be made ready.
     """
-    chosen, choice = settled(case, artifact, paths, worker.log.with_suffix(".race.log"), timeout)
-    return kernels.ready(worker, chosen, artifact, paths, timeout), choice
+    chosen, choice = settled(case, artifact, paths, worker.log.with_suffix(".race.log"), timeout, calibration)
+    return kernels.ready(worker, chosen, artifact, paths, timeout, calibration), choice
 
 
 def cut_short(judged: dict[str, Any], steps: int) -> str | None:
@@ -173,7 +185,7 @@ def outcome(failure: WorkerFailure) -> Record:
 def located(record: Record, case: Case, artifact: Artifact, exporter: Exporter, timeout: float) -> Record:
     """Adds the first wrong ONNX tensor, also to the message. Not of int8, whose ranges are found again for every
     graph, nor for a damaged model, which shows nothing."""
-    if case.precision == "int8" or damage.look(artifact):
+    if case.precision in CALIBRATED or damage.look(artifact):
         return record
     try:
         tensor = first_wrong(exporter, artifact, as_opened(case, artifact, record), timeout)

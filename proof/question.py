@@ -17,7 +17,7 @@ from xbench.converters import files
 from xbench.converters.printable import one_line, visible
 from xbench.errors import XBenchError
 from xbench.parity.arrays_file import read
-from xbench.parity.verdict import ALLOWED
+from xbench.parity.verdict import ALLOWED, SHARES
 from xbench.store.fits import misfit
 
 FORMAT = 1  # of the folder
@@ -140,7 +140,7 @@ def read_question(folder: Path) -> Question:
         raise XBenchError(f"{path} is damaged: {misfit(facts, Facts) or 'facts are missing'}")
     if facts["format"] != FORMAT:
         raise XBenchError(f"{path} has format {one_line(facts['format'], 20)}, this xbench reads {FORMAT}: ask again")
-    if facts["precision"] not in ALLOWED and facts["precision"] != "int8":
+    if facts["precision"] not in {*ALLOWED, *SHARES}:
         raise XBenchError(f"{path} is damaged: there is no precision {one_line(facts['precision'], 20)}")
     tensors: list[Tensor] = [*facts["inputs"], *facts["outputs"]]
     complete = all(each.keys() >= Tensor.__annotations__.keys() and len(each["shapes"]) == SETS for each in tensors)

@@ -18,11 +18,13 @@ NARROW = ("fp16", "int8")  # for which ONNX Runtime's graph is rewritten
 
 
 def key(case: Case, artifact: Artifact) -> str:
-    """The key of a record: the cell, the model's content, the versions of the runtime and of xbench, the machine."""
+    """The key of a record: the cell, the model's content, the versions of the runtime and of xbench, the machine; and
+    that of the tool that gives the cell its precision, if it is another package."""
     name, _ = parse(case.runtime)
     row = row_of(name)
     place = machine.label(machine.facts(case.device))
-    return digest(asdict(case), artifact.digest, version(row, case.runtime), VERSION, place)
+    tool = machine.versions(row.lower[case.precision].tool) if case.precision in row.lower else {}
+    return digest(asdict(case), artifact.digest, version(row, case.runtime), VERSION, place, *tool.items())
 
 
 def base(case: Case, artifact: Artifact, session: str, how: str = "") -> Record:

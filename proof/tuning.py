@@ -9,8 +9,9 @@ import contextlib
 import dataclasses
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,12 @@ def _with(word: str, options: str) -> str:
 
 
 def settled(
-    case: Case, artifact: Artifact, references: Sequence[str], log: Path, timeout: float
+    case: Case,
+    artifact: Artifact,
+    references: Sequence[str],
+    log: Path,
+    timeout: float,
+    calibration: Sequence[str] = (),
 ) -> tuple[Case, dict[str, Any]]:
     """The case as it is opened, and the fields of its record about the choice.
 
@@ -62,7 +68,8 @@ def settled(
     kept = artifact.folder / TUNED / f"{key}.json"
     race = seals.kept(kept, key) if case.tune == "max" else None
     if race is None:
-        race = _raced(case, tried, artifact, references, log, timeout)
+        open_cell = partial(kernels.ready, artifact=artifact, references=references, calibration=calibration)
+        race = _raced(case, tried, open_cell, log, timeout)
         if case.tune == "max":
             kept.parent.mkdir(exist_ok=True)
             seals.keep(kept, key, race)
@@ -72,7 +79,7 @@ def settled(
 
 
 def _raced(
-    case: Case, tried: Sequence[Case], artifact: Artifact, references: Sequence[str], log: Path, timeout: float
+    case: Case, tried: Sequence[Case], open_cell: Callable[..., object], log: Path, timeout: float
 ) -> dict[str, Any]:
     """The median step of each setting (runtime, layout, seconds), null for one that cannot be opened or fails, and the
     seconds that the race took.
@@ -87,7 +94,7 @@ def _raced(
             worker = worker_of(each, log.with_suffix(f".{number}.log"))
             stack.callback(worker.stop)
             try:
-                kernels.ready(worker, each, artifact, references, timeout + 2 * case.tune_budget)
+                open_cell(worker, each, timeout=timeout + 2 * case.tune_budget)
                 worker.pause()
                 alive[each] = worker
             except WorkerFailure as failure:  # such as a module that calls `view` on a channels-last tensor

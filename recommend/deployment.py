@@ -9,33 +9,33 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from xbench.case import Case
+from xbench.case import SYNTHETIC, Case
 from xbench.converters import temporary
 from xbench.converters.artifact import Artifact
-from xbench.converters.printable import command, markdown, markdown_table, requirement, visible
+from xbench.converters.printable import command, requirement
 from xbench.errors import XBenchError
 from xbench.experiments.convert import save
 from xbench.host import machine
-from xbench.parity.verdict import LIMITS, noise, read, size_of
+from xbench.parity.verdict import read
 from xbench.proof.question import check_folder
 from xbench.proof.tuning import NOTHING_CHOSEN, as_opened
-from xbench.recommend import chance
-from xbench.recommend.metric_script import Repeated, lines, packages, why_not, write
+from xbench.recommend.lower import lowered, most_off
+from xbench.recommend.lower import packages as packages_of
+from xbench.recommend.metric_script import EVALUATED, Repeated, lines, packages, why_not, write
+from xbench.recommend.readme import NONE, readme
 from xbench.recommend.script import form, script
 from xbench.runtimes import _configuration, _environments
 from xbench.runtimes.scripts import Form
-from xbench.store.record import NOTHING, Record, known
+from xbench.store.record import Record
 from xbench.workers.prepare import Exporter
+from xbench.workers.samples import OwnSamples
 from xbench.workers.variables import MEMORY
 
-NONE = "no command was recorded"
 PATIENCE = 900  # seconds that the script may take here
 SAID = "outputs "  # begins what the script prints of its outputs
-EVALUATED = " samples; when it was evaluated "  # is in what it prints of its metric
 
 
 def deploy(
@@ -45,57 +45,66 @@ def deploy(
     folder: Path,
     logs: Path,
     repeated: Repeated | None = None,
+    own: OwnSamples | None = None,
 ) -> list[str]:
     """Write the folder of a cell that passed; return notes on it: the script's output here, and what differs between
-    this machine and the measured one. `repeated` is an evaluation that the script repeats.
+    this machine and the measured one. `repeated` is an evaluation that the script repeats, `own` are a user's samples
+    with those on which its precision is calibrated.
 
     Raises:
-        XBenchError: there is no script for it or no format, the model is not the one that was measured, the script
-            computes something else, or the folder cannot be written.
+        XBenchError: there is no script for it or no format, there is nothing to calibrate it on, the model is not the
+            one that was measured, the script computes something else, or the folder cannot be written.
     """
     check_folder(folder, "--deploy")
     case = as_opened(Case(**record["case"]), artifact, NOTHING_CHOSEN | record)
     how = form(case)
+    lower = lowered(case, own, _installed(case.runtime, packages_of(case)))
     if record.get("artifact") != artifact.digest:
         raise XBenchError(
             f"{case.model} is not the model that was measured: measure it again, {command(record.get('command'), NONE)}"
         )
     try:
         with temporary.folder(folder.parent, temporary.HIDDEN) as place:
-            made = _saved(case, artifact, exporter, how, place, logs)
+            made = _saved(case, artifact, exporter, how, place, logs, own)
             versions, notes = _versions(record, how)
-            allowed = _expected(case, artifact, exporter, made / "expected.npz")
+            notes += lower.changed(record)
+            lower.certify(made / "certificate.json")
+            data = own.data if own else SYNTHETIC
+            allowed = _expected(case, artifact, exporter, data, made / "expected.npz")
             names = {"inputs": [item["name"] for item in artifact.info["inputs"]], "outputs": artifact.info["outputs"]}
             threads = f"{case.threads} thread{'s' * (case.threads > 1)}"
             title = f"{case.model} by {case.runtime}, batch {case.batch}, {threads}, as it was measured"
-            more, tools, left_out = _repeated(repeated, made, case.batch)
+            more, tools, why = _repeated(repeated, made, case.batch)
             (made / "run.py").write_text(script(case, how, title, made.parent.name, names, allowed, more))
             needed = [requirement(name, version) for name, version in {**versions, **machine.versions(tools)}.items()]
-            (made / "requirements.txt").write_text("".join(f"{line}\n" for line in needed))
+            (made / "requirements.txt").write_text(lower.comment() + "".join(f"{line}\n" for line in needed))
             answers = _tried(made / "run.py", case.runtime)
-            (made / "README.md").write_text(_readme(record, case, "; ".join(answers)))
+            (made / "README.md").write_text(readme(record, case, answers, lower, repeated, why))
             folder.rmdir() if folder.exists() else None
             os.rename(made, folder)
     except OSError as error:
         raise XBenchError(f"--deploy {folder}: {error.strerror}") from error
     except ValueError as error:
         raise XBenchError(f"{case.runtime} is not deployed: {error}") from error
+    left_out = [f"the folder does not repeat the evaluation: {why}"] if why else []
     return [*(f"run.py computes it here: {answer}" for answer in answers), *notes, *left_out]
 
 
-def _repeated(repeated: Repeated | None, folder: Path, batch: int) -> tuple[str, tuple[str, ...], list[str]]:
-    """The lines of the script that repeat an evaluation, the packages that they need, and a note if there are none.
+def _repeated(repeated: Repeated | None, folder: Path, batch: int) -> tuple[str, tuple[str, ...], str]:
+    """The lines of the script that repeat an evaluation, the packages that they need, and the reason if there are none.
     Writes the samples."""
     if repeated is None:
-        return "", (), []
+        return "", (), ""
     if why := why_not(repeated) or write(repeated, folder):
-        return "", (), [f"the folder does not repeat the evaluation: {why}"]
-    return lines(repeated, batch), packages(repeated), []
+        return "", (), why
+    return lines(repeated, batch), packages(repeated), ""
 
 
-def _saved(case: Case, artifact: Artifact, exporter: Exporter, how: Form, place: Path, logs: Path) -> Path:
+def _saved(
+    case: Case, artifact: Artifact, exporter: Exporter, how: Form, place: Path, logs: Path, own: OwnSamples | None
+) -> Path:
     """The folder of the model in the runtime's format, with its certificate, without files the script does not need."""
-    saved = save(artifact, case, exporter, place, logs)
+    saved = save(artifact, case, exporter, place, logs, own)
     if not saved.get("files"):
         raise XBenchError(f"{case.runtime} is not deployed: {saved.get('message')}")
     made = Path(saved["files"][0]).parent
@@ -128,17 +137,16 @@ def _installed(runtime: str, packages: tuple[str, ...]) -> Mapping[str, str]:
     return made.versions if made else machine.versions(packages)
 
 
-def _expected(case: Case, artifact: Artifact, exporter: Exporter, path: Path) -> list[float]:
-    """Write inputs and their float64 outputs; return the relative error (L2 norm) that float32 may have in each
-    output: 64 noise floors, as in the proof."""
-    reference = read(exporter.reference(artifact, "forward", case.batch, 0, "synthetic"))
+def _expected(case: Case, artifact: Artifact, exporter: Exporter, data: str, path: Path) -> list[float]:
+    """Write inputs and their float64 outputs; return the relative error (L2 norm) that each output may have, as in the
+    proof."""
+    reference = read(exporter.reference(artifact, "forward", case.batch, 0, data, 1, case.precision))
     arrays = {name: array for name, array in reference.items() if name.startswith("input/")}
     allowed = []
     for place, name in enumerate(artifact.info["outputs"]):
         expected = reference[f"output/{name}"]
         arrays[f"output/{place}"] = expected
-        size, _ = size_of(expected)
-        allowed.append(LIMITS["fp32"] * float(noise(reference, f"output/{name}")[0]) / (size or 1.0))
+        allowed.append(most_off(reference, f"output/{name}", case.precision))
     np.savez(path, **arrays)  # type: ignore[arg-type]  # NumPy's own option has no such name
     return allowed
 
@@ -165,74 +173,3 @@ def _tried(path: Path, runtime: str) -> list[str]:
         raise XBenchError(f"{runtime} is not deployed: run.py failed here: {words[-1] if words else done.returncode}")
     # A library may print something, too, also when its process ends.
     return [line for line in words if line.startswith(SAID) or EVALUATED in line] or words[-1:]
-
-
-def _readme(record: Record, case: Case, answer: str) -> str:
-    """The README: what the folder is, what was measured, how it was proved, how to run it."""
-    parity, times = known(record["parity"]), known(record["times"])
-    facts: list[tuple[str, Any]] = [("model", case.model), ("runtime", case.runtime), ("batch", case.batch)]
-    facts += [("threads", case.threads), ("layout", case.layout), ("machine", machine.label(record.get("machine")))]
-    if times.get("median_s"):
-        facts += [("median of a call", _milliseconds(times["median_s"]))]
-        facts += [("its 95 % interval", f"{_milliseconds(times.get('low_s'))} to {_milliseconds(times.get('high_s'))}")]
-    facts += [("load, compile, first call", f"{chance.start(times):.3g} s")]
-    peak = (record.get("cost") or NOTHING).get("peak_memory_bytes")
-    facts += [("peak memory", f"{peak / 1e6:.4g} MB")] if peak else []
-    facts += _loaded(record.get("load"))
-    rows = "\n".join(markdown_table(("measured", ""), ("---", "---"), facts))
-    ratio = parity.get("ratio")
-    error = f"its worst tensor is {ratio:.2g} noise floors off (64 are float32's)" if ratio is not None else "it passed"
-    memory = " ".join(f"{name}={value}" for name, value in MEMORY.items())
-    note = "" if case.runtime.partition(":")[0] not in ("torch", "torch_compile") else TORCH
-    return README.format(
-        model=markdown(case.model), rows=rows, error=error, label=markdown(parity["class"]), answer=visible(answer),
-        repeats=REPEATS if EVALUATED in answer else "",
-        memory=memory, note=note, command=command(record.get("command"), NONE), time=markdown(record.get("time")),
-    )  # fmt: skip
-
-
-def _loaded(load: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
-    """What was measured under load, in words."""
-    if not load:
-        return []
-    tails = [(f"{load['scenario']}: p{n}", _milliseconds(s)) for n, s in (load.get("latency_s") or {}).items()]
-    return [*tails, (f"{load['scenario']}: samples a second", f"{load['samples_per_s']:.4g}")]
-
-
-def _milliseconds(value: float | None) -> str:
-    return "unknown" if value is None else f"{value * 1e3:.4g} ms"
-
-
-TORCH = """
-For a network of xbench's zoo PyTorch was measured with the module itself; here it is the same network as printed from
-its ONNX graph, which may be a little slower or faster.
-"""
-REPEATS = """
-
-Then it computes the metric of the evaluation on its samples, `samples.npz`, and exits with 1 where it differs by more
-than rounding may change: one answer, or 0.01 of F1 and average precision."""
-README = """# {model}
-
-```
-pip install -r requirements.txt
-python run.py
-```
-
-runs the model on the inputs of `expected.npz`, compares what comes out with what float64 computes of them, prints the
-relative error of each output and what it may be, and exits with 1 where it is more. It needs no xbench.{repeats}
-
-{rows}
-
-Times are of steps in steady state, {time}, by
-
-    {command}
-{note}
-Proved equal before it was timed: class {label}, {error}.
-`certificate.json` says what the model holds: every parameter by name, shape and digest. When this folder was written
-`run.py` printed
-
-    {answer}
-
-`run.py` sets the threads and the options that were measured. Beside that the processes that were timed had glibc keep
-what they free: `{memory}`.
-"""

@@ -14,6 +14,7 @@ from xbench.parity.candidate import inputs_of
 from xbench.store.experiments import Evaluation
 
 FILE = "samples.npz"
+EVALUATED = " samples; when it was evaluated "  # is in the line that it prints
 LARGEST = 2**28  # bytes of samples that are copied
 # What gives the metric of `scores` (samples, classes) and `labels` (samples), and what it imports.
 VALUES = {
@@ -98,6 +99,12 @@ def lines(repeated: Repeated, batch: int) -> str:
     }
     head = f"from sklearn.metrics import {imported}\n" if imported else ""
     return head + Template(SCRIPT).substitute(fields)
+
+
+def has_other_digits(line: str) -> bool:
+    """Whether a line of the script has another metric than that of the evaluation."""
+    own, told, evaluated = line.partition(EVALUATED)
+    return bool(told) and own.split()[1:2] != evaluated.split()[:1]
 
 
 def packages(repeated: Repeated) -> tuple[str, ...]:

@@ -1,12 +1,13 @@
 """Cells that an answer lacks and that can be measured here: their cases and their experiment."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from xbench.case import Case
+from xbench.case import CALIBRATED, Case
 from xbench.errors import XBenchError
 from xbench.experiments import choose, load, of_network
+from xbench.experiments.evaluate import Evaluate
 from xbench.experiments.experiment import Experiment
 from xbench.experiments.request import Request
 from xbench.experiments.session import Time
@@ -17,6 +18,7 @@ from xbench.recommend.limits import samples_of
 from xbench.recommend.question import Question
 from xbench.recommend.recommendation import Answer, Wanted
 from xbench.runtimes import parse, table
+from xbench.store.record import Record
 
 AGAIN = 1.3  # times the time that this number of samples took
 
@@ -89,13 +91,23 @@ def seconds(answer: Answer, least: float) -> float:
     return max(least, AGAIN * longest * max(wanted, default=0))
 
 
-def experiment(question: Question, plan: Plan) -> Experiment:
-    """How the cells of a question are measured."""
+def on_samples(question: Question, evaluated: Sequence[Record]) -> Question:
+    """The question about cells that compute on the samples that were evaluated, if one of its precisions is calibrated
+    on them: ranges of random inputs are no good."""
+    if question.scenario or not {*question.precisions} & {*CALIBRATED}:
+        return question
+    return next((replace(question, data=each["case"]["data"]) for each in evaluated), question)
+
+
+def experiment(question: Question, plan: Plan, evaluation: Request | None = None) -> Experiment:
+    """How the cells of a question are measured: on the samples of an evaluation they are calibrated as it was."""
     if question.scenario:
         return _load(question, plan)
     few = any(limit.percent is not None for limit in question.limits)
+    asked = evaluation.experiment if evaluation else None
+    how = (asked, evaluation.batches[0]) if evaluation and isinstance(asked, Evaluate) else None
     # If a percentile is limited, sampling does not stop when the median is known.
-    return Time(Protocol(plan.budget, 0.0 if few else 0.02, plan.timeout))
+    return Time(Protocol(plan.budget, 0.0 if few else 0.02, plan.timeout), evaluation=how)
 
 
 def _load(question: Question, plan: Plan) -> load.Load:

@@ -36,14 +36,15 @@ def form(case: Case) -> Form:
     Raises:
         XBenchError: it has no script.
     """
-    if (case.mode, case.device, case.precision) != ("forward", "cpu", "fp32"):
-        words = f"mode {case.mode} on {case.device} in {case.precision}"
-        raise XBenchError(
-            f"{case.runtime} is not deployed: the script is one of forward on the cpu in fp32, not {words}"
-        )
     if "python" in parse(case.runtime)[1]:
         raise XBenchError(f"{case.runtime} is not deployed: its form would be written by this Python, not by that one")
-    return deployment(case.runtime)
+    how = deployment(case.runtime)
+    known = ["fp32", *how.lower]
+    if (case.mode, case.device) != ("forward", "cpu") or case.precision not in known:
+        own = f"the script is one of forward on the cpu in {' or '.join(known)}"
+        words = f"mode {case.mode} on {case.device} in {case.precision}"
+        raise XBenchError(f"{case.runtime} is not deployed: {own}, not {words}")
+    return how._replace(words={**how.words, **how.lower.get(case.precision, {})})
 
 
 def script(

@@ -91,7 +91,7 @@ RUNTIMES: dict[str, Row] = {
         reads_onnx=True,
         lower={
             **dict.fromkeys(("bf16", "fp16"), Lower("INFERENCE_PRECISION_HINT", CPU)),
-            "int8": Lower("nncf.quantize", CPU, FORWARD, widens=True),
+            "int8": Lower("nncf.quantize", CPU, FORWARD, ("nncf",), widens=True),
         },
         # A user's file is compiled as it is; its own graphs are for one size.
         effort={
@@ -232,7 +232,7 @@ RUNTIMES: dict[str, Row] = {
         "litert",
         note=COPIES,
         operators="tensorflow",
-        lower={"int8": Lower("tf.lite.Optimize.DEFAULT", CPU, FORWARD)},
+        lower={"int8": Lower("tf.lite.Optimize.DEFAULT", CPU, FORWARD, ("tensorflow", "tensorflow-cpu"))},
         named=True,
         ours=("tensorflow",),
         options={},

@@ -156,8 +156,8 @@ class Inference(Runtime):
         from xbench.runtimes.support import onnxruntime_narrow as narrow  # its import takes as long as ONNX Runtime's
 
         how = (self.arrays, self.folder.name, self.options.calibration, tensors)
-        path = narrow.narrowed(self.path, self.options.precision, *how)
-        self.session = _session(path, self.options, self.sizes)
+        self.narrow = narrow.narrowed(self.path, self.options.precision, *how)
+        self.session = _session(self.narrow, self.options, self.sizes)
         return narrow.known(self.folder.name)
 
     def _opened(self, options: Options) -> onnxruntime.InferenceSession:
@@ -224,7 +224,7 @@ class Inference(Runtime):
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
         """The ONNX file, and weights that are too large for it in files next to it."""
-        return onnx_copy.copy(self.path, folder, name)
+        return onnx_copy.copy(self.narrow if self.options.precision in NARROW else self.path, folder, name)
 
 
 class Training(GraphTrainer):

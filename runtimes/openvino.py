@@ -179,8 +179,9 @@ class Inference(Runtime):
         return {node.get_friendly_name(): _array(node) for node in constants}
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
-        """OpenVINO's intermediate representation, in float32 and for any batch."""
-        openvino.save_model(self.model, str(folder / f"{name}.xml"), compress_to_fp16=False)
+        """OpenVINO's intermediate representation, for any batch: in float32, or as it was quantised."""
+        model = self.narrow[0] if self.narrow else self.model
+        openvino.save_model(model, str(folder / f"{name}.xml"), compress_to_fp16=False)
         return f"{name}.xml", f"{name}.bin"
 
 

@@ -59,6 +59,7 @@ class Evaluation(TypedDict):
     samples: int
     set_aside: bool
     content: str
+    ranges: str | None
     value: float | None
     reference: float | None
     difference: float | None

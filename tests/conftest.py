@@ -2,12 +2,14 @@ import importlib.util
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 
 import fault_kit
 import pytest
 import tiers
+from places import ROOT
 
 CACHE = "XBENCH_CACHE"
 # Slow test files go first, the slowest at the head: at the end one would run alone.
@@ -113,6 +115,14 @@ def faults(fault_folder, monkeypatch):
 @pytest.fixture
 def shell(tmp_path, faults):
     return fault_kit.Shell(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory):
+    """The folder with digits.onnx, digits.npz and inverted.npz of examples/digits.py."""
+    folder = tmp_path_factory.mktemp("digits")
+    subprocess.run([sys.executable, ROOT / "examples" / "digits.py", folder], check=True, capture_output=True)
+    return folder
 
 
 @pytest.fixture(scope="session")

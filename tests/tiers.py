@@ -373,6 +373,12 @@ SLOW: dict[str, dict[str, Chosen]] = {
     "recommend_samples": {
         "test_it_is_measured_on_the_samples_and_again_when_they_are_others": every,
     },
+    "deployment_lower": {
+        "test_the_folder_computes_the_metric_that_was_evaluated": but("onnxruntime"),
+        "test_without_an_evaluation_it_is_calibrated_on_the_samples_that_were_timed": every,
+        "test_the_samples_of_calibrate_are_those_of_the_evaluation": every,
+        "test_litert_is_calibrated_on_every_sample_whatever_its_own_size": but("1"),
+    },
     "deployment": {
         "test_it_runs_in_an_environment_of_its_requirements_alone": but("onnxruntime"),
         "test_the_other_forms_run_here": every,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xbench import data
+from xbench.case import OWN
 from xbench.data import DataSet, _synthetic, own
 from xbench.errors import XBenchError
 from xbench.parity import verdict
@@ -72,11 +73,23 @@ def read(path: Path) -> DataSet:
 
 
 @dataclass(frozen=True)
+class Calibration:
+    """A user's samples on which the ranges of activations are found: `files` are batches of them, `samples` is their
+    number, `content` the digest of their inputs. They are among those of `word`."""
+
+    word: str
+    files: Sequence[str]
+    samples: int
+    content: str
+
+
+@dataclass(frozen=True)
 class OwnSamples:
     """A user's samples as files of a folder, `batches`, each an `.npz` with the inputs of some samples of the same
-    shapes, `names`, and perhaps `labels`; `batched` says of each input whether its first axis is the samples. `aside`
-    are the batches that are kept for calibration; `content` is the digest of all samples, the word of which is `word`.
-    `size` is the number of samples of a batch."""
+    shapes, `names`, and perhaps `labels`; `samples` is their number, `inputs` the digest of their inputs, `size` the
+    samples of a batch. `batched` says of each input whether its first axis is the samples. `aside` are the batches that
+    are set aside for calibration; `content` is the digest of all samples, the word of which is `word`. `calibration`
+    are those in `aside`, or others; None if there are none."""
 
     word: str
     folder: Path
@@ -86,11 +99,18 @@ class OwnSamples:
     content: str
     size: int
     batched: Sequence[bool]
+    inputs: str = ""
+    calibration: Calibration | None = None
+
+    @property
+    def data(self) -> str:
+        """The field of a case that names them."""
+        return f"{OWN}{self.word}#{self.content}"
 
     @property
     def name(self) -> str:
         """Their name in the name of a file."""
-        return f"own{self.content}"
+        return f"own{self.content}{'-aside' if self.aside else ''}"
 
     def paths(self, most: int | None = None) -> list[str]:
         """The files, or the first ones, which have at least as many samples as their number."""

@@ -125,8 +125,8 @@ class Search:
         """
         question, lab = self.question, self.lab
         (case,) = with_samples(question.evaluation, [self.case], artifact, lab)
-        _, ranges = question.evaluation.calibrated(case, artifact, lab)
         own = question.evaluation.samples(case, artifact, lab)
+        ranges = list(own.calibration.files) if own.calibration else []
         batch = (ranges or own.paths(1))[0]
         log = lab.logs / f"{digest(case, 'widen')}.log"
         worker = worker_of(case, log, timed=False, templates=lab.exporter.templates)
@@ -173,4 +173,5 @@ class Search:
         samples = f"{OWN}{self.question.evaluation.inputs}#"
         cells = [replace(each, batch=self.question.batch, data=samples) for each in cells]
         protocol = Protocol(budget=self.question.budget, timeout=self.question.timeout)
-        return run(Timed(protocol), cells, self.lab, open_store(self.out, Time.file), self.again).records
+        timed = Timed(protocol, evaluation=(self.question.evaluation, self.case.batch))
+        return run(timed, cells, self.lab, open_store(self.out, Time.file), self.again).records

@@ -21,7 +21,8 @@ from xbench.runtimes import parse, row_of, table
 class Form(NamedTuple):
     """How a runtime's own form is run: the required packages, each by one of its names, the imports, the lines that
     compute `outputs` from `inputs`, the words in them, environment variables, and files of the form that are unused.
-    The last `each` lines are those of every call, the others load it, for inputs of the shapes of `inputs`; 0: all."""
+    The last `each` lines are those of every call, the others load it, for inputs of the shapes of `inputs`; 0: all.
+    `lower` are the precisions below float32 in which it is run, too, each with its words that are others."""
 
     packages: Sequence[tuple[str, ...]]
     imports: str
@@ -30,6 +31,7 @@ class Form(NamedTuple):
     environment: Mapping[str, str] = {}
     needless: tuple[str, ...] = ()
     each: int = 0
+    lower: Mapping[str, Mapping[str, str]] = {}
 
 
 # Lines that write fixed.onnx: GRAPH for the sizes of the inputs, for runtimes that need one size.

@@ -41,4 +41,4 @@ def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
 
 def deploy(options: Mapping[str, str]) -> Form:
     imports = "from ai_edge_litert.interpreter import Interpreter"
-    return Form((("ai-edge-litert",), ("numpy",)), imports, DEPLOY, {}, each=4)
+    return Form((("ai-edge-litert",), ("numpy",)), imports, DEPLOY, {}, each=4, lower={"int8": {}})

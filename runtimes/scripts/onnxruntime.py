@@ -31,6 +31,7 @@ FIXED = """for each, array in zip(onnxruntime.InferenceSession(HERE / "$name.onn
     for axis, size in zip(each.shape, array.shape):
         isinstance(axis, str) and options.add_free_dimension_override_by_name(axis, size)"""
 OPEN = "# compiled for any size of the axes that the file leaves open"
+LOWER = ("fp16", "int8")  # the file is in that precision, and the lines are the same
 LEVELS = {"disable": "DISABLE_ALL", "basic": "ENABLE_BASIC", "extended": "ENABLE_EXTENDED", "all": "ENABLE_ALL"}
 
 
@@ -44,4 +45,5 @@ def deploy(options: Mapping[str, str]) -> Form:
     if level not in LEVELS:
         raise XBenchError(f"onnxruntime is not deployed: it has no level {level!r}, but {', '.join(LEVELS)}")
     lines = DEPLOY.replace("$fixed", FIXED if options.get("shapes") == "fixed" else OPEN)
-    return Form((("onnxruntime",), ("numpy",)), "import onnxruntime", lines, {"level": LEVELS[level]}, each=1)
+    packages, words = (("onnxruntime",), ("numpy",)), {"level": LEVELS[level]}
+    return Form(packages, "import onnxruntime", lines, words, each=1, lower={name: {} for name in LOWER})

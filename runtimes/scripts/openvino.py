@@ -23,7 +23,7 @@ OPEN = "# compiled for any size of the axes that the file leaves open"
 DEPLOY = """core, given = openvino.Core(), dict(zip($inputs, inputs))
 model = core.read_model(HERE / "$name.xml")
 $reshape
-options = {"PERFORMANCE_HINT": $hint, "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": $threads}
+options = {"PERFORMANCE_HINT": $hint, "INFERENCE_PRECISION_HINT": $type, "INFERENCE_NUM_THREADS": $threads}
 options["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0  # else activations are quantised where weights are
 compiled = core.compile_model(model, "CPU", options)
 outputs = [*compiled(dict(zip($inputs, inputs))).values()]"""
@@ -36,4 +36,5 @@ def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
 def deploy(options: Mapping[str, str]) -> Form:
     fixed = options.get("shapes", "fixed") == "fixed"
     words = {"hint": python(options.get("hint", "latency").upper()), "reshape": RESHAPE if fixed else OPEN}
-    return Form((("openvino",), ("numpy",)), "import openvino", DEPLOY, words, each=1)
+    lower = {"bf16": {"type": '"bf16"'}, "fp16": {"type": '"f16"'}, "int8": {}}
+    return Form((("openvino",), ("numpy",)), "import openvino", DEPLOY, words | {"type": '"f32"'}, each=1, lower=lower)

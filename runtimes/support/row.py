@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Lower:
-    """A precision below float32 that a runtime has: the framework's switch for it, and where it works. `widens`: its
-    option `wide` leaves single nodes in float32 (`Runtime.widen`)."""
+    """A precision below float32 that a runtime has: the framework's switch for it, and where it works. `tool` is the
+    package of the switch, by each of its names, if it is none of the runtime's. `widens`: its option `wide` leaves
+    single nodes in float32 (`Runtime.widen`)."""
 
     switch: str
     devices: tuple[str, ...] = ("cpu", "cuda")
     modes: tuple[str, ...] = ("forward", "gradient", "step")
+    tool: tuple[str, ...] = ()
     widens: bool = False
 
 

@@ -3,14 +3,12 @@ loader are distinguished, and the user's mistakes are one line."""
 
 import json
 import re
-import subprocess
-import sys
+import shutil
 
 import numpy as np
 import onnxruntime
 import pytest
 from fault_kit import Shell, only_line
-from places import ROOT
 from sklearn.metrics import f1_score
 
 from xbench.case import data_in_words
@@ -51,10 +49,9 @@ def few(scores):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """The folder with digits.onnx, digits.npz and inverted.npz of examples/digits.py."""
-    folder = tmp_path_factory.mktemp("evaluate")
-    subprocess.run([sys.executable, ROOT / "examples" / "digits.py", folder], check=True, capture_output=True)
+def place(digits, tmp_path_factory):
+    """A copy of the example's files, and functions."""
+    folder = shutil.copytree(digits, tmp_path_factory.mktemp("evaluate"), dirs_exist_ok=True)
     (folder / "mine.py").write_text(FUNCTIONS)
     return folder
 

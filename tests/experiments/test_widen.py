@@ -76,7 +76,7 @@ def test_the_word_is_for_other_commands(shell, found):
 
 
 def test_where_all_may_be_narrow_none_is_wide_and_the_times_are_side_by_side(shell):
-    words = ("--runtime", "onnxruntime", "--budget", "0.1", "--batch", "64")
+    words = ("--runtime", "onnxruntime", "--budget", "0.1")
     record = widened(shell, *words, model="digits.onnx")
     exact, full = record["widening"]["points"]
     assert (record["widening"]["wide"], record["widening"]["trials"], record["status"]) == ([], 1, "PASS")

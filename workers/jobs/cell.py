@@ -67,7 +67,8 @@ def open_cell(
     calibration: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Loads, compiles and makes the first call, each timed separately. `calibration` are files of a user's samples."""
-    packages, model = row_of(runtime).packages, Artifact.read(artifact)
+    row, model = row_of(runtime), Artifact.read(artifact)
+    packages = (*row.packages, *(row.lower[precision].tool if precision in row.lower else ()))
     batches = [_by_name(model, path) for path in calibration]
     options = Options(mode, device, threads, layout=layout, precision=precision, calibration=batches)
     given = [expected_of(path, "" if mode == "forward" else GIVEN) for path in references]
@@ -118,17 +119,33 @@ def certify(given: bool = False) -> dict[str, Any]:
     return certificate.certify(cell.artifact, calls.held(cell.runtime), given)
 
 
-def save(artifact: str, runtime: str, device: str, layout: str, batch: int, folder: str, name: str) -> dict[str, Any]:
-    """Writes a model in a runtime's own form, with its certificate; returns the names of the files."""
+def save(
+    artifact: str,
+    runtime: str,
+    device: str,
+    layout: str,
+    batch: int,
+    folder: str,
+    name: str,
+    precision: str = "fp32",
+    calibration: Sequence[str] = (),
+    reference: str | None = None,
+) -> dict[str, Any]:
+    """Writes a model in a runtime's own form, with its certificate; returns the names of the files. The form is for
+    inputs as in the `reference`, else for random ones. `calibration` are files of a user's samples."""
     model = Artifact.read(artifact)
-    ready = load(runtime, model, Options("forward", device, 1, layout=layout))
+    batches = [_by_name(model, path) for path in calibration]
+    options = Options("forward", device, 1, layout=layout, precision=precision, calibration=batches)
+    ready = load(runtime, model, options)
     inputs, labels = candidate.sample(model, batch, 0)
+    if reference:
+        inputs = candidate.inputs_of(expected_of(reference, GIVEN))
     ready.prepare(inputs, labels, dropout=False)
     files = calls.saved(ready, Path(folder), name)
     if files:
-        (Path(folder) / "certificate.json").write_text(
-            json.dumps(certificate.certify(model, calls.held(ready), _as_given(model, runtime)), indent=1)
-        )
+        held = calls.held(ready) if precision == "fp32" else None  # in less it holds other numbers
+        contents = certificate.certify(model, held, _as_given(model, runtime))
+        (Path(folder) / "certificate.json").write_text(json.dumps(contents, indent=1))
     return {
         "files": [*files, "certificate.json"] if files else [],
         "versions": versions(row_of(runtime).packages),

@@ -26,8 +26,9 @@ MOST_ASIDE = 128  # until there are so many
 
 @dataclass
 class Written:
-    """Samples that are joined to batches of `size` and written: `files` are their names, `content` the digest of all,
-    `waiting` those that do not yet fill a batch. `batched` says of each input whether its first axis is the samples."""
+    """Samples that are joined to batches of `size` and written: `files` are their names, `inputs` the digest of their
+    inputs, `waiting` those that do not yet fill a batch. `batched` says of each input whether its first axis is the
+    samples."""
 
     folder: Path
     prefix: str
@@ -35,7 +36,7 @@ class Written:
     batched: Sequence[bool]
     samples: int = 0
     files: list[str] = field(default_factory=list)
-    content: Any = field(default_factory=hashlib.sha256)
+    inputs: Any = field(default_factory=hashlib.sha256)
     waiting: list[Batch] = field(default_factory=list)
 
     def add(self, batch: Batch) -> None:
@@ -63,7 +64,6 @@ class Written:
         self.files.append(f"{self.prefix}{len(self.files):06d}.npz")
         arrays = {f"input/{place}": array for place, array in enumerate(batch.inputs)}
         labels = {} if batch.labels is None else {"labels": _array(batch)}
-        self._note(batch, labels.get("labels"))
         facts = {"names": np.array(batch.names, str), "batched": np.array(self.batched, bool)}
         try:
             verdict.join(self.folder / self.files[-1], {**arrays, **labels, **facts})
@@ -71,18 +71,11 @@ class Written:
             words = f"cannot copy the samples to {self.folder}: {error.strerror or error}, at sample {self.samples:,}"
             raise XBenchError(f"{words}: TMPDIR names another place") from error
 
-    def _note(self, batch: Batch, labels: np.ndarray | None) -> None:
-        """Adds samples to the digest of all."""
-        for place, name in enumerate(batch.names):
-            self.content.update(f"{name} ".encode())
-            self.content.update(_digest(batch.inputs, self.batched, place))
-            if labels is not None:
-                self.content.update(_bytes(labels[place]))
-
 
 @dataclass
 class Reading:
-    """The samples of a word on their way to files: `kept` are evaluated, `aside` are for calibration."""
+    """The samples of a word on their way to files: `kept` are evaluated, `aside` are for calibration, `content` is the
+    digest of all."""
 
     batches: Iterator[Batch]
     kept: Written
@@ -90,6 +83,7 @@ class Reading:
     sets_aside: bool
     limit: int | None
     seen: int = 0
+    content: Any = field(default_factory=hashlib.sha256)
 
 
 _READING: list[Reading] = []
@@ -134,9 +128,10 @@ def samples_read() -> dict[str, Any]:
     """The files of the samples that were read, and the digest of them; ends the reading."""
     reading = _READING.pop()
     kept, aside = reading.kept, reading.aside
-    content = hashlib.sha256(kept.content.digest() + aside.content.digest()).hexdigest()[:16]
-    facts = {"samples": kept.samples, "content": content, "size": kept.size, "batched": [*kept.batched]}
-    return {"batches": kept.files, "aside": aside.files, **facts}
+    found = {"batches": kept.files, "samples": kept.samples, "inputs": kept.inputs.hexdigest()[:16]}
+    found |= {"aside": aside.files, "aside_samples": aside.samples, "aside_inputs": aside.inputs.hexdigest()[:16]}
+    found |= {"size": kept.size, "batched": [*kept.batched]}
+    return {**found, "content": reading.content.hexdigest()[:16]}
 
 
 def source(word: str) -> str:
@@ -181,9 +176,20 @@ def _add(reading: Reading, batch: Batch) -> None:
     places = reading.seen + np.arange(len(batch.names))
     reading.seen += len(batch.names)
     held = (places % SET_ASIDE == SET_ASIDE - 1) & (places < SET_ASIDE * MOST_ASIDE) & reading.sets_aside
+    _note(reading, batch, held)
     for written, chosen in ((reading.kept, ~held), (reading.aside, held)):
         if chosen.any():
             written.add(taken(batch, np.flatnonzero(chosen), written.batched))
+
+
+def _note(reading: Reading, batch: Batch, held: np.ndarray) -> None:
+    """Adds samples to the digests."""
+    for place, name in enumerate(batch.names):
+        inputs = _digest(batch.inputs, reading.kept.batched, place)
+        (reading.aside if held[place] else reading.kept).inputs.update(inputs)
+        reading.content.update(f"{name} ".encode() + inputs)
+        if batch.labels is not None:
+            reading.content.update(_bytes(np.asarray(batch.labels[place])))
 
 
 def taken(batch: Batch, places: np.ndarray, batched: Sequence[bool]) -> Batch:
