@@ -108,6 +108,7 @@ def _report(cases: list[Any], seed: int, timeout: float, out: Path | None) -> di
         bar.say(f"{cases[0].model}: export to ONNX")
         artifact = lab.exporter.artifact(cases[0].model)
         cases = own_samples.settled(lab, cases, artifact, seed + 1)
+        own_samples.need_batch(lab.exporter.own.get((artifact.folder, cases[0].data)), seed)
         report = of_artifact(cases, artifact, lab.exporter, seed, out or Path("xbench-bisect", stem), bar.say)
         bar.finish(title(report))
     return report

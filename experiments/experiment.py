@@ -85,8 +85,10 @@ class Lab:
             return self._scorer[0].call(job, self.timeout, **arguments)
         except WorkerFailure as error:
             self._scorer.pop().stop()
-            own = error.status == "ERROR"
-            raise XBenchError(error.message if own else f"your samples or functions: {error.message}") from error
+            if error.status == "ERROR":
+                raise XBenchError(error.message) from error
+            words = f"nothing within {self.timeout:g} s" if error.status == "TIMEOUT" else error.message
+            raise XBenchError(f"your samples or functions: {words}") from error
 
     def artifact(self, model: str) -> Artifact | None:
         """The exported model; None if it cannot be exported, which has been noted.

@@ -73,6 +73,16 @@ def settled(lab: "Lab", cases: Sequence[Case], artifact: Artifact, batches: int 
     return [each(case) for case in cases]
 
 
+def need_batch(own: OwnSamples | None, number: int) -> None:
+    """
+    Raises:
+        XBenchError: the samples, if there are some, have fewer batches than that with this number, from 0.
+    """
+    if own and number * own.size >= own.samples:
+        words = f"{own.samples:,} samples, {-(-own.samples // own.size):,} batches of {own.size}"
+        raise XBenchError(f"--seed {number} is the batch of that number, from 0, and {own.word} has {words}")
+
+
 def noted(case: Case, own: OwnSamples, artifact: Artifact, exporter: Exporter) -> Case:
     """The case with the digest of its samples, of which the exporter makes its references from now on."""
     case = replace(case, data=own.data)

@@ -12,7 +12,7 @@ from xbench.store.results import salvage
 
 ROWS = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
 WEIGHT = np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32)
-WICKED = "a`|<b>\n[red]$(x).npz"
+WICKED = "a`|<b>\n[red]$(x)\udcff.npz"
 
 
 @pytest.fixture(scope="module")

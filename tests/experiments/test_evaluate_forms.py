@@ -13,6 +13,8 @@ WEIGHT = RNG.normal(size=(8, 4)).astype(np.float32)
 ROWS = RNG.normal(size=(403, 8)).astype(np.float32)
 LABELS = (ROWS @ WEIGHT).argmax(1)
 FUNCTIONS = """
+import time
+
 import numpy as np
 
 ROWS, LABELS = (np.load("rows.npz")[name] for name in ("x", "label"))
@@ -30,6 +32,10 @@ def single():
 def endless():
     while True:
         yield np.zeros((5, 8), np.float32), np.zeros(5, int)
+
+def hangs():
+    yield ROWS[:5], LABELS[:5]
+    time.sleep(1000)
 
 def in_place(outputs, labels):
     outputs -= outputs.max(axis=1, keepdims=True)
@@ -181,8 +187,11 @@ def test_an_output_whose_first_axis_is_not_the_samples_is_refused(shell):
 
 
 def test_samples_without_an_end_are_not_read_for_ever(shell):
+    shell.run("convert", "rows.onnx", "--runtime", "onnxruntime")  # which may take longer than three seconds
     line = refused(shell, "rows", "mine.py:endless", "--timeout", 3)
     assert "samples were read in 3 s, and there are more: --timeout reads longer" in line
+    line = refused(shell, "rows", "mine.py:hangs", "--timeout", 3)
+    assert line == "xbench: your samples or functions: nothing within 3 s"
 
 
 def test_a_loss_that_every_draw_of_the_samples_shows_is_worse(shell):

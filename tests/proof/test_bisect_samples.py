@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 RNG = np.random.default_rng(3)
 FIRST, SECOND = (RNG.normal(size=(4, 4)).astype(np.float32) for _ in range(2))
 CAPPED = "faulty_ort:node=size,fault=capped"
-WICKED = 'a"""\n[red]{x} $(b).npz'
+WICKED = 'a"""\n[red]{x} $(b)\udcff.npz'
 FUNCTIONS = """
 import numpy as np
 
@@ -99,6 +99,13 @@ def test_a_precision_that_only_some_samples_exceed(bisect):
     for samples, tensor in (("rows.npz", None), ("huge.npz", "first")):
         code, report, _ = bisect("torch", "--precision", "fp16", "--inputs", samples, "--seed", 15)
         assert (code, report["tensor"]) == (int(tensor is not None), tensor), samples
+
+
+def test_a_batch_that_is_not_there_is_one_line(place):
+    words = ("bisect", "size.onnx", "onnxruntime", "--inputs", "rows.npz", "--batch", 3)
+    assert only_line(Shell(place).run(*words, "--seed", 14).stderr) == (
+        "xbench: --seed 14 is the batch of that number, from 0, and rows.npz has 40 samples, 14 batches of 3"
+    )
 
 
 def test_gradients_are_those_of_the_samples_and_their_labels(place, bisect):
