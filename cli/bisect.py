@@ -19,7 +19,7 @@ B = Annotated[
 Precision = Annotated[
     str,
     typer.Option(
-        help="Of one runtime, forward: the first tensor that overflows, or is off by more than fp16 or int8 is."
+        help="Of one runtime, forward: the first tensor that overflows, or is off by more than fp16, int8 or int4 is."
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help="Folder for what is found. Default: xbench-bisect/MODEL-A-B/.")]
