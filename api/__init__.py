@@ -87,7 +87,7 @@ def check(
         threads: CPU threads, default: all.
         device: `cpu` or `cuda`.
         layout: `nchw`, `nhwc` or `auto`.
-        precision: `fp32`, `tf32`, `bf16`, `fp16` or `int8`, each judged by its own tolerance.
+        precision: `fp32`, `tf32`, `bf16`, `fp16`, `int8` or `int4`, each judged by its own tolerance.
         shapes: Sizes of the dynamic axes of files and modules, such as `["sequence=128"]`; several sizes of an axis,
             `["sequence=16,64,256"]`, are a network each.
         shape_file: A CSV file of shapes: names of axes, and `weight` if the shapes have weights.

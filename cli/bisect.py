@@ -19,7 +19,7 @@ B = Annotated[
 Precision = Annotated[
     str,
     typer.Option(
-        help="Of one runtime, forward: the first tensor that overflows, or is off by more than fp16 or int8 is."
+        help="Of one runtime, forward: the first tensor that overflows, or is off by more than fp16, int8 or int4 is."
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Of the inputs that are drawn; of --inputs the batch, from 0.", min=0)]

@@ -20,7 +20,7 @@ from xbench.parity.arrays_file import read as read
 LIMITS = {"fp32": 64.0, "tf32": 3000.0, "half": 2.0**17}
 # The error allowed by precision; where integers are computed with a share of the tensor, whose range it scales with.
 ALLOWED = {"fp32": LIMITS["fp32"], "tf32": LIMITS["tf32"], "fp16": LIMITS["half"], "bf16": LIMITS["half"]}
-SHARES = {"int8": 0.1}
+SHARES = {"int8": 0.1, "int4": 0.5}
 # What right float32 arithmetic may give near a step (`steps.py`): the least and the largest of each element, how far it
 # may be from the oracle, and how far outside of the least and the largest.
 SPREAD = "spread/"

@@ -16,8 +16,8 @@ from xbench.proof.contracts import Contract
 ARITHMETIC = 24
 # Arithmetic of a processor in a lower precision relative to float32: TF32 on an H100 7.4 times, float16 15, int8 30;
 # AMX against AVX-512 16 and 32.
-LOWER = {"fp32": 1, "tf32": 8, "bf16": 16, "fp16": 16, "int8": 32}
-SMALLER = {"bf16": 2, "fp16": 2, "int8": 4}  # size of weights in float32 relative to that precision
+LOWER = {"fp32": 1, "tf32": 8, "bf16": 16, "fp16": 16, "int8": 32, "int4": 32}
+SMALLER = {"bf16": 2, "fp16": 2, "int8": 4, "int4": 8}  # size of weights in float32 relative to that precision
 # Times the bandwidth of a copy of large arrays. Reading takes half of a copy, or two thirds if what is written is read
 # first; other processes may have used most of the memory's bandwidth.
 MEMORY = 8

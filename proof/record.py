@@ -14,7 +14,7 @@ from xbench.store.command import VERSION, command
 from xbench.store.record import CaseFields, Drawn, Record
 from xbench.store.schema import VERSION as SCHEMA
 
-NARROW = ("fp16", "int8")  # for which ONNX Runtime's graph is rewritten
+NARROW = ("fp16", "int8", "int4")  # for which ONNX Runtime's graph is rewritten
 
 
 def key(case: Case, artifact: Artifact) -> str:

@@ -49,9 +49,10 @@ def _error(record: Record, case: Case) -> str:
     """How far off its worst tensor is, in words."""
     parity = known(record["parity"])
     ratio, share = parity.get("ratio"), parity.get("rel_l2")
-    if ratio is None:
+    most = SHARES.get(case.precision)
+    if ratio is None or (most and share is None):
         return "it passed"
-    if (most := SHARES.get(case.precision)) and share is not None:
+    if most:
         return f"its worst tensor is off by {share:.2g} of its size ({most:g} is what {case.precision} may cost)"
     name = "float32" if case.precision == "fp32" else case.precision
     return f"its worst tensor is {ratio:.2g} noise floors off ({ALLOWED[case.precision]:g} are {name}'s)"

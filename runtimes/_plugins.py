@@ -26,7 +26,7 @@ GROUP = "xbench.runtimes"
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)  # options follow a colon, a comma separates names
 ENTRY, MODULE = re.compile(r"[\w.]+:[\w.]+"), re.compile(r"[\w.]+")
 MODES, DEVICES = ("forward", "gradient", "step"), ("cpu", "cuda")
-PRECISIONS = ("tf32", "bf16", "fp16", "int8")
+PRECISIONS = ("tf32", "bf16", "fp16", "int8", "int4")
 TABLES = ("torch", "tensorflow", "jax")
 OURS_ALONE = ("events", "ours", "environment", "preload", "copies")
 

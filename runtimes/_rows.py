@@ -71,6 +71,7 @@ RUNTIMES: dict[str, Row] = {
             "tf32": Lower("use_tf32 of its CUDA provider", CUDA),
             "fp16": Lower("onnxruntime.transformers.float16", modes=FORWARD, widens=True),
             "int8": Lower("onnxruntime.quantization", CPU, FORWARD, widens=True),
+            "int4": Lower("onnxruntime.quantization.matmul_nbits_quantizer", CPU, FORWARD, widens=True),
         },
         effort={
             "off": ("level=disable",),
@@ -92,6 +93,7 @@ RUNTIMES: dict[str, Row] = {
         lower={
             **dict.fromkeys(("bf16", "fp16"), Lower("INFERENCE_PRECISION_HINT", CPU)),
             "int8": Lower("nncf.quantize", CPU, FORWARD, ("nncf",), widens=True),
+            "int4": Lower("nncf.compress_weights", CPU, FORWARD, ("nncf",), widens=True),
         },
         # A user's file is compiled as it is; its own graphs are for one size.
         effort={

@@ -31,7 +31,7 @@ LEVELS = {
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 
-NARROW = ("fp16", "int8")  # precisions with a graph of their own
+NARROW = ("fp16", "int8", "int4")  # precisions with a graph of their own
 KERNEL = "_kernel_time"  # ends the name of an event of its profiler
 # Its messages for an unknown operator: of another domain, of ONNX's, without a kernel.
 LACKS = (
@@ -137,7 +137,7 @@ class Inference(Runtime):
         self.sizes: dict[str, int] = {}
         self.has_bits = False  # of bfloat16, which NumPy lacks, in its outputs
         if not narrow and "wide" in options.extra:
-            raise Unavailable("onnxruntime:wide=... is for --precision int8 or fp16")
+            raise Unavailable("onnxruntime:wide=... is for --precision int8, int4 or fp16")
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         shapes = {name: array.shape for name, array in zip(self.names, inputs, strict=True)}

@@ -16,7 +16,8 @@ from xbench.runtimes import Layer, Options, Runtime, Unavailable
 from xbench.runtimes.support.graph import Arrays, Call, GraphTrainer
 from xbench.runtimes.support.wide import wide
 
-TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8": "f32"}
+NARROW = ("int8", "int4")  # precisions with a model of their own, whose other numbers are float32
+TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", **dict.fromkeys(NARROW, "f32")}
 # By default it quantises the activations of a product with int8 weights, and the cache of attention: errors of a
 # hundredth, where float32 was requested.
 AS_TOLD = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0, "KV_CACHE_PRECISION": "f32"}
@@ -113,13 +114,13 @@ class Inference(Runtime):
         self.model = _read(self.core, artifact)
         self.places = _places(self.model, [item["name"] for item in artifact.info["inputs"]])
 
-        self.narrow: tuple[openvino.Model, openvino.Model] | None = None  # in int8, and the one it was made of
-        if options.precision != "int8" and "wide" in options.extra:
-            raise Unavailable("openvino:wide=... is for --precision int8")
+        self.narrow: tuple[openvino.Model, openvino.Model] | None = None  # in less, and the one it was made of
+        if options.precision not in NARROW and "wide" in options.extra:
+            raise Unavailable("openvino:wide=... is for --precision int8 or int4")
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         self.shapes = {place: list(array.shape) for place, array in zip(self.places, inputs, strict=True)}
-        if self.options.precision == "int8":
+        if self.options.precision in NARROW:
             self._quantise(inputs)
         self._compile(self.narrow[0] if self.narrow else self.model)
         return True
@@ -134,12 +135,16 @@ class Inference(Runtime):
     def _quantise(self, inputs: Sequence[np.ndarray]) -> None:
         """Of the model as its own converter simplifies it: of the file as it is, every step of a BatchNormalization
         would be rounded."""
-        from xbench.runtimes.support.openvino_int8 import quantised  # it imports PyTorch, too
+        from xbench.runtimes.support.openvino_int8 import compressed, quantised  # it imports PyTorch, too
 
         batches = [[*each.values()] for each in self.options.calibration]
-        if not (self.narrow and batches):
-            plain = openvino.convert_model(self.path)
-            self.narrow = quantised(plain, self.places, batches or [[*inputs]], wide(self.options.extra)), plain
+        if self.narrow and (batches or self.options.precision == "int4"):
+            return
+        plain, names = openvino.convert_model(self.path), wide(self.options.extra)
+        if self.options.precision == "int4":
+            self.narrow = compressed(plain, names), plain
+        else:
+            self.narrow = quantised(plain, self.places, batches or [[*inputs]], names), plain
 
     def widen(self, tensors: Sequence[str]) -> Sequence[str]:
         from xbench.runtimes.support.openvino_int8 import narrow_tensors, widened

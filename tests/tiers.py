@@ -373,6 +373,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
     "recommend_samples": {
         "test_it_is_measured_on_the_samples_and_again_when_they_are_others": every,
     },
+    "int4": {"test_a_transformer_is_verified_with_weights_of_four_bits": every},
     "deployment_lower": {
         "test_the_folder_computes_the_metric_that_was_evaluated": but("onnxruntime"),
         "test_without_an_evaluation_it_is_calibrated_on_the_samples_that_were_timed": every,

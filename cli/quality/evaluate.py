@@ -39,7 +39,7 @@ MaxDrop = Annotated[
 ]
 Precisions = Annotated[
     list[str] | None,
-    typer.Option("--precision", help="fp32, tf32, bf16, fp16 or int8; may be repeated. Default: fp32."),
+    typer.Option("--precision", help="fp32, tf32, bf16, fp16, int8 or int4; may be repeated. Default: fp32."),
 ]
 Post = Annotated[
     str | None,

@@ -15,7 +15,7 @@ from xbench.store.record import Record
 if TYPE_CHECKING:
     from xbench.experiments.widen.run import Question
 
-Precision = Annotated[str, typer.Option(help="The lower precision: int8 or fp16.")]
+Precision = Annotated[str, typer.Option(help="The lower precision: int8, int4 or fp16.")]
 Batch = Annotated[int | None, typer.Option(help="Batch size of the times. Default: the model's, else 1.", min=1)]
 Evaluations = Annotated[int, typer.Option(help="At most so many sets of nodes are evaluated.")]
 Budget = Annotated[float, typer.Option(help="Seconds of sampling for each point that is timed; 0: no times.")]

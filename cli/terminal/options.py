@@ -78,7 +78,9 @@ Layout = Annotated[
 ]
 Precision = Annotated[
     str,
-    typer.Option(help="fp32, or less by the runtime's own means, judged by its own tolerance: tf32, bf16, fp16, int8."),
+    typer.Option(
+        help="fp32, or less by the runtime's own means, judged by its tolerance: tf32, bf16, fp16, int8, int4."
+    ),
 ]
 Shapes = Annotated[
     list[str] | None,

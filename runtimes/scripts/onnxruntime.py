@@ -31,7 +31,7 @@ FIXED = """for each, array in zip(onnxruntime.InferenceSession(HERE / "$name.onn
     for axis, size in zip(each.shape, array.shape):
         isinstance(axis, str) and options.add_free_dimension_override_by_name(axis, size)"""
 OPEN = "# compiled for any size of the axes that the file leaves open"
-LOWER = ("fp16", "int8")  # the file is in that precision, and the lines are the same
+LOWER = ("fp16", "int8", "int4")  # the file is in that precision, and the lines are the same
 LEVELS = {"disable": "DISABLE_ALL", "basic": "ENABLE_BASIC", "extended": "ENABLE_EXTENDED", "all": "ENABLE_ALL"}
 
 

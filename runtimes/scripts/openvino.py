@@ -36,5 +36,5 @@ def reproduce(mode: str, options: Mapping[str, str], device: str) -> str:
 def deploy(options: Mapping[str, str]) -> Form:
     fixed = options.get("shapes", "fixed") == "fixed"
     words = {"hint": python(options.get("hint", "latency").upper()), "reshape": RESHAPE if fixed else OPEN}
-    lower = {"bf16": {"type": '"bf16"'}, "fp16": {"type": '"f16"'}, "int8": {}}
+    lower = {"bf16": {"type": '"bf16"'}, "fp16": {"type": '"f16"'}, "int8": {}, "int4": {}}
     return Form((("openvino",), ("numpy",)), "import openvino", DEPLOY, words | {"type": '"f32"'}, each=1, lower=lower)

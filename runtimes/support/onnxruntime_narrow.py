@@ -1,4 +1,4 @@
-"""An ONNX file in float16 or int8, made by the tools that ONNX Runtime ships for it."""
+"""An ONNX file in float16, int8 or int4, made by the tools that ONNX Runtime ships for it."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -10,6 +10,7 @@ from onnxruntime import quantization
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from xbench.runtimes.support import wide as nodes
+from xbench.runtimes.support.onnxruntime_int4 import compressed, compressed_nodes
 
 READY, RANGES, KNOWN, TARGET, WEIGHTS = "ready.onnx", "ranges.json", "known.json", "model.onnx", "weights"
 HALF = onnx.TensorProto.FLOAT16
@@ -29,12 +30,13 @@ def narrowed(
     In int8 weights and activations are quantised ahead (`QDQ`, per channel), with ranges as they are on the batches of
     `calibration`, else on `inputs`: the activations to unsigned bytes, the weights to seven bits. A CPU without VNNI
     adds two products in 16 bits, which weights of eight bits overflow: LeNet's output was off by 0.64 of its size.
+    In int4 the weights of products alone are quantised (`onnxruntime_int4.py`).
 
     Raises:
-        Unavailable: a node of `wide` stays in float32 anyway.
+        Unavailable: a node of `wide` stays in float32 anyway, or every node does.
     """
     target, ready = str(Path(folder) / TARGET), Path(folder) / READY
-    make = _halved if precision == "fp16" else _quantised
+    make = {"fp16": _halved, "int8": _quantised, "int4": _compressed}[precision]
     first = not ready.exists()
     if first:
         _write_ready(path, precision, ready)
@@ -55,7 +57,8 @@ def known(folder: str) -> list[str]:
 
 def _narrow_tensors(ready: Path, target: str) -> list[str]:
     """The tensors that nodes of a file compute in the lower precision."""
-    low = {each.name for each in _low_nodes(_graph(Path(target)))}
+    made = _graph(Path(target))
+    low = {*compressed_nodes(made)} or {each.name for each in _low_nodes(made)}
     return [node.output[0] for node in _graph(ready).node if node.name in low]
 
 
@@ -79,8 +82,8 @@ def _low_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
 
 
 def _write_ready(path: str, precision: str, ready: Path) -> None:
-    """Writes the file as the tools take it: for int8 constants are folded, and every node has a name of its own."""
-    if precision == "int8":
+    """Writes the file as the tools take it: for integers constants are folded, and every node has a name of its own."""
+    if precision != "fp16":
         quantization.quant_pre_process(path, str(ready), skip_symbolic_shape=True)
         model = onnx.load(str(ready))
     else:
@@ -105,7 +108,15 @@ def _halved(ready: Path, target: str, wide: list[str], _: object) -> None:
     model = convert_float_to_float16(onnx.load(str(ready)), keep_io_types=True, node_block_list=wide or None)
     if wide:
         _join(model.graph)
-    ready.with_name(WEIGHTS).unlink(missing_ok=True)  # ONNX would append to it
+    _save(model, target)
+
+
+def _compressed(ready: Path, target: str, wide: list[str], _: object) -> None:
+    _save(compressed(ready, wide), target)
+
+
+def _save(model: onnx.ModelProto, target: str) -> None:
+    Path(target).with_name(WEIGHTS).unlink(missing_ok=True)  # ONNX takes no file that exists
     onnx.save(model, target, save_as_external_data=True, location=WEIGHTS)
 
 

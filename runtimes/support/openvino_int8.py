@@ -1,4 +1,5 @@
-"""An OpenVINO model in int8, by the tool of its makers, NNCF: weights and activations are quantised after training."""
+"""An OpenVINO model in int8 or int4, by the tool of its makers, NNCF: after training weights and activations are
+quantised, or weights alone."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -13,7 +14,8 @@ from xbench.runtimes.support import wide as nodes
 os.environ["NNCF_CI"] = "1"  # or it reports its use over the network
 ROUNDING, SOURCES = "FakeQuantize", ("Parameter", "ReadValue")
 MOVES = ("Reshape", "Transpose", "Squeeze", "Unsqueeze")
-SCALING, EIGHT_BITS = ("Convert", "Subtract", "Multiply"), (openvino.Type.i8, openvino.Type.u8)
+SCALING, FOUR_BITS = ("Convert", "Subtract", "Multiply"), (openvino.Type.i4, openvino.Type.u4)
+FEW_BITS = (openvino.Type.i8, openvino.Type.u8, *FOUR_BITS)
 
 
 def quantised(
@@ -25,18 +27,10 @@ def quantised(
     Raises:
         Unavailable: NNCF is not installed, or there is no node of `wide`.
     """
-    try:
-        import nncf
-    except ImportError as error:
-        raise Unavailable("openvino needs NNCF for int8: pip install 'xbench[int8]'") from error
-    nodes.check(wide, [_tensor(op) for op in _operators(model)], "int8")
-    given = [dict(zip(places, batch, strict=True)) for batch in batches]
-    names = [op.get_friendly_name() for op in _operators(model) if _tensor(op) in wide]
-    ignored = nncf.IgnoredScope(names=names, validate=False) if names else None
-    kind = nncf.ModelType.TRANSFORMER if has_attention(model) else None
-    made: Any = nncf.quantize(
-        model, nncf.Dataset(given), subset_size=len(given), model_type=kind, ignored_scope=ignored
-    )
+    nncf, given = _nncf("int8"), [dict(zip(places, batch, strict=True)) for batch in batches]
+    how = {"model_type": nncf.ModelType.TRANSFORMER} if has_attention(model) else {}
+    how["ignored_scope"] = _ignored(model, wide, "int8")
+    made: Any = nncf.quantize(model, nncf.Dataset(given), subset_size=len(given), **how)
     assert isinstance(made, openvino.Model)
     return made
 
@@ -50,8 +44,50 @@ def has_attention(model: openvino.Model) -> bool:
     return "ScaledDotProductAttention" in kinds or "MatMul" in readers
 
 
+def compressed(model: openvino.Model, wide: Collection[str] = ()) -> openvino.Model:
+    """The model with weights of four bits, asymmetric in groups of 128, or of fewer where that does not divide a row;
+    embeddings and the last product have eight bits, as NNCF has it. The nodes that compute the tensors `wide` stay in
+    float32.
+
+    Raises:
+        Unavailable: as `quantised`; no weight has four bits then.
+    """
+    nncf = _nncf("int4")
+    adjusted = nncf.AdvancedCompressionParameters(group_size_fallback_mode=nncf.GroupSizeFallbackMode.ADJUST)
+    how = {"mode": nncf.CompressWeightsMode.INT4_ASYM, "advanced_parameters": adjusted}
+    made: Any = nncf.compress_weights(model.clone(), ignored_scope=_ignored(model, wide, "int4"), **how)
+    assert isinstance(made, openvino.Model)
+    constants = [op.get_element_type() for op in made.get_ops() if op.get_type_name() == "Constant"]
+    if not (wide or any(each in FOUR_BITS for each in constants)):
+        raise Unavailable("openvino has nothing to compute in int4: NNCF gave no weight four bits")
+    return made
+
+
+def _nncf(precision: str) -> Any:
+    """
+    Raises:
+        Unavailable: it is not installed.
+    """
+    try:
+        import nncf
+    except ImportError as error:
+        raise Unavailable(f"openvino needs NNCF for {precision}: pip install 'xbench[int8]'") from error
+    return nncf
+
+
+def _ignored(model: openvino.Model, wide: Collection[str], precision: str) -> Any:
+    """NNCF's name for the nodes of the model that compute these tensors; None if there are none.
+
+    Raises:
+        Unavailable: the model has no such node.
+    """
+    nodes.check(wide, [_tensor(op) for op in _operators(model)], precision)
+    names = [op.get_friendly_name() for op in _operators(model) if _tensor(op) in wide]
+    return _nncf(precision).IgnoredScope(names=names, validate=False) if names else None
+
+
 def narrow_tensors(model: openvino.Model, plain: openvino.Model) -> list[str]:
-    """The tensors of the plain model that operators compute in int8 in a quantised one, in its order."""
+    """The tensors of the plain model that operators compute in int8 or int4 in another, in its order."""
     low = {op.get_friendly_name() for op in _operators(model) if any(map(_is_rounded, _sources(op)))}
     return list(dict.fromkeys(_tensor(op) for op in _operators(plain) if op.get_friendly_name() in low))
 
@@ -91,11 +127,11 @@ def _sources(op: openvino.Node) -> list[openvino.Node]:
 
 
 def _is_rounded(source: openvino.Node) -> bool:
-    """Whether it rounds an activation, or gives a weight of eight bits its scale."""
+    """Whether it rounds an activation, or gives a weight of few bits its scale."""
     kind = source.get_type_name()
-    if kind in SCALING:
+    if kind in (*SCALING, *MOVES):
         return any(_is_rounded(port.get_source_output().get_node()) for port in source.inputs()[:1])
-    return kind == ROUNDING or (kind == "Constant" and source.get_element_type() in EIGHT_BITS)
+    return kind == ROUNDING or (kind == "Constant" and source.get_element_type() in FEW_BITS)
 
 
 def _tensor(op: openvino.Node) -> str:

@@ -196,7 +196,7 @@ def test_what_a_race_chose_is_deployed(lenet, exporter, tmp_path):
     ("change", "words"),
     [
         ({"runtime": "keras"}, "keras is not deployed: there is a script of torch, torch_compile, onnxruntime"),
-        ({"precision": "bf16"}, "on the cpu in fp32 or fp16 or int8, not mode forward on cpu in bf16"),
+        ({"precision": "bf16"}, "on the cpu in fp32 or fp16 or int8 or int4, not mode forward on cpu in bf16"),
         ({"mode": "step"}, "not mode step on cpu in fp32"),
         ({"runtime": "torch:python=old"}, "its form would be written by this Python"),
     ],

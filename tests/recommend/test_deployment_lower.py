@@ -141,6 +141,20 @@ def test_the_samples_of_calibrate_are_those_of_the_evaluation(shell):
     )
 
 
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_weights_of_four_bits_need_no_samples(runtime, lenet, exporter, tmp_path):
+    record = measured(lenet, runtime)
+    record["case"]["precision"] = "int4"
+    lines = deploy(record, lenet, exporter, tmp_path / "deployed", tmp_path)
+    assert lines[0].endswith("allowed (0.5,)")
+    weights = sum(
+        each.stat().st_size for each in (tmp_path / "deployed").iterdir() if each.name.startswith(("w", "lenet"))
+    )
+    assert weights < 4 * 431_080 / 4  # in float32
+    says = json.loads((tmp_path / "deployed" / "certificate.json").read_text())
+    assert (says["precision"], says["calibration"], says["version"][0].isdigit()) == ("int4", None, True)
+
+
 @pytest.mark.parametrize("runtime", ["onnxruntime", "onnxruntime:wide=conv2d"])
 def test_float16_needs_no_samples(runtime, lenet, exporter, tmp_path):
     record = measured(lenet, runtime)

@@ -32,7 +32,9 @@ def off(share: float) -> dict[str, np.ndarray]:
         ("bf16", 0.2, "FAIL"),
         ("int8", 0.05, "PASS"),
         ("int8", 0.3, "FAIL"),
-        *((asked, 2.0**-24, "UNSUPPORTED") for asked in ("tf32", "bf16", "fp16", "int8")),
+        ("int4", 0.6, "PASS"),
+        ("int4", 1.5, "FAIL"),
+        *((asked, 2.0**-24, "UNSUPPORTED") for asked in ("tf32", "bf16", "fp16", "int8", "int4")),
     ],
 )
 def test_every_precision_has_its_tolerance_and_none_may_be_float32_in_disguise(asked, share, status):
@@ -42,20 +44,21 @@ def test_every_precision_has_its_tolerance_and_none_may_be_float32_in_disguise(a
         assert result.message == f"was told {asked}, and computes in float32"
 
 
-@pytest.mark.parametrize("asked", ["tf32", "bf16", "fp16", "int8"])
+@pytest.mark.parametrize("asked", ["tf32", "bf16", "fp16", "int8", "int4"])
 def test_what_is_not_finite_is_wrong_in_any_precision(asked):
     given = off(0.001)
     given["output/y"][0, 0] = np.nan
     assert verdict.judge(given, REFERENCE, asked).status == "FAIL"
 
 
-def test_int8_is_named_as_the_class_of_what_it_computes():
-    assert verdict.judge(off(0.05), REFERENCE, "int8").precision == "int8"
+@pytest.mark.parametrize("asked", ["int8", "int4"])
+def test_integers_are_named_as_the_class_of_what_it_computes(asked):
+    assert verdict.judge(off(0.05), REFERENCE, asked).precision == asked
 
 
 def test_who_has_no_switch_says_what_it_has():
     assert no_precision(Case("lenet", "onnxruntime", precision="bf16")) == (
-        "onnxruntime has no switch for bf16 on cpu in mode forward: beside fp32 it has fp16, int8"
+        "onnxruntime has no switch for bf16 on cpu in mode forward: beside fp32 it has fp16, int8, int4"
     )
     assert "mode step" in str(no_precision(Case("lenet", "torch", "step", precision="fp16")))
     assert no_precision(Case("lenet", "torch:python=python3", "step", precision="bf16")) is None
@@ -64,7 +67,7 @@ def test_who_has_no_switch_says_what_it_has():
 
 def test_every_runtime_computes_in_what_it_has_and_the_others_say_so(shell, lenet):
     """On a CPU: each switch of each row changes the result within its tolerance, or is reported without effect."""
-    for precision in ("bf16", "fp16", "int8", "tf32"):
+    for precision in ("bf16", "fp16", "int8", "int4", "tf32"):
         rows = json.loads(shell.run("check", "lenet", "--mode", "forward", "--precision", precision, "--json").stdout)
         for row in rows:
             lower = RUNTIMES[parse(row["runtime"])[0]].lower.get(precision)
@@ -72,10 +75,13 @@ def test_every_runtime_computes_in_what_it_has_and_the_others_say_so(shell, lene
                 assert (row["status"], row["class"]) == ("UNSUPPORTED", None), row
                 assert f"no switch for {precision}" in row["message"]
             elif row["status"] == "PASS":
-                assert row["class"] in ("int8",) if precision == "int8" else row["class"] in ("tf32", "half"), row
+                assert (
+                    row["class"] == precision if precision in ("int8", "int4") else row["class"] in ("tf32", "half")
+                ), row
             else:
                 assert row["message"] == f"was told {precision}, and computes in float32", row
         sure = {"bf16": {"torch", "torch_compile"}, "fp16": {"torch", "onnxruntime"}, "int8": {"onnxruntime"}}
+        sure["int4"] = {"onnxruntime", "openvino"}
         assert {row["runtime"] for row in rows if row["status"] == "PASS"} >= sure.get(precision, set())
 
 
