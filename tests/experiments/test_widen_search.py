@@ -97,3 +97,23 @@ def test_a_set_within_a_bad_one_is_not_tried():
     assert found.nodes == {"a", "b"}
     bad = [wide for wide in tried if not {"a", "b"} <= wide]
     assert not any(first < second for second in bad for first in bad[bad.index(second) + 1 :])
+
+
+def test_nodes_that_only_seem_to_matter_are_taken_out():
+    """Those with the largest errors alone may not be the ones that cost answers."""
+    seeming = {f"seems{number}": 5.0 + number for number in range(6)}
+    found = smallest({**seeming, "a": 3.0, "b": 2.9, "c": 0.1, "d": 0.1}, lambda wide: {"a", "b"} <= wide, 30)
+    assert found.nodes == {"a", "b"}
+    assert found.trials < 15
+
+
+def test_a_smaller_set_of_other_nodes_is_found():
+    found = smallest(
+        {"a": 1.3, "b": 1.2, "c": 1.1, "x": 1.0, "y": 0.9}, lambda wide: {"a", "b", "c"} <= wide or "x" in wide, 30
+    )
+    assert found.nodes == {"x"}
+
+
+def test_nodes_without_error_are_no_sets():
+    found = smallest({"a": 1.0, "moves": 0.0, "moves too": 0.0}, lambda wide: False, 30)
+    assert (found.nodes, found.trials) == (None, 1)
