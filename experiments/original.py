@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from xbench.case import Case
 from xbench.converters.artifact import Artifact
-from xbench.converters.inputs.pairs import paired_inputs, paired_outputs
 from xbench.data.own import fixed_batch
 from xbench.errors import XBenchError
 
@@ -31,6 +30,8 @@ def reference_of(settings: "Evaluate", case: Case, artifact: Artifact, lab: "Lab
     Raises:
         XBenchError: there is no such output; the original cannot be read, is the same file, or takes other inputs.
     """
+    from xbench.converters.inputs.pairs import paired_inputs, paired_outputs  # it reads graphs
+
     places = places_of(artifact, settings)
     if settings.like is None:
         return Reference(artifact, [*range(len(artifact.info["inputs"]))], places)

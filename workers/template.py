@@ -26,6 +26,7 @@ from xbench.workers import starter
 
 CAN_FORK = sys.platform == "linux" and hasattr(os, "pidfd_open")
 IMPORTS = 120.0  # seconds that imports may take; after that a worker is started as any other
+REPORT = 60.0  # seconds in which a template reports the end of a worker that was killed
 BYTES = 64  # of an answer
 SET_ASIDE = "set aside"
 MOST = 8  # templates that are kept for later commands: each takes some hundred megabytes
@@ -54,13 +55,18 @@ class Forked:
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """
+        """Waits for its end; without `timeout` it must have been killed, and is taken for ended after a minute.
+
         Raises:
             subprocess.TimeoutExpired: it has not ended within `timeout` seconds.
         """
         if self._code is None:
-            if not select.select([self._link], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired("a worker", timeout or 0.0)
+            if not select.select([self._link], [], [], REPORT if timeout is None else timeout)[0]:
+                if timeout is not None:
+                    raise subprocess.TimeoutExpired("a worker", timeout)
+                self._code = -signal.SIGKILL  # its template hangs; it ends the worker when it finds the link closed
+                self._link.close()
+                return self._code
             self._code = int(_received(self._link) or -signal.SIGKILL)  # a worker dies with its template
             self._link.close()
         return self._code

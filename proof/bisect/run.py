@@ -119,7 +119,7 @@ def _written(exporter: Exporter, cases: Sequence[Case], difference: Difference, 
 def title(report: Report) -> str:
     """The result in one line."""
     pair = f"{report['a']} and {report['b']}" if report["b"] else f"{report['a']} and float64"
-    network = f"{report['model']}, {report['mode']}" + (f", on {report['inputs']}" if report["inputs"] else "")
+    network = f"{report['model']}, {report['mode']}" + (f", on {report['inputs']}" if report.get("inputs") else "")
     if not report["differs"]:
         return f"{pair} agree on {network}"
     if not report["tensor"]:

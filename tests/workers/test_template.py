@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -325,3 +326,13 @@ print(len(os.listdir("/proc/self/task")))
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
     words = [sys.executable, "-c", code, *RUNTIMES[runtime].preload]
     assert subprocess.run(words, env=variables, capture_output=True, text=True).stdout.split() == ["1"]
+
+
+def test_a_worker_whose_template_hangs_is_given_up(monkeypatch):
+    """Its end is never reported: a command waited for that for ever, and now for a minute."""
+    monkeypatch.setattr(template, "REPORT", 0.05)
+    link, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with other:
+        assert Forked(1, link).wait() == -signal.SIGKILL
+        assert link.fileno() == -1
+        assert other.recv(1) == b""  # a template that goes on ends the worker then
