@@ -26,19 +26,25 @@ OTHER, LAYERS = 0.3, 3  # error of a layer with right inputs that is of another 
 
 
 def compared(
-    own: Artifact, original: Artifact, inputs: Sequence[np.ndarray], order: Sequence[int], outputs: Sequence[int]
+    own: Artifact,
+    original: Artifact,
+    inputs: Sequence[np.ndarray],
+    order: Sequence[int],
+    outputs: Sequence[int],
+    names: tuple[str, str],
 ) -> Report:
     """`inputs` are in the order of the original's; `order` and `outputs` have the place among the file's inputs and
-    outputs of each of the original's.
+    outputs of each of the original's. `names` are those of the two in messages.
 
     Raises:
         XBenchError: the file is not quantised, or was not made of this network; one of them is random.
     """
-    for each in (own, original):
+    names = visible(names[0]), visible(names[1])
+    for each, word in zip((own, original), names, strict=True):
         if drawing := [name for name in each.operators if info(name).random and name != "Dropout"]:
-            raise XBenchError(f"{each.name} has no fixed results to compare: {', '.join(drawing)} draws at random")
+            raise XBenchError(f"{word} has no fixed results to compare: {', '.join(drawing)} draws at random")
     with in_float64(), few_threads(inputs):
-        return _Comparison(own, original, inputs, order, outputs).report()
+        return _Comparison(own, original, inputs, order, outputs, names).report()
 
 
 class _Comparison:
@@ -51,11 +57,14 @@ class _Comparison:
         inputs: Sequence[np.ndarray],
         order: Sequence[int],
         outputs: Sequence[int],
+        names: tuple[str, str],
     ) -> None:
-        self.names = visible(own.name), visible(original.name)
+        self.names = names
         self.walk, theirs = Walk(graph.read(own)), Walk(graph.read(original))
         known = theirs.run(theirs.given(inputs))
         self.effects = Effects(theirs, known)
+        if not all(np.isfinite(array).any() for array in self.effects.right.values() if array.size):
+            raise XBenchError(f"float64 itself gives no number for {self.names[1]}")
         self.matching = Matching(theirs.graph, known, self.walk.graph.stored())
         pairs = {self.walk.graph.inputs[place]: value for place, value in zip(order, theirs.graph.inputs, strict=True)}
         self.local = Local(self.walk, self.matching, pairs)
@@ -65,6 +74,7 @@ class _Comparison:
         self.inputs = self.walk.given([placed[n].astype(types[n], copy=False) for n in range(len(types))])
         mine, others = (each.graph.model.graph.outputs for each in (self.walk, theirs))
         self.outputs = {mine[place]: value for place, value in zip(outputs, others, strict=True)}
+        self._refuse_integers()
 
     def report(self) -> Report:
         sources = self.local.every()
@@ -89,6 +99,18 @@ class _Comparison:
     def _error(self, values: Values) -> float:
         """How far the outputs are off."""
         return self.effects.off({theirs: values[mine] for mine, theirs in self.outputs.items() if mine in values})
+
+    def _refuse_integers(self) -> None:
+        """
+        Raises:
+            XBenchError: an output is of integers, and the original's is not, or the other way round.
+        """
+        for value, theirs in self.outputs.items():
+            own, other = array_of(self.local.values.get(value)), array_of(self.effects.values.get(theirs))
+            if own is not None and other is not None and (own.dtype.kind == "f") != (other.dtype.kind == "f"):
+                kinds = [f"of {'numbers' if each.dtype.kind == 'f' else 'integers'}" for each in (own, other)]
+                where = " and ".join(f"{kind} in {name}" for kind, name in zip(kinds, self.names, strict=True))
+                raise XBenchError(f"output {visible(value.name)[:120]} is {where}: it cannot be compared")
 
     def _refuse_another(self, sources: list[Any]) -> None:
         """

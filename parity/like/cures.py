@@ -11,6 +11,7 @@ from xbench.converters.codegen.printer import constant
 from xbench.converters.passes.dequantised import MOVES
 from xbench.parity.like.local import Local, Source
 from xbench.parity.like.names import stems
+from xbench.parity.like.packed import own_packed, rounding_of
 from xbench.parity.like.rounding import LIMITS, Rounding, apart, far, unbounded
 from xbench.parity.like.walk import HALVES, Values, array_of, tensor_of
 
@@ -148,11 +149,12 @@ class Cures:
             real, names = makers[0].outputs[0], [str(value.name), str(makers[0].outputs[0].name)]
             names += [str(each.name) for each in makers[0].inputs[:1] if each is not None]
             rounding = self._weight_rounding(makers[0])
-        elif makers or (value.producer() is None and value.dtype is None):
-            return None
         kind, own = self.local.kind(real), self.local.numbers(real)
-        if own is None or kind != "f":
+        if own is None or kind != "f" or len(makers) > 1:
             return None
+        packed = own_packed(self.local.walk.graph, node)
+        if packed is not None and own.ndim == 2:
+            rounding, names = rounding_of(self.local.walk.graph, packed, own.shape), [*names, packed["inputs"][1]]
         maker = makers[0] if makers else None
         right = self._original(node, value, own, names)
         return Stored(value, real, stems(names[-1])[-1], maker, rounding, right, own.size)

@@ -15,7 +15,7 @@ from xbench.parity.like.rounding import TINY, Rounding, far
 from xbench.parity.like.walk import HALVES, Values
 
 CLIPPED = 0.005  # share of the values that are cut off, from which a range is called too narrow
-ALIKE = 0.05  # spread of factors that are called one
+ALIKE, FEW = 0.05, 4.0  # spread of factors that are called one; times more with few bits, whose rounding moves them
 LARGEST = 65504.0  # that float16 has
 
 
@@ -43,7 +43,7 @@ def range_of(local: Local, node: ir.Node, ends: list[ir.Value]) -> Range | None:
     low, high = rounding.ends(rights[0].shape)
     values = np.concatenate([each.reshape(-1) for each in rights])
     values = values[np.isfinite(values)]
-    scale, total = float(np.abs(rounding.scale).mean()), rounding.high - rounding.low + 1
+    scale, total = float(np.nan_to_num(np.abs(rounding.scale)).mean()), rounding.high - rounding.low + 1
     least, largest = float(values.min(initial=0.0)), float(values.max(initial=0.0))
     clipped = float(np.mean(np.concatenate([np.full(each.size, rounding.clipped(each)) for each in rights])))
     levels = min(total, int((largest - least) / max(scale, TINY)) + 1)
@@ -54,11 +54,15 @@ def range_of(local: Local, node: ir.Node, ends: list[ir.Value]) -> Range | None:
 def said(finding: Finding, local: Local, cures: Cures) -> tuple[str, ir.Node]:
     """What is wrong, as the end of a sentence about a node, and that node."""
     source, fault = finding.source, finding.fault
-    if source.kind == "activation":
+    if source.kind == "activation" and (no_scale := _no_scale(local.rounding(source.node))):
+        words = no_scale
+    elif source.kind == "activation":
         words = _outlier(source, local) if fault == "outlier" else _range(source, local)
     elif source.kind == "weights":
         worst = _worst(source, cures)
         node = source.node if worst is None or worst.maker is None else worst.maker
+        if worst is not None and (no_scale := _no_scale(worst.rounding)):
+            return no_scale, node
         return (_channel(worst, local) if fault == "outlier" else _weights(worst, source, local)), node
     elif source.kind == "half":
         words = _half(source, local)
@@ -66,6 +70,12 @@ def said(finding: Finding, local: Local, cures: Cures) -> tuple[str, ir.Node]:
         off = percent(max(local.errors[end] for end in source.ends))
         words = f"it computes something else: with right inputs it is {off} off, and nothing in it is rounded"
     return words, source.node
+
+
+def _no_scale(rounding: Rounding | None) -> str:
+    """What is wrong with a scale that is no positive number; nothing if it is one."""
+    wrong = [] if rounding is None else [each for each in rounding.scale.flat if not 0 < each < np.inf]
+    return f"its scale is {plain(float(wrong[0]))}, which is no positive number" if wrong else ""
 
 
 # ***** activations *****
@@ -157,10 +167,11 @@ def _weights(stored: Stored | None, source: Source, local: Local) -> str:
         factor = _factor(own, stored.right)
         return f"its scale is wrong: {what} are {plain(factor)} times those of the original"
     factors = np.array([_factor(*each) for each in zip(np.moveaxis(own, axis, 0), np.moveaxis(stored.right, axis, 0))])
-    if np.ptp(factors) <= ALIKE * max(abs(factors.mean()), TINY):
+    alike = ALIKE if rounding.high - rounding.low > 100 else FEW * ALIKE
+    if np.ptp(factors) <= alike * max(abs(factors.mean()), TINY):
         return f"its scale is wrong: {what} are {plain(factors.mean())} times those of the original"
-    wrong = np.flatnonzero(np.abs(factors - 1) > 2 * ALIKE)
-    if len(wrong) <= max(1, len(factors) // 4):
+    wrong = np.flatnonzero(np.abs(factors - 1) > 2 * alike)
+    if 0 < len(wrong) <= max(1, len(factors) // 4):
         names = ", ".join(map(str, wrong[:4])) + (", ..." if len(wrong) > 4 else "")
         times = plain(factors[wrong[np.argmax(np.abs(factors[wrong] - 1))]])
         return f"its scale of channel {names} is wrong: there {what} are {times} times those of the original"

@@ -12,6 +12,7 @@ from xbench.converters.codegen.printer import constant
 from xbench.converters.frontends import onnx_file
 from xbench.converters.passes.dequantised import Owners, dequantise
 from xbench.converters.passes.subgraph import describe
+from xbench.parity.node_by_node import read_by
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Graph:
         """The tensors that depend on no input: stored ones, and what nodes make of these alone."""
         known = {*self.model.graph.initializers.values()}
         for node in self.model.graph:
-            read = [value for value in node.inputs if value is not None]
+            read = read_by(node)
             if constant(node.outputs[0]) is not None or (read and all(value in known for value in read)):
                 known.update(node.outputs)
         return known

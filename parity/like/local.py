@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from xbench.converters.codegen.printer import constant
 from xbench.parity.like.matching import QUANTISERS, Matching
+from xbench.parity.like.packed import own_packed
 from xbench.parity.like.rounding import LIMITS, Rounding, halved
 from xbench.parity.like.walk import HALVES, Values, Walk, array_of
 
@@ -69,7 +70,8 @@ class Local:
         if node.op_type in QUANTISERS:
             return [self._range(node)]
         stored = [each for each in self.walk.reads[node] if each in self.stored]
-        if any(self._is_dequantised(each) for each in stored):
+        packed = stored and own_packed(self.walk.graph, node) is not None
+        if packed or any(self._is_dequantised(each) for each in stored):
             product = self._product(node)
             if product is None:
                 return [self._source("weights", node)]

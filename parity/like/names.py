@@ -9,6 +9,7 @@ ENDS = (
     r"_(?:de)?quantised",
     r"_cast(?:ed)?(?:_output)?",
     r"_fp16",
+    r"_(?:DQ_)?Q\d(?:_output)?",
     r"_(?:QuantizeLinear|DequantizeLinear)_(?:Input|Output)",
 )
 END = re.compile(rf"(?:{'|'.join(ENDS)})(?:_\d{{1,9}})?$")

@@ -41,6 +41,7 @@ def compare(
         outputs = paired_outputs(own.info, original.info, (model, like))
         say("float64: both networks, node by node, on the same inputs")
         where = {"artifact": str(own.folder), "original": str(original.folder), "order": order, "outputs": outputs}
+        where["names"] = [model, like]
         given = {"batch": batch or BATCH, "seed": seed, "inputs": None if samples is None else str(samples)}
         report: Report = exporter.call("compare_like", **where, **given)
         for artifact in (own, original) if report["named"] else ():

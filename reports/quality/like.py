@@ -31,9 +31,10 @@ def _about(report: Mapping[str, Any]) -> Iterator[str]:
         off = "not finite" if report["error"] is None else f"{percent(report['error'])} off"
         yield f"the outputs are {off}{cured}"
     matched, count = report["matched"]
-    random = f"{report['batch']} random samples (seed {report['seed']})" if report["drawn"] else "the given samples"
+    random = f"{report['batch']} random sample{'s' * (report['batch'] != 1)} (seed {report['seed']})"
+    samples = random if report["drawn"] else "the given samples"
     tensors = f"{matched} of {count} tensors are matched"
-    yield f"{report['model']} compared with {report['like']} in float64, on {random}; {tensors}"
+    yield f"{report['model']} compared with {report['like']} in float64, on {samples}; {tensors}"
 
 
 def _line(source: Mapping[str, Any]) -> list[str]:

@@ -9,9 +9,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
+from onnxruntime.quantization import QuantType
 
 from xbench.parity import candidate, network
 from xbench.parity.like import graph, walk
+from xbench.parity.like.blame import LIMITS as LIMITS_OF_BLAME
+from xbench.parity.like.blame import Finding, blamed
 from xbench.parity.like.names import stems
 from xbench.parity.like.rounding import LIMITS, Rounding, apart, far, unbounded
 
@@ -97,12 +100,33 @@ def test_names_lose_what_quantisers_add(name, stem):
     assert stems(name)[-1] == stem and stems(name)[0] == name
 
 
-@pytest.mark.parametrize("form", like_nets.FORMS)
+@pytest.mark.parametrize(
+    ("shares", "faults", "expected"),
+    [
+        ([0.5], [2.0], [0]),
+        ([0.5], [0.9], []),  # nothing is wrong with it
+        ([0.9, 0.12], [0.9, 2.0], []),  # it is wrong, and loses too little
+        ([0.7, 0.12, 0.11], [0.9, 2.0, 3.0], [1, 2]),  # two together lose enough
+        ([0.9, 0.04, 0.04, 0.04, 0.04, 0.04], [0.9, *[9.0] * 5], []),
+    ],
+)
+def test_a_source_is_blamed_if_something_is_wrong_with_it_and_it_matters(shares, faults, expected):
+    found = [
+        Finding(None, share**0.5, share, {"range": fault * LIMITS_OF_BLAME["range"]})
+        for share, fault in zip(shares, faults, strict=True)
+    ]
+    assert [found.index(each) for each in blamed(found)] == expected
+
+
+@pytest.mark.parametrize("form", [*like_nets.FORMS, "unsigned"])
 @pytest.mark.parametrize("name", ["random 2", "googlenet", "densenet"])
 def test_a_graph_without_integers_computes_the_same(name, form, exporter, tmp_path):
+    """Weights of `unsigned` have a zero point."""
+    more = {"weight_type": QuantType.QUInt8} if form == "unsigned" else {}
     logging.disable(logging.WARNING)
     like_nets.exported(name, tmp_path / "plain.onnx")
-    like_nets.quantised(name, form, tmp_path / "plain.onnx", tmp_path / "quantised.onnx")
+    how = "operators" if form == "unsigned" else form
+    like_nets.quantised(name, how, tmp_path / "plain.onnx", tmp_path / "quantised.onnx", **more)
     logging.disable(logging.NOTSET)
     artifact = exporter.artifact(str(tmp_path / "quantised.onnx"))
     inputs, _ = candidate.sample(artifact, 3, 0)

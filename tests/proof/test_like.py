@@ -10,10 +10,13 @@ import like_nets
 import like_plants
 import numpy as np
 import onnx
+import onnx.version_converter
 import pytest
 from fault_kit import Shell, only_line, refused
 from like_plants import KINDS, tried
 from onnx import numpy_helper
+from onnxruntime.quantization import QuantFormat
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from onnxruntime.quantization.shape_inference import quant_pre_process
 from onnxruntime.transformers.float16 import convert_float_to_float16
 from wicked import TENSORS
@@ -144,6 +147,57 @@ def test_a_layer_that_overflows_float16_is_named(tmp_path):
     code, report = bisected(Shell(tmp_path), "plain-half.onnx", "plain.onnx")
     assert (code, report["named"]) == (0, False)
     assert report["error"] < 0.01
+
+
+@pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator])
+def test_a_scale_of_weights_of_four_bits_is_named(form, tmp_path):
+    like_nets.exported("random 2", tmp_path / "plain.onnx")
+    plain = onnx.version_converter.convert_version(onnx.load(tmp_path / "plain.onnx"), 21)
+    quantiser = MatMulNBitsQuantizer(plain, block_size=16, is_symmetric=True, quant_format=form)
+    quantiser.process()
+    model = quantiser.model.model
+    onnx.save(model, tmp_path / "right.onnx")
+    code, report = bisected(Shell(tmp_path), "right.onnx", "plain.onnx")
+    assert (code, report["named"]) == (0, False), report["says"]
+    nodes = [node for node in model.graph.node if node.op_type in ("MatMulNBits", "DequantizeLinear")]
+    chosen = nodes[len(nodes) // 2]
+    scale = chosen.input[2 if chosen.op_type == "MatMulNBits" else 1]
+    like_nets.store(model, scale, like_nets.arrays(model)[scale] * np.float32(2))
+    onnx.save(model, tmp_path / "wrong.onnx")
+    code, report = bisected(Shell(tmp_path), "wrong.onnx", "plain.onnx")
+    assert (code, report["fault"], report["node"]["name"]) == (1, "weights", chosen.name)
+    assert "are 2 times those of the original" in report["says"]
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("scale", ["/3/Relu_output_0_scale", "2.weight_scale"])
+def test_a_scale_that_is_no_positive_number_is_named(scale, factor, shell, tmp_path):
+    model = onnx.load(shell.folder / "right.onnx")
+    like_nets.store(model, scale, like_nets.arrays(model)[scale] * np.float32(factor))
+    onnx.save(model, tmp_path / "wrong.onnx")
+    code, report = bisected(Shell(tmp_path), "wrong.onnx", shell.folder / "original.onnx")
+    assert code == 1 and scale in report["node"]["inputs"]
+    assert "its scale is " in report["says"] and report["says"].endswith(", which is no positive number")
+
+
+def test_an_original_that_gives_no_number_is_one_line(shell):
+    model = onnx.load(shell.folder / "original.onnx")
+    like_nets.store(model, "2.weight", like_nets.arrays(model)["2.weight"] * np.float32(np.nan))
+    onnx.save(model, shell.folder / "nan.onnx")
+    expected = "xbench: float64 itself gives no number for nan.onnx"
+    assert refused(shell, "bisect", "right.onnx", "--like", "nan.onnx") == expected
+
+
+def test_an_output_of_integers_is_one_line(shell):
+    model = onnx.load(shell.folder / "right.onnx")
+    last = model.graph.node.pop()
+    assert (last.op_type, [*last.output]) == ("DequantizeLinear", ["y"])
+    for node in model.graph.node:
+        node.output[:] = ["y" if name == last.input[0] else name for name in node.output]
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT8
+    onnx.save(model, shell.folder / "integers.onnx")
+    expected = "xbench: output y is of integers in integers.onnx and of numbers in original.onnx: it cannot be compared"
+    assert refused(shell, "bisect", "integers.onnx", "--like", "original.onnx") == expected
 
 
 def test_a_wrong_bias_is_named(shell):

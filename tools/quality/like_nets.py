@@ -168,12 +168,12 @@ def exported(network: str, path: Path, seed: int = 0) -> Path:
     return path
 
 
-def quantised(network: str, form: str, plain: Path, path: Path) -> Path:
-    """The file quantised by ONNX Runtime's own tools."""
+def quantised(network: str, form: str, plain: Path, path: Path, **more: Any) -> Path:
+    """The file quantised by ONNX Runtime's own tools, with `more` of their settings."""
     if form == "dynamic":
         quantize_dynamic(plain, path)
     else:
-        settings = {"weight_type": QuantType.QInt8, **STATIC[form]}
+        settings = {"weight_type": QuantType.QInt8, **STATIC[form], **more}
         quantize_static(plain, path, Drawn(NETWORKS[network][0]), **settings)
     return path
 

@@ -242,4 +242,4 @@ def tried(network: str, kind: str, exporter: Exporter, place: Path, seed: int = 
         raise LookupError(f"{network}: there is no {kind} to plant")
     own, original = (exporter.artifact(str(file)) for file in (path if kind in PLANTS else right, plain))
     inputs, _ = candidate.sample(original, 16, 0)
-    return Trial(network, form, fault, compared(own, original, inputs, [0], [0]))
+    return Trial(network, form, fault, compared(own, original, inputs, [0], [0], (path.name, plain.name)))

@@ -15,11 +15,13 @@ def compare_like(
     outputs: list[int],
     batch: int,
     seed: int,
+    names: list[str],
     inputs: str | None = None,
 ) -> dict[str, Any]:
     """Which node of an artifact loses what, compared with the original (`parity/like/compare.py`). `order` has the
     place among the artifact's inputs of each of the original's, `outputs` those of the outputs. `inputs` is a file of
-    `input/0`, ... in the artifact's order; without it they are drawn for the original."""
+    `input/0`, ... in the artifact's order; without it they are drawn for the original. `names` are those of the two in
+    messages."""
     from xbench.parity.like import compare
 
     own, other = Artifact.read(artifact), Artifact.read(original)
@@ -29,7 +31,9 @@ def compare_like(
     else:
         samples = candidate.inputs_of(verdict.read(Path(inputs)))
         given = [samples[place] for place in order]
-    return {"batch": len(given[0]) if given[0].ndim else size, **compare.compared(own, other, given, order, outputs)}
+    first, second = names
+    report = compare.compared(own, other, given, order, outputs, (first, second))
+    return {"batch": len(given[0]) if given[0].ndim else size, **report}
 
 
 JOBS = (compare_like,)
