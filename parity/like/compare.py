@@ -17,7 +17,7 @@ from xbench.parity.like.cures import Cures, readers
 from xbench.parity.like.effects import MOST, Effects
 from xbench.parity.like.evidence import percent
 from xbench.parity.like.local import Local
-from xbench.parity.like.matching import Matching
+from xbench.parity.like.matching import QUANTISERS, Matching
 from xbench.parity.like.rounding import Rounding, apart
 from xbench.parity.like.walk import Values, Walk, array_of, few_threads, in_float64, tensor_of
 
@@ -182,13 +182,13 @@ class _Comparison:
         return rows
 
     def _matched(self) -> list[int]:
-        """How many tensors of floats that depend on the inputs are matched, and how many there are."""
-        floats = [
-            value
-            for node in self.walk.nodes
-            for value in node.outputs
-            if value in self.local.values and value not in self.local.stored and self.local.kind(value) == "f"
+        """How many tensors of floats that depend on the inputs are matched, and how many there are; without scales, and
+        products to which a bias is added."""
+        made = [
+            value for node in self.walk.nodes for value in node.outputs[: 1 if node.op_type in QUANTISERS else None]
         ]
+        made = [value for value in made if value in self.local.values and value not in self.local.stored]
+        floats = [value for value in made if self.local.kind(value) == "f" and not self.matching.waits(value)]
         return [sum(value in self.matching.found for value in floats), len(floats)]
 
     def _node(self, node: ir.Node | None) -> Report:

@@ -61,7 +61,7 @@ def said(finding: Finding, local: Local, cures: Cures) -> tuple[str, ir.Node]:
     elif source.kind == "weights":
         worst = _worst(source, cures)
         node = source.node if worst is None or worst.maker is None else worst.maker
-        if worst is not None and (no_scale := _no_scale(worst.rounding)):
+        if worst is not None and (no_scale := _no_scale(worst.rounding, signed=True)):
             return no_scale, node
         return (_channel(worst, local) if fault == "outlier" else _weights(worst, source, local)), node
     elif source.kind == "half":
@@ -72,10 +72,12 @@ def said(finding: Finding, local: Local, cures: Cures) -> tuple[str, ir.Node]:
     return words, source.node
 
 
-def _no_scale(rounding: Rounding | None) -> str:
-    """What is wrong with a scale that is no positive number; nothing if it is one."""
-    wrong = [] if rounding is None else [each for each in rounding.scale.flat if not 0 < each < np.inf]
-    return f"its scale is {plain(float(wrong[0]))}, which is no positive number" if wrong else ""
+def _no_scale(rounding: Rounding | None, signed: bool = False) -> str:
+    """What is wrong with a scale that is no positive number, or `signed` no number; nothing if it is one. Some tools
+    write negative scales of weights."""
+    scales = [] if rounding is None else [float(each) for each in rounding.scale.flat]
+    wrong = [each for each in scales if not 0 < (abs(each) if signed else each) < np.inf]
+    return f"its scale is {plain(wrong[0])}, and a scale is a positive number" if wrong else ""
 
 
 # ***** activations *****

@@ -34,7 +34,7 @@ class Graph:
         """The tensors that depend on no input: stored ones, and what nodes make of these alone."""
         known = {*self.model.graph.initializers.values()}
         for node in self.model.graph:
-            read = read_by(node)
+            read = read_by(node)[: 1 if node.op_type == "CastLike" else None]  # of the other only the type counts
             if constant(node.outputs[0]) is not None or (read and all(value in known for value in read)):
                 known.update(node.outputs)
         return known

@@ -109,7 +109,7 @@ class Matching:
                 yield self.found[node.inputs[0]]
             return
         yield from self._with_more(node)
-        if self._waits(value):
+        if self.waits(value):
             return
         read = self._read(node)
         for user in _users(read):
@@ -126,7 +126,7 @@ class Matching:
 
     def _with_more(self, node: ir.Node) -> Iterator[ir.Value]:
         """The results of a product with what a quantiser writes as one with it: its bias, and a norm behind it."""
-        product = self._product(node) or (node if node.op_type in BIASED and not self._waits(node.outputs[0]) else None)
+        product = self._product(node) or (node if node.op_type in BIASED and not self.waits(node.outputs[0]) else None)
         read = [] if product is None else self._read(product)
         for user in _users(read):
             theirs = [each for each in user.inputs if each is not None and each not in self.stored]
@@ -142,7 +142,7 @@ class Matching:
             if user.op_type in FOLDED and all(each in self.stored for each in rest):
                 yield from self._behind(user.outputs[0], True)
 
-    def _waits(self, value: ir.Value) -> bool:
+    def waits(self, value: ir.Value) -> bool:
         """Whether a product gets its bias from the only node that reads it."""
         maker, users = value.producer(), [user for user, _ in value.uses()]
         product = self._product(users[0]) if len(users) == 1 else None
