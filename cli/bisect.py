@@ -6,16 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
+from xbench.cli.quality._like import bisect_like
 from xbench.cli.terminal import options
 from xbench.cli.terminal.lines import say
 from xbench.cli.terminal.turn import turn
 from xbench.errors import XBenchError
 from xbench.experiments import choose
 
+A = Annotated[str | None, typer.Argument(help="A runtime.", autocompletion=options.complete_runtime)]
 B = Annotated[
     str | None,
     typer.Argument(help="Another; without it A is compared with float64.", autocompletion=options.complete_runtime),
 ]
+Mode = Annotated[str, typer.Option(help="forward, gradient or step; the simpler ones are looked at before.")]
 Precision = Annotated[
     str,
     typer.Option(
@@ -23,17 +26,25 @@ Precision = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Of the inputs that are drawn; of --inputs the batch, from 0.", min=0)]
-Out = Annotated[Path | None, typer.Option(help="Folder for what is found. Default: xbench-bisect/MODEL-A-B/.")]
+Batch = Annotated[int | None, typer.Option(help="Batch size. Default: 2; with --like 16.", min=1)]
+Like = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ORIGINAL",
+        help="The network that MODEL was made of, as by a quantiser: which node of MODEL loses what?",
+    ),
+]
+Out = Annotated[
+    Path | None, typer.Option(help="Folder for what is found. Default: xbench-bisect/MODEL-A-B/; with --like none.")
+]
 
 
 def bisect(
     model: options.Model,
-    a: options.Runtime,
+    a: A = None,
     b: B = None,
-    mode: Annotated[str, typer.Option(help="forward, gradient or step; the simpler ones are looked at before.")] = (
-        "forward"
-    ),
-    batch: options.BatchSize = 2,
+    mode: Mode = "forward",
+    batch: Batch = None,
     seed: Seed = 0,
     threads: options.Threads = None,
     device: options.Device = "cpu",
@@ -44,6 +55,7 @@ def bisect(
     samples: options.Samples = None,
     ranges: options.Ranges = None,
     weights: options.Weights = None,
+    like: Like = None,
     timeout: options.Timeout = 900,
     out: Out = None,
     as_json: options.Json = False,
@@ -55,18 +67,20 @@ def bisect(
     the smallest part of the network that shows it is found by cutting down the whole. That part is written as
     subgraph.onnx, its inputs, what float64 and the runtimes make of them, and reproduce.py, which needs no xbench.
     Exit code 0: they agree; 1: a difference was found.
+
+    With --like no runtime runs: MODEL, which was quantised, and ORIGINAL are computed in float64. Every node of MODEL
+    gets right inputs, so that what it loses is its own, and the node is named whose range, weights or few large
+    channels lose most of what a better choice would keep. Exit code 1: a node is named; 0: the loss is spread.
     """
     from xbench.experiments.request import samples as own_samples
 
-    words = [word for each in (a, b) if each for word in choose.choose_runtimes([each])]
-    if len(words) != 1 + bool(b):
-        raise XBenchError(f"one runtime beside another: xbench bisect MODEL A B, not {', '.join(words)}")
-    if choose.choose_precision(precision) != "fp32" and (b or mode != "forward"):
-        raise XBenchError(f"--precision {precision} is for one runtime, and --mode forward")
-    settings: dict[str, Any] = {"precision": precision, **own_samples({"samples": samples})}
-    settings |= {"device": choose.choose_device(device), "threads": options.choose_threads(threads), "layout": layout}
-    names = choose.choose_models([model], (), shape, inputs, None, ranges, weights)
-    cases = _cases(names, words, mode, batch=batch, **settings)
+    settings: dict[str, Any] = {"mode": mode, "device": device, "layout": layout, "precision": precision}
+    settings |= {"batch": batch, **own_samples({"samples": samples})}
+    if like is not None:
+        words = {"shapes": shape, "inputs": inputs, "ranges": ranges, "weights": weights}
+        bisect_like(model, like, a, words, {**settings, "seed": seed, "timeout": timeout}, out, as_json)
+    settings |= {"threads": threads, "batch": batch or 2}
+    cases = _cases(model, [each for each in (a, b) if each], (shape, inputs, None, ranges, weights), settings)
     choose.need_torch()
     report = _report(cases, seed, timeout, out)
     if as_json:
@@ -76,7 +90,7 @@ def bisect(
     raise typer.Exit(int(report["differs"]))
 
 
-def _cases(names: list[str], words: list[str], mode: str, **settings: Any) -> list[Any]:
+def _cases(model: str, typed: list[str], model_options: tuple[Any, ...], settings: dict[str, Any]) -> list[Any]:
     """One cell per runtime.
 
     Raises:
@@ -85,15 +99,26 @@ def _cases(names: list[str], words: list[str], mode: str, **settings: Any) -> li
     from xbench.case import AUTO, Case
     from xbench.runtimes import row_of
 
+    if not typed:
+        raise XBenchError("which runtime? xbench bisect MODEL A [B], or for a quantised file: --like ORIGINAL")
+    words = [word for each in typed for word in choose.choose_runtimes([each])]
+    if len(words) != len(typed):
+        raise XBenchError(f"one runtime beside another: xbench bisect MODEL A B, not {', '.join(words)}")
+    precision, mode = settings["precision"], settings["mode"]
+    if choose.choose_precision(precision) != "fp32" and (len(typed) > 1 or mode != "forward"):
+        raise XBenchError(f"--precision {precision} is for one runtime, and --mode forward")
+    device, threads = choose.choose_device(settings["device"]), options.choose_threads(settings["threads"])
+    names = choose.choose_models([model], (), *model_options)
     modes = choose.choose_modes([mode], ())
     if len(names) > 1 or len(modes) > 1:
         raise XBenchError("one model and one mode at a time")
     if choose.choose_layout(settings["layout"]) == AUTO:
         raise XBenchError("--layout auto: runtimes are compared in one layout, nchw or nhwc")
-    layout = settings.pop("layout")
+    layout = settings["layout"]
     known = [layout in row_of(word).layouts for word in words]
     layouts = [layout if is_known or not any(known) else "nchw" for is_known in known]  # for those that have the layout
-    return [Case(names[0], word, modes[0], layout=each, **settings) for word, each in zip(words, layouts, strict=True)]
+    cell = {**settings, "mode": modes[0], "device": device, "threads": threads}
+    return [Case(names[0], word, **{**cell, "layout": each}) for word, each in zip(words, layouts, strict=True)]
 
 
 def _report(cases: list[Any], seed: int, timeout: float, out: Path | None) -> dict[str, Any]:

@@ -43,10 +43,10 @@ def computed(model: ir.Model, inputs: Sequence[np.ndarray]) -> dict[str, torch.T
     fed = [value for value in graph.inputs if value.name not in graph.initializers]
     with default_type(torch.float64), dropping(False), torch.no_grad():
         values: Values = dict(zip(fed, arrays(inputs, torch.float64), strict=True))
-        reads = Counter(value for node in graph for value in _read(node))
+        reads = Counter(value for node in graph for value in read_by(node))
         for node in graph:
             _compute(model, node, values)
-            for value in _read(node):
+            for value in read_by(node):
                 reads[value] -= 1
                 if not reads[value] and not value.is_graph_output():
                     values.pop(value, None)
@@ -61,7 +61,7 @@ def _tensor(value: ir.Value, values: Mapping[ir.Value, Any]) -> torch.Tensor:
     return arrays([value.const_value.numpy().copy()], torch.float64)[0]
 
 
-def _read(node: ir.Node) -> list[ir.Value]:
+def read_by(node: ir.Node) -> list[ir.Value]:
     """The tensors that a node and its subgraphs read and do not make, each once."""
     bodies = list(_bodies(node))
     inner = [each for body in bodies for each in body]
@@ -86,13 +86,13 @@ def _compute(model: ir.Model, node: ir.Node, values: Values) -> None:
     made = [value for value in node.outputs if value.uses() or value.is_graph_output()]
     if not made or (constant(node.outputs[0]) is not None and not made[0].is_graph_output()):
         return  # a constant is built into the nodes that read it, as some must know it beforehand
-    read = _read(node)
+    read = read_by(node)
     fed = [value for value in read if value in values]
-    results = _alone(model, node, read, fed, made)(*(values[value] for value in fed))
+    results = alone(model, node, read, fed, made)(*(values[value] for value in fed))
     values.update(zip(made, results, strict=True))
 
 
-def _alone(
+def alone(
     model: ir.Model, node: ir.Node, read: Sequence[ir.Value], fed: Sequence[ir.Value], made: Sequence[ir.Value]
 ) -> ProgramModule:
     """A module of one node: of what it reads, computed values are its inputs and stored ones its initializers."""

@@ -76,6 +76,21 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_every_runtime_is_judged_on_a_file_of_float16": but("images-False"),
         "test_what_another_network_gives_fails": but("a weight 2 % larger"),
     },
+    "like": {
+        "test_a_fault_is_named_at_its_node_and_a_right_file_names_nobody": but("random 1", "random 3"),
+        "test_a_file_of_a_network_whose_norms_were_folded_names_nobody": every,
+        "test_a_layer_that_overflows_float16_is_named": every,
+        "test_a_scale_of_weights_of_four_bits_is_named": every,
+        "test_a_scale_that_is_none_is_named": but("2.weight_scale-nan"),
+        "test_hostile_names_stay_text": but("markup"),
+    },
+    "like_parts": {"test_a_graph_without_integers_computes_the_same": but("random 2")},
+    "evaluate_like": {
+        "test_equal_answers_of_few_samples_show_nothing_about_the_original": every,
+        "test_inputs_and_outputs_of_other_names_are_matched_by_position": every,
+        "test_a_worse_file_fails": every,
+        "test_hostile_names_stay_text": but("markup"),
+    },
     "contrib": {
         "test_a_body_computes_what_the_kernel_of_onnx_runtime_does": but("17"),
         "test_a_network_that_onnx_runtime_has_optimised_passes": every,

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 JOB_FILES = (
     *("cell", "block", "pace", "audit", "load", "cost", "phases", "layers", "scaling"),
-    *("training", "answer_samples", "widen", "export", "trajectory", "bisect", "inspect", "own_samples", "score"),
+    *("training", "answer_samples", "widen", "export", "trajectory", "bisect", "like"),
+    *("inspect", "own_samples", "score"),
 )
 PR_SET_PDEATHSIG = 1
 
