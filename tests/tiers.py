@@ -358,6 +358,8 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_files_that_others_made_agree_with_their_conversion": but("magika"),
         "test_what_it_says_of_runtimes_is_what_convert_says": every,
     },
+    "evaluate": {"test_int8_is_made_by_the_runtimes_own_tool": but("openvino")},
+    "torch_int8": {"test_inductor_has_kernels_of_int8_for_it": every},
     "int4": {"test_a_transformer_is_verified_with_weights_of_four_bits": every},
     "deployment_lower": {
         "test_the_folder_computes_the_metric_that_was_evaluated": but("onnxruntime"),
