@@ -365,6 +365,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
         "test_the_folder_computes_the_metric_that_was_evaluated": but("onnxruntime"),
         "test_without_an_evaluation_it_is_calibrated_on_the_samples_that_were_timed": every,
         "test_the_samples_of_calibrate_are_those_of_the_evaluation": every,
+        "test_an_interrupted_deployment_leaves_nothing": every,
         "test_litert_is_calibrated_on_every_sample_whatever_its_own_size": but("1"),
     },
     "deployment": {
