@@ -54,6 +54,7 @@ RUNTIMES: dict[str, Row] = {
         TORCH,
         entry="xbench.runtimes.torch_compile:torch_compile",
         effort={"off": ("backend=aot_eager",), "max": ("mode=default", "mode=max-autotune")},
+        lower=AUTOCAST | {"int8": Lower("torchao.quantization.pt2e", CPU, FORWARD, ("torchao",))},
         keeps=True,
         layers=None,
         options={"mode": ANY, "backend": ANY},

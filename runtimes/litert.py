@@ -1,9 +1,8 @@
 """LiteRT (TensorFlow Lite) on the CPU. TensorFlow's converter makes its file of the printed program with the channels
 of images last, the order in which it has all convolutions; arrays go in and out in ONNX's order."""
 
-import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from ai_edge_litert.interpreter import Interpreter
 from xbench.converters import UnsupportedOps
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime, Unavailable
+from xbench.runtimes.support.calibration import batches
 from xbench.runtimes.tensorflow import TensorFlow
 
 # In a message of the converter about operators that LiteRT has none for.
@@ -30,7 +30,7 @@ class LiteRT(Runtime):
         self.tensorflow, self.options = network, options
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
-        ranges = _batches(self.options, inputs) if self.options.precision == "int8" else ()
+        ranges = batches(self.options.calibration, inputs, "litert in int8") if self.options.precision == "int8" else ()
         self.form = converted(self.tensorflow, inputs, ranges)
         self.interpreter = Interpreter(model_content=self.form, num_threads=self.options.threads)
         self.interpreter.allocate_tensors()
@@ -57,30 +57,6 @@ class LiteRT(Runtime):
         """LiteRT's own file, for the sizes that it was prepared for."""
         (folder / f"{name}.tflite").write_bytes(self.form)
         return (f"{name}.tflite",)
-
-
-def _batches(options: Options, inputs: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
-    """Batches for calibration of the shapes of these inputs: larger ones are cut into several, and what is too small is
-    repeated.
-
-    Raises:
-        Unavailable: no sample is of these shapes.
-    """
-    wanted = [array.shape[1:] for array in inputs]
-    given = [[*each.values()] for each in options.calibration] or [[*inputs]]
-    made = [part for each in given if [a.shape[1:] for a in each] == wanted for part in _parts(each, inputs)]
-    if not made:
-        raise Unavailable("litert in int8: no sample for calibration has the shape of these inputs")
-    return made
-
-
-def _parts(batch: Sequence[np.ndarray], inputs: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """A batch in parts of the sizes of these inputs; an input that has that size is in every part."""
-    pairs = [*zip(batch, inputs, strict=True)]
-    count = max((math.ceil(len(a) / len(like)) for a, like in pairs if a.shape != like.shape), default=1)
-    for place in range(count):
-        parts = [a if a.shape == b.shape else a[place * len(b) : (place + 1) * len(b)] for a, b in pairs]
-        yield [np.resize(part, like.shape) for part, like in zip(parts, inputs, strict=True)]
 
 
 def converted(network: TensorFlow, inputs: Sequence[np.ndarray], ranges: Sequence[Sequence[np.ndarray]] = ()) -> bytes:

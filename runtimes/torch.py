@@ -22,6 +22,7 @@ from xbench.converters.ops import torch as ops
 from xbench.converters.ops.torch_dropout import switch
 from xbench.converters.ops.torch_types import from_numpy, to_numpy
 from xbench.runtimes import Layer, Options, Trainer, Unavailable
+from xbench.runtimes.support.calibration import batches
 from xbench.runtimes.support.torch_layers import layers_of
 
 MODULES = ("zoo", "module")  # origins of artifacts that were exported from a module
@@ -195,15 +196,20 @@ class Torch(Trainer):
 
     def prepare(self, inputs: Sequence[np.ndarray], labels: np.ndarray, dropout: bool) -> bool:
         set_dropout(self.module, dropout)
-        self.traced = self.module
+        self.traced, small = self.module, self.options.precision == "int8"
         # Dynamo treats NumPy arrays of shape arithmetic as tensors; a graph traced by export has none left.
         exported = self.compiled and isinstance(self.module, ProgramModule) and not self.options.trains
-        if exported:
+        if exported or small:
             self.traced = torch.export.export(self.module, self.put(inputs), strict=False).module()
+        if small:
+            from xbench.runtimes.support.torch_int8 import quantised
+
+            given = batches(self.options.calibration, inputs, "torch_compile in int8")
+            self.traced = quantised(self.traced, [self.put(batch) for batch in given])
         self.outputs = self._lowered if self.half else self._outputs
         self.answer = self.transform(self.outputs)
         self.call = self.transform(self._loss)
-        return exported
+        return exported or small
 
     def _outputs(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         if self.memory is torch.channels_last:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._inductor.config
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options
@@ -20,6 +21,9 @@ def torch_compile(artifact: Artifact, options: Options) -> Torch:
         keep_headers()
         return made
 
+    # Inductor's kernels of int8 take weights that are constants. As an option of torch.compile it fails in torch 2.13:
+    # "UnsupportedOperatorException: onednn.qconv_prepack.default".
+    torch._inductor.config.freezing = options.precision == "int8"
     return Torch(artifact, options, compiled)
 
 

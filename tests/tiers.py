@@ -388,11 +388,14 @@ SLOW: dict[str, dict[str, Chosen]] = {
     "recommend_samples": {
         "test_it_is_measured_on_the_samples_and_again_when_they_are_others": every,
     },
+    "evaluate": {"test_int8_is_made_by_the_runtimes_own_tool": but("openvino")},
+    "torch_int8": {"test_inductor_has_kernels_of_int8_for_it": every},
     "int4": {"test_a_transformer_is_verified_with_weights_of_four_bits": every},
     "deployment_lower": {
         "test_the_folder_computes_the_metric_that_was_evaluated": but("onnxruntime"),
         "test_without_an_evaluation_it_is_calibrated_on_the_samples_that_were_timed": every,
         "test_the_samples_of_calibrate_are_those_of_the_evaluation": every,
+        "test_an_interrupted_deployment_leaves_nothing": every,
         "test_litert_is_calibrated_on_every_sample_whatever_its_own_size": but("1"),
     },
     "deployment": {

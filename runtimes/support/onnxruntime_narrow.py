@@ -9,11 +9,17 @@ import onnx
 from onnxruntime import quantization
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
+from xbench.converters.printable import one_line
+from xbench.runtimes import Unavailable
 from xbench.runtimes.support import wide as nodes
 from xbench.runtimes.support.onnxruntime_int4 import compressed, compressed_nodes
 
 READY, RANGES, KNOWN, TARGET, WEIGHTS = "ready.onnx", "ranges.json", "known.json", "model.onnx", "weights"
 HALF = onnx.TensorProto.FLOAT16
+MADE = (  # what ends the names that the tool gives to what it makes of a tensor
+    *("_scale", "_zero_point", "_quantized", "_quantized_scale", "_quantized_zero_point", "_ReduceMin", "_ReduceMax"),
+    *("_QuantizeLinear_Input", "_QuantizeLinear_Output", "_DequantizeLinear_Output"),
+)
 
 
 def narrowed(
@@ -88,12 +94,34 @@ def _write_ready(path: str, precision: str, ready: Path) -> None:
         model = onnx.load(str(ready))
     else:
         model = onnx.load(path)
+    if precision == "int8":
+        _free_names(model.graph)
     taken = {node.name for node in model.graph.node}
     for number, node in enumerate(model.graph.node):
         if not node.name:
             node.name = next(name for name in (f"node_{number}{'_' * n}" for n in range(9)) if name not in taken)
             taken.add(node.name)
     onnx.save(model, str(ready), save_as_external_data=True, location=f"{ready.name}.weights")
+
+
+def _free_names(graph: onnx.GraphProto) -> None:
+    """Gives weights other names that have names which the tool gives to what it makes of another tensor: it would take
+    one for the other.
+
+    Raises:
+        Unavailable: another tensor has one, or a graph within this one may read the weights.
+    """
+    weights = {each.name: each for each in graph.initializer}
+    names = {name for node in graph.node for name in (*node.input, *node.output)} | set(weights)
+    clashes = [n for n in names for end in MADE if n.endswith(end) and n.removesuffix(end) in names]
+    has_graphs = any(each.type == onnx.AttributeProto.GRAPH for node in graph.node for each in node.attribute)
+    if others := sorted(set(clashes) - set(() if has_graphs else weights)):
+        raise Unavailable(f"onnxruntime in int8: its tool needs the name {one_line(others[0])} for a tensor of its own")
+    new = {name: f"{name}_{place}_of_network" for place, name in enumerate(sorted(clashes))}
+    for each in graph.initializer:
+        each.name = new.get(each.name, each.name)
+    for node in graph.node:
+        node.input[:] = [new.get(name, name) for name in node.input]
 
 
 def _graph(path: Path) -> onnx.GraphProto:

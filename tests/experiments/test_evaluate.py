@@ -128,7 +128,7 @@ def test_every_precision_is_paired_with_the_same_reference(shell, scores, place)
         assert each["answer"] != each["reference"]
 
 
-@pytest.mark.parametrize("runtime", ["openvino", "litert"])
+@pytest.mark.parametrize("runtime", ["openvino", "litert", "torch_compile"])
 def test_int8_is_made_by_the_runtimes_own_tool(shell, runtime):
     """With ranges of real samples few answers change; in float32 none does."""
     words = ["--precision", "fp32", "--precision", "int8", "--max-drop", "2%"]

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -10,6 +11,7 @@ from multiprocessing import get_context
 import numpy as np
 import onnx
 import pytest
+import wicked
 from fault_kit import Shell, only_line, records
 from test_deployment import measured
 
@@ -22,6 +24,7 @@ from xbench.recommend.lower import Lowered
 from xbench.recommend.metric_script import Repeated, has_other_digits
 from xbench.recommend.readme import readme
 from xbench.runtimes import Options, Unavailable, load
+from xbench.workers.samples import Calibration
 
 FORMS = {"onnxruntime": "digits.onnx", "openvino": "digits.bin", "litert": "digits.tflite"}
 MODULES = {"litert": "ai_edge_litert", "openvino": "nncf", "onnxruntime": "onnxruntime"}
@@ -108,6 +111,21 @@ def test_without_an_evaluation_it_is_calibrated_on_the_samples_that_were_timed(s
     )
 
 
+def test_an_interrupted_deployment_leaves_nothing(shell):
+    words = ("--precision", "int8", "--runtime", "onnxruntime", "--mode", "forward", "--budget", "0.05")
+    out = shell.folder / "stopped"
+    assert shell.run("time", "digits.onnx", *words, "--inputs", "digits.npz", "--out", out).returncode == 0
+    asked = ("recommend", "digits.onnx", *words[:4], "--out", out, "--deploy", out / "deployed")
+    alone = Shell(shell.folder)  # with a mark of its own
+    process = alone.start(*asked)
+    begun = alone.until(lambda: [*out.glob(".xbench-*/*/*")], 120)  # the model is being written
+    process.send_signal(signal.SIGINT)
+    assert (process.wait(60), bool(begun)) == (130, True)
+    assert {each.name for each in out.iterdir() if each.is_dir()} == set()
+    assert alone.survivors() == []
+    assert only_line((shell.folder / "stderr.log").read_text()) == "xbench: interrupted; what was measured is kept"
+
+
 def test_random_inputs_are_no_samples_for_ranges(shell):
     """The answers of such a network on real inputs are anybody's guess."""
     words = ("--precision", "int8", "--runtime", "onnxruntime", "--mode", "forward", "--budget", "0.05")
@@ -142,6 +160,17 @@ def test_the_samples_of_calibrate_are_those_of_the_evaluation(shell):
     assert answer.stderr.splitlines()[-1] == (
         "xbench: others.npz has other samples than those it was calibrated on: evaluate again"
     )
+    whole = (shell.folder / "others.npz").read_bytes()
+    (shell.folder / "others.npz").write_bytes(whole[: len(whole) // 2])
+    answer = recommended(shell, "onnxruntime", "given", "--max-drop", "9%", "--inputs", "digits.npz")
+    assert answer.stderr.splitlines()[-1] == "xbench: others.npz cannot be read: File is not a zip file"
+
+
+@pytest.mark.parametrize("name", [*wicked.NAMES])
+def test_a_line_of_requirements_stays_one(name):
+    samples = Calibration(wicked.NAMES[name], [], 3, "c")
+    text = Lowered("int8", "tool", "package", "1", samples).comment()
+    assert text.startswith("# ") and len(text.splitlines()) == 1 and text.endswith("\n")
 
 
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])

@@ -153,3 +153,36 @@ def test_a_wrong_word_is_one_line(shell):
         answer = shell.inside(*words)
         assert answer.returncode == 2
         assert only_line(answer.stderr).startswith("xbench: ")
+
+
+@pytest.mark.parametrize("taken", ["x_scale", "x_zero_point"])
+def test_weights_with_names_of_the_tool_are_not_taken_for_its_own(taken, tmp_path):
+    """ONNX Runtime's tool names the scale of a tensor `x` `x_scale`, though there is one."""
+    import onnx
+    import onnxruntime
+
+    from xbench.runtimes.support.onnxruntime_narrow import narrowed
+
+    header = '<ir_version: 9, opset_import: ["": 20]> g (float[batch, 8] x) => (float[batch, 8] y)'
+    model = onnx.parser.parse_model(f"{header} {{ h = MatMul(x, {taken}) r = Relu(h) y = MatMul(r, {taken}) }}")
+    weight = rng.standard_normal((8, 8)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, taken))
+    onnx.save(model, tmp_path / "net.onnx")
+    x = rng.standard_normal((16, 8)).astype(np.float32)
+    made = narrowed(str(tmp_path / "net.onnx"), "int8", {"x": x}, str(tmp_path))
+    exact = np.maximum(x @ weight, 0) @ weight
+    (given,) = onnxruntime.InferenceSession(made).run(None, {"x": x})
+    assert 1e-4 < np.linalg.norm(given - exact) / np.linalg.norm(exact) < 0.1
+
+
+def test_a_tensor_with_a_name_of_the_tool_is_refused_in_one_line(tmp_path):
+    import onnx
+
+    from xbench.runtimes import Unavailable
+    from xbench.runtimes.support.onnxruntime_narrow import narrowed
+
+    header = '<ir_version: 9, opset_import: ["": 20]> g (float[batch, 8] x) => (float[batch, 8] y)'
+    text = f"{header} <float[8, 8] w = {{{', '.join(['0.5'] * 64)}}}> {{ x_scale = MatMul(x, w) y = Relu(x_scale) }}"
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    with pytest.raises(Unavailable, match="its tool needs the name x_scale for a tensor of its own"):
+        narrowed(str(tmp_path / "net.onnx"), "int8", {"x": np.ones((1, 8), np.float32)}, str(tmp_path))
