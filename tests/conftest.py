@@ -48,6 +48,7 @@ LONG = (
     "deployment",
 )
 OWN_CACHE = pytest.StashKey[str]()
+FAILED: list[str] = []  # a line each
 
 
 def pytest_configure(config):
@@ -88,6 +89,18 @@ def dropout_is_on():
     yield
     if "xbench.converters.ops.torch_dropout" in sys.modules:
         sys.modules["xbench.converters.ops.torch_dropout"].switch(True)
+
+
+def pytest_runtest_logreport(report):
+    if report.failed:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        FAILED.append(f"{report.nodeid}: {(crash.message if crash else report.longreprtext)[:300]}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    if exitstatus == pytest.ExitCode.INTERNAL_ERROR:  # pytest leaves its summary out, as where two workers crash
+        print("\nFailed before the internal error:", *(FAILED or ["none"]), sep="\n  ", file=sys.__stderr__)
 
 
 def pytest_unconfigure(config):

@@ -15,7 +15,6 @@ import pytest
 from fault_kit import is_alive
 
 from xbench.converters.source import with_options
-from xbench.host import process_tree
 from xbench.runtimes import RUNTIMES
 from xbench.workers import template, worker
 from xbench.workers.template import Forked, Templates
@@ -228,23 +227,45 @@ def test_what_hangs_in_an_import_is_left_to_a_worker_of_its_own(start, factories
     assert isinstance(start(importing("called_late")).process, subprocess.Popen)
 
 
-def test_an_interrupted_start_leaves_nothing(factories, monkeypatch):
-    """The imports take seconds, in which a user may press Ctrl-C."""
-    (factories / "called_slowly.py").write_text("import time; time.sleep(3)\n")
-    monkeypatch.setenv("PYTHONPATH", str(factories))
-    files = len(os.listdir("/proc/self/fd"))
-    with contextlib.closing(Templates()) as own:
-        timer = threading.Timer(1.0, signal.raise_signal, [signal.SIGINT])
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            Worker(factories / "own.log", timed=False, templates=own, row=importing("called_slowly"))
-        (made,) = own._made.values()
-        process = made._process.pid
-        assert until(lambda: len(process_tree.members(process)) == 1)
-        time.sleep(3)
-        assert process_tree.members(process) == [process]
-    assert not is_alive(process)
-    assert len(os.listdir("/proc/self/fd")) == files
+INTERRUPTED = """
+import dataclasses, os, signal, sys, threading, time
+from pathlib import Path
+from xbench.host import process_tree
+from xbench.runtimes import RUNTIMES
+from xbench.workers.template import Templates
+from xbench.workers.worker import Worker
+folder = Path(sys.argv[1])
+def interrupt():
+    while not (folder / "began").exists():
+        time.sleep(0.02)
+    signal.raise_signal(signal.SIGINT)
+files, own = len(os.listdir("/proc/self/fd")), Templates()
+threading.Thread(target=interrupt).start()
+row = dataclasses.replace(RUNTIMES["onnxruntime"], preload=("called_slowly",))
+try:
+    Worker(folder / "own.log", timed=False, templates=own, row=row)
+except KeyboardInterrupt:
+    print("interrupted")
+(made,) = own._made.values()
+process = made._process.pid
+while process_tree.members(process) != [process]:
+    time.sleep(0.02)
+time.sleep(3)
+print(process_tree.members(process) == [process])
+own.close()
+print(Path(f"/proc/{process}").exists(), len(os.listdir("/proc/self/fd")) - files)
+"""
+
+
+def test_an_interrupted_start_leaves_nothing(tmp_path, monkeypatch):
+    """The imports take seconds, in which a user may press Ctrl-C. In a process of its own: pytest's would end if the
+    signal came late."""
+    slow = f"import pathlib, time; pathlib.Path({str(tmp_path / 'began')!r}).touch(); time.sleep(3)\n"
+    (tmp_path / "called_slowly.py").write_text(slow)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    words = [sys.executable, "-P", "-c", INTERRUPTED, str(tmp_path)]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
+    assert ended.stdout.splitlines() == ["interrupted", "True", "False 0"], ended.stderr
 
 
 def test_ending_all_workers_ends_what_is_being_imported(factories, monkeypatch):
