@@ -1,6 +1,6 @@
 """Types of the record fields that belong to a single experiment (docs/results.md). Times are in seconds."""
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 
 class Conversion(TypedDict):
@@ -35,12 +35,14 @@ class Training(TypedDict):
 
 
 class Changed(TypedDict):
-    """A sample whose answer is another than the reference's. Null if it is an array."""
+    """A sample whose answer is another than the reference's. Null if it is an array. `image` is a PNG or JPEG in
+    base64, missing in records of before."""
 
     sample: str
     label: str | None
     reference: str | None
     answer: str | None
+    image: NotRequired[str | None]
 
 
 class Evaluation(TypedDict):

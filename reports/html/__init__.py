@@ -21,6 +21,7 @@ from xbench.reports.html.chart_data import Index, values
 from xbench.reports.html.commands import NONE
 from xbench.reports.html.content import Content, where
 from xbench.reports.html.other_experiments import FILES, KINDS, readable, tables
+from xbench.reports.quality.changed import pictures
 from xbench.reports.sweeps import AXES
 from xbench.stats.quantities import seconds
 from xbench.store.record import Record, by_name
@@ -81,6 +82,7 @@ def _words(content: Content) -> dict[str, Any]:
         "where": lambda row: where(row, content.several),
         "seconds": seconds,
         "visible": visible,
+        "pictures": pictures,
         "recorded": lambda record: command(record.get("command"), NONE),
         "plural": lambda count, word: f"{count:,} {word}{'' if count == 1 else 's'}",
         "marked": {place.row for line in content.matrix.lines for place in line if place},

@@ -12,6 +12,7 @@ from xbench.reports import checks, load, scaling, study_page
 from xbench.reports.formats import label
 from xbench.reports.html.chart_data import DRAWN
 from xbench.reports.quality import evaluation, widening
+from xbench.reports.quality.changed import pictures
 from xbench.reports.study import grids_of
 from xbench.reports.tables import Table
 from xbench.stats.quantities import number
@@ -103,6 +104,7 @@ def readable(name: str, records: Sequence[Record]) -> tuple[list[Record], list[s
         try:
             tables(name, [record])
             script_json(DRAWN[name]([record]) if name in DRAWN else None)
+            pictures([record] if name == "evaluate" else [])
             shown.append(record)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             case = record["case"]

@@ -8,7 +8,7 @@ from xbench.metrics import row_of
 from xbench.reports.formats import label
 from xbench.reports.tables import COLOURS, OTHER, Table
 from xbench.stats.quantities import number, of_metric
-from xbench.store.experiments import Evaluation
+from xbench.store.experiments import Changed, Evaluation
 from xbench.store.record import NOTHING, Record
 
 CHANGED = 3  # samples whose answers changed, below a table
@@ -33,7 +33,7 @@ def _table(records: Sequence[Record]) -> Table:
         source = found.get("like") or "reference"
         body.insert(0, [f"{source} (float64)", "", "", of_metric(found["reference"], share), "", ""])
         styles.insert(0, "")
-    notes = [f"{_named(record)}: {record['message']}" for record in records if record["message"]]
+    notes = [f"{named(record)}: {record['message']}" for record in records if record["message"]]
     notes += [words for record in records for words in _examples(record)]
     notes += _about(found, share) if found else []
     body = [[visible(word) for word in line] for line in body]
@@ -68,14 +68,15 @@ def reference(record: Record) -> str:
     return "" if found["reference"] is None else of_metric(found["reference"], row_of(found["metric"]).share)
 
 
-def _named(record: Record) -> str:
+def named(record: Record) -> str:
+    """The runtime, with its precision if that is not float32."""
     precision = record["case"]["precision"]
     return label({**record["case"], "note": record["note"]}) + (f" {precision}" if precision != "fp32" else "")
 
 
 def _runtime(record: Record) -> list[str]:
     ratio: float | None = (record["parity"] or NOTHING).get("ratio")
-    return [_named(record), record["status"], "" if ratio is None else number(ratio)]
+    return [named(record), record["status"], "" if ratio is None else number(ratio)]
 
 
 def _columns(found: Evaluation, share: bool) -> list[str]:
@@ -100,11 +101,17 @@ def _examples(record: Record) -> Iterable[str]:
     """The first samples whose answers changed, if an answer is a word."""
     found = record["evaluation"]
     shown = [each for each in found["worst"] if each["answer"] is not None][:CHANGED]
-    for each in shown:
-        truth = "" if each["label"] is None else f", the label {each['label']}"
-        yield f"{_named(record)}: {each['sample']}: {each['answer']} instead of {each['reference']}{truth}"
+    yield from (f"{named(record)}: {in_words(each)}" for each in shown)
     if shown and found["changed"] is not None and found["changed"] > len(shown):
-        yield f"{_named(record)}: and {found['changed'] - len(shown):,} more (--json lists them)"
+        yield f"{named(record)}: and {found['changed'] - len(shown):,} more (--json lists them)"
+
+
+def in_words(changed: Changed) -> str:
+    """A sample and what its answer was; empty if an answer is an array."""
+    if changed["answer"] is None:
+        return ""
+    truth = "" if changed["label"] is None else f", the label {changed['label']}"
+    return f"{changed['sample']}: {changed['answer']} instead of {changed['reference']}{truth}"
 
 
 def _about(found: Evaluation, share: bool) -> list[str]:

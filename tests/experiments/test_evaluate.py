@@ -12,6 +12,7 @@ from fault_kit import Shell, only_line
 from sklearn.metrics import f1_score
 
 from xbench.case import data_in_words
+from xbench.data.own.preview import picture
 from xbench.stats import paired
 
 RUNTIMES = ("torch", "onnxruntime", "openvino", "jax")
@@ -146,6 +147,9 @@ def test_the_report_shows_the_metric_and_the_samples_that_changed(shell):
     assert "Answers on data" in page and "digits.onnx, top1 on 787 samples of digits.npz" in page
     changed = small["evaluation"]["worst"][0]
     assert f"{changed['sample']}: {changed['answer']} instead of {changed['reference']}" in page
+    assert page.count("<figure><img src=") == min(small["evaluation"]["changed"], 12)
+    index = int(changed["sample"].removeprefix("digits.npz[").removesuffix("]"))
+    assert changed["image"] == picture(np.load(shell.folder / "digits.npz")["image"][index])
 
 
 def test_samples_for_calibration_that_are_evaluated_too_are_refused(shell, place):

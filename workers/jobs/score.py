@@ -11,6 +11,7 @@ import numpy as np
 
 from xbench import metrics
 from xbench.converters.printable import one_line
+from xbench.data.own.preview import picture
 from xbench.errors import XBenchError
 from xbench.host.clock import now
 from xbench.metrics import Answered, Metric, Misfit
@@ -22,6 +23,7 @@ from xbench.stats import paired
 COUNTS = ("changed", "changed_share", "gained", "lost", "p_value")
 LEAST = 200  # times that samples are drawn again
 LISTED = 100  # samples whose answers changed, in a record
+PICTURED = 12  # of these, with a picture if a sample is an image
 LARGEST = 2**32  # bytes of what a metric keeps of all samples
 
 
@@ -223,9 +225,17 @@ def _changes(names: list[str], samples: Path, reference: Path, own: Path) -> dic
         for place in places[: LISTED - len(listed)]:
             sample = str(verdict.read(samples / name, "names")["names"][place])
             values = {"label": first.get("label"), "reference": first["answer"], "answer": second["answer"]}
-            listed.append({"sample": sample, **{what: _word(array, place) for what, array in values.items()}})
+            words = {what: _word(array, place) for what, array in values.items()}
+            image = _picture(samples / name, place) if len(listed) < PICTURED else None
+            listed.append({"sample": sample, **words, "image": image})
     count = sum(len(verdict.read(samples / name, "names")["names"]) for name in names)
     return {"changed": changed, "changed_share": share / count, "worst": listed}
+
+
+def _picture(path: Path, place: int) -> str | None:
+    """A sample's first input that is an image, in base64."""
+    given = (each[place] for each in inputs_of(verdict.read(path)) if place < len(each))
+    return next((made for made in map(picture, given) if made), None)
 
 
 def _word(array: np.ndarray | None, place: int) -> str | None:
