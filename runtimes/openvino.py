@@ -42,6 +42,18 @@ def _settings(options: Options) -> dict[str, Any]:
     }
 
 
+def _compiled(core: openvino.Core, model: openvino.Model, options: Options) -> openvino.CompiledModel:
+    """
+    Raises:
+        Unavailable: it computes in another precision below float32 than it was told.
+    """
+    compiled = core.compile_model(model, "CPU", _settings(options))
+    actual = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+    if actual not in (TYPES[options.precision], TYPES["fp32"]):
+        raise Unavailable(f"was told {options.precision}, and computes in {actual}")  # fp16, on a CPU with bf16 alone
+    return compiled
+
+
 def _placed(compiled: openvino.CompiledModel) -> dict[str, int]:
     """Nodes of the compiled graph by device."""
     devices = compiled.get_property("EXECUTION_DEVICES")
@@ -129,7 +141,7 @@ class Inference(Runtime):
         model = model.clone()  # the weights are not copied
         if self.options.extra.get("shapes", "fixed") == "fixed":
             model.reshape(self.shapes)
-        self.compiled = self.core.compile_model(model, "CPU", _settings(self.options))
+        self.compiled = _compiled(self.core, model, self.options)
         self.request = self.compiled.create_infer_request()
 
     def _quantise(self, inputs: Sequence[np.ndarray]) -> None:
@@ -192,8 +204,8 @@ class Inference(Runtime):
 
 class Training(GraphTrainer):
     def compile(self, model: onnx.ModelProto) -> openvino.CompiledModel:
-        core, settings = openvino.Core(), _settings(self.options)
-        self.compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", settings)
+        core = openvino.Core()
+        self.compiled = _compiled(core, core.read_model(model.SerializeToString()), self.options)
         return self.compiled
 
     def placed(self) -> dict[str, int]:

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import onnx
+import openvino
 import pytest
 
 from xbench.parity import calls, candidate, oracle
@@ -45,6 +46,18 @@ def test_axes_of_a_file_are_fixed_or_left_open(lenet, word, size):
         assert larger.shape == (5, 10)
     exact = oracle.outputs(lenet, inputs, labels)["output/" + lenet.info["outputs"][0]]
     assert np.abs(answer - exact).max() < 1e-5
+
+
+def test_another_precision_than_it_was_told_is_named(shell, lenet):
+    """On a CPU with bfloat16 and without float16 OpenVINO takes one for the other, eight times as far off."""
+    abilities = openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    words = ("--runtime", "openvino", "--precision", "fp16", "--mode", "forward", "--json")
+    (row,) = json.loads(shell.run("check", "lenet", *words).stdout)
+    if "FP16" in abilities:
+        assert row["status"] == "PASS"
+    else:
+        actual = "bf16" if "BF16" in abilities else "float32"
+        assert (row["status"], row["message"]) == ("UNSUPPORTED", f"was told fp16, and computes in {actual}")
 
 
 def test_a_training_graph_has_fixed_shapes(shell, lenet):
