@@ -109,12 +109,12 @@ def evaluated(rows: Iterable[Mapping[str, Any]]) -> Records:
     from xbench.reports.quality.evaluation import caption, header
 
     every: list[Any] = list(rows)
-    *first, difference, changed = header(every[0])
-    return Records(every, caption(every), (*first, "float64", difference, changed, "message"), _evaluated)
+    *first, difference, changed, size = header(every[0])
+    return Records(every, caption(every), (*first, "float64", difference, changed, size, "message"), _evaluated)
 
 
 def _evaluated(row: Any) -> Sequence[object]:
     from xbench.reports.quality.evaluation import cells, reference
 
-    *first, difference, changed = cells(row)
-    return [*first, reference(row), difference, changed, row["message"]]
+    *first, difference, changed, size = cells(row)
+    return [*first, reference(row), difference, changed, size, row["message"]]

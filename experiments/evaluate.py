@@ -7,6 +7,7 @@ is also compared with the oracle on the user's samples, as in `check`: if it com
 the metric says; if it does not, and no answer changed, it passes, however few samples there are.
 """
 
+import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -138,6 +139,7 @@ class _Evaluation:
         try:
             record = self._opened(record, worker)
             found = self._scored(given, reference, partial(worker.call, "answer_samples", lab.timeout))
+            found["form_bytes"] = self._form_bytes(worker)
             return _judged(record, found, settings)
         except WorkerFailure as failure:
             return record | outcome(failure)
@@ -224,12 +226,19 @@ class _Evaluation:
             found: dict[str, Any] = lab.score("score_answers", names=given.batches, **folders, **how)
         return found
 
+    def _form_bytes(self, worker: Worker) -> int | None:
+        """The size of the runtime's own form; None if it has none, or cannot write it."""
+        with temporary.folder(self.lab.logs, temporary.HIDDEN) as place, contextlib.suppress(WorkerFailure):
+            size: int | None = worker.call("form_bytes", self.lab.timeout, folder=str(place / "form"))
+            return size
+        return None
+
 
 def _nothing(settings: Evaluate, given: OwnSamples, case: Case) -> dict[str, Any]:
     """The fields of an evaluation in a record (docs/results.md) before it was made."""
     plain = ("inputs", "labels", "metric", "post", "output", "less", "confidence", "calibration", "limit", "like")
     numbers = ("value", "reference", "difference", "low", "high", "accepted", "verdict", "needed", "constant")
-    counts = ("changed", "changed_share", "gained", "lost", "p_value")
+    counts = ("changed", "changed_share", "gained", "lost", "p_value", "form_bytes")
     calibration = given.calibration if case.precision in CALIBRATED else None
     facts = {"samples": given.samples, "set_aside": bool(given.aside), "content": given.content, "worst": []}
     facts |= {"ranges": calibration.content if calibration else None}

@@ -271,6 +271,8 @@ class Torch(Trainer):
         return layers_of(self.module, lambda: self.wait(self.forward(*inputs)), lambda: self.wait(None), count)
 
     def save(self, folder: Path, name: str) -> tuple[str, ...]:
+        if self.options.precision == "int8":
+            return ()  # what is printed is the network before it was quantised
         return standalone.write(self.artifact.program(), "torch", name, folder, self.artifact.info["loss"])
 
     def optimizer_state(self) -> dict[str, np.ndarray]:

@@ -46,7 +46,8 @@ class Changed(TypedDict):
 
 
 class Evaluation(TypedDict):
-    """A metric of the answers to a user's samples; its numbers are null if it was not measured."""
+    """A metric of the answers to a user's samples; its numbers are null if it was not measured. `form_bytes`, the size
+    of the network in the runtime's own form, is missing in records of before."""
 
     inputs: str
     labels: str | None
@@ -76,6 +77,7 @@ class Evaluation(TypedDict):
     gained: int | None
     lost: int | None
     p_value: float | None
+    form_bytes: NotRequired[int | None]
     worst: list[Changed]
 
 
@@ -101,6 +103,7 @@ class Point(TypedDict):
     difference: float | None
     low: float | None
     high: float | None
+    form_bytes: NotRequired[int | None]
     median_s: float | None
     low_s: float | None
     high_s: float | None

@@ -388,6 +388,7 @@ SLOW: dict[str, dict[str, Chosen]] = {
     "recommend_samples": {
         "test_it_is_measured_on_the_samples_and_again_when_they_are_others": every,
     },
+    "evaluate_plain": {"test_the_metric_is_that_of_a_plain_script": every},
     "evaluate": {"test_int8_is_made_by_the_runtimes_own_tool": but("openvino")},
     "torch_int8": {"test_inductor_has_kernels_of_int8_for_it": every},
     "int4": {"test_a_transformer_is_verified_with_weights_of_four_bits": every},

@@ -170,6 +170,7 @@ ANSWERS: Mapping[str, Shape] = {
     "begin_again": nothing,
     "count_right": {"right": count, "seen": count, "next": count},
     "answer_samples": count,
+    "form_bytes": Maybe(count),
     "narrow_nodes": Each(Each(string, least=2)),
     "node_errors": Each(number, least=1),
     "join_workers": VERSIONS,

@@ -117,6 +117,7 @@ def _point(evaluated: Record, timed: Record | None, exact: Record | None) -> Poi
         "difference": found["difference"],
         "low": found["low"],
         "high": found["high"],
+        "form_bytes": found.get("form_bytes"),
         "median_s": times and times["median_s"],
         "low_s": times and times["low_s"],
         "high_s": times and times["high_s"],

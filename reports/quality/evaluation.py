@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from xbench.converters.printable import visible
 from xbench.metrics import row_of
+from xbench.reports.cost import size
 from xbench.reports.formats import label
 from xbench.reports.tables import COLOURS, OTHER, Table
 from xbench.stats.quantities import number, of_metric
@@ -31,7 +32,7 @@ def _table(records: Sequence[Record]) -> Table:
     styles = [COLOURS.get(record["status"], OTHER) for record in records]
     if found:
         source = found.get("like") or "reference"
-        body.insert(0, [f"{source} (float64)", "", "", of_metric(found["reference"], share), "", ""])
+        body.insert(0, [f"{source} (float64)", "", "", of_metric(found["reference"], share), "", "", ""])
         styles.insert(0, "")
     notes = [f"{named(record)}: {record['message']}" for record in records if record["message"]]
     notes += [words for record in records for words in _examples(record)]
@@ -52,12 +53,12 @@ def header(record: Record) -> list[str]:
     """The headings over `cells`."""
     found = record["evaluation"]
     interval = f"difference, {found['confidence'] * 100:g} % interval"
-    return [*map(visible, ("runtime", "status", "error / noise", found["metric"], interval, "changed"))]
+    return [*map(visible, ("runtime", "status", "error / noise", found["metric"], interval, "changed", "size"))]
 
 
 def cells(record: Record) -> list[str]:
     """A record in words, not yet made visible: the runtime with its precision, its metric, how far that is from the
-    reference's, the number of answers that changed."""
+    reference's, the number of answers that changed, the size of the runtime's own form."""
     found = record["evaluation"]
     return [*_runtime(record), *_columns(found, row_of(found["metric"]).share)]
 
@@ -81,9 +82,9 @@ def _runtime(record: Record) -> list[str]:
 
 def _columns(found: Evaluation, share: bool) -> list[str]:
     if found["value"] is None:
-        return ["", "", ""]
+        return ["", "", "", ""]
     changed = "" if found["changed"] is None else f"{found['changed']:,}"
-    return [of_metric(found["value"], share), interval(found, share), changed]
+    return [of_metric(found["value"], share), interval(found, share), changed, size(found.get("form_bytes"))]
 
 
 def interval(found: Evaluation, share: bool) -> str:

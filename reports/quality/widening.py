@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from xbench.converters.printable import visible
 from xbench.metrics import row_of
+from xbench.reports.cost import size
 from xbench.reports.tables import COLOURS, OTHER, Table
 from xbench.stats.quantities import number, of_metric, seconds
 from xbench.store.experiments import NarrowNode, Point, Widening
@@ -63,7 +64,7 @@ def _is_chosen(point: Point, found: Widening) -> bool:
 def _points(record: Record) -> Table:
     found, case = record["widening"], record["case"]
     share, shown = row_of(found["metric"]).share, _shown(found)
-    header = ("in float32", "status", found["metric"], "difference, interval", "time", "time / fp32")
+    header = ("in float32", "status", found["metric"], "difference, interval", "size", "time", "time / fp32")
     lines = [_point(point, found, share) for point in shown]
     styles = [COLOURS.get(point["status"], OTHER) for point in shown]
     caption = f"{case['model']} {case['runtime']} {case['precision']}, {found['metric']} on {found['inputs']}"
@@ -80,7 +81,8 @@ def _point(point: Point, found: Widening, share: bool) -> list[str]:
     ratio = "" if point["ratio"] is None else number(point["ratio"])
     if point["ratio_low"] is not None and point["ratio"] != 1:
         ratio += f" ({number(point['ratio_low'])} to {number(point['ratio_high'])})"
-    return [name, point["status"], of_metric(point["value"], share), difference, seconds(point["median_s"]), ratio]
+    words = [name, point["status"], of_metric(point["value"], share), difference, size(point.get("form_bytes"))]
+    return [*words, seconds(point["median_s"]), ratio]
 
 
 def _interval(point: Point, share: bool) -> str:

@@ -137,6 +137,18 @@ def test_int8_is_made_by_the_runtimes_own_tool(shell, runtime):
     assert (exact["evaluation"]["verdict"], exact["status"]) == ("same", "PASS")
     assert (small["evaluation"]["verdict"], small["parity"]["class"]) == ("no worse", "int8")
     assert 0 < small["evaluation"]["changed"] < 30
+    assert (small["evaluation"]["form_bytes"] is None) == (runtime == "torch_compile")
+
+
+def test_the_size_is_that_of_the_form_that_is_written(shell):
+    """int8 has a quarter of the weights' bytes; torchao's network is not written."""
+    exact, small = evaluated(shell, "--precision", "fp32", "--precision", "int8", *on("onnxruntime"))
+    assert shell.run("convert", "digits.onnx", "--to", "onnxruntime", "--output", "form").returncode == 0
+    sizes = [path.stat().st_size for path in (shell.folder / "form").rglob("*.onnx")]
+    assert exact["evaluation"]["form_bytes"] == sum(sizes)
+    assert small["evaluation"]["form_bytes"] < exact["evaluation"]["form_bytes"] / 2
+    table = shell.run("evaluate", "digits.onnx", "--inputs", "digits.npz", *on("onnxruntime")).stdout
+    assert table.splitlines()[1].endswith(" size") and " KiB" in table
 
 
 def test_the_report_shows_the_metric_and_the_samples_that_changed(shell):

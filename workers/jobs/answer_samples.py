@@ -34,6 +34,15 @@ def answer_samples(batches: list[str], outputs: list[int], size: int, folder: st
     return _answered(cell.artifact, forward, batches, outputs, size, Path(folder), seconds)
 
 
+def form_bytes(folder: str) -> int | None:
+    """The size of the cell's network in the runtime's own form, which is written into `folder`; None if it has none."""
+    (cell,) = CELL
+    place = Path(folder)
+    place.mkdir()
+    calls.saved(cell.runtime, place, "form")
+    return sum(path.stat().st_size for path in place.rglob("*") if path.is_file()) or None
+
+
 def run_cell(cell: Cell, inputs: list[np.ndarray], size: int) -> list[np.ndarray]:
     """The outputs of a cell for `size` samples."""
     if (shapes := [array.shape for array in inputs]) != cell.prepared:
@@ -126,4 +135,4 @@ def _rows(array: np.ndarray, name: str, count: int, size: int) -> np.ndarray:
     return array[:count]
 
 
-JOBS = (answer_samples, oracle_samples)
+JOBS = (answer_samples, form_bytes, oracle_samples)
