@@ -52,9 +52,7 @@ FAILED: list[str] = []  # a line each
 
 
 def pytest_configure(config):
-    # A shell's background jobs ignore Ctrl-C, and so would all processes that the tests start.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup makes its processes ignore it
+    _handle_signals()  # a shell's background jobs ignore Ctrl-C, and nohup's a hangup: so would what the tests start
     # Tests run in parallel; a test of its own checks the note about that on stderr.
     os.environ["XBENCH_SHARED"] = "1"
     # Two test processes share the CPUs: a pool's thread that spins takes the CPU of the other process.
@@ -67,11 +65,17 @@ def pytest_configure(config):
 
 @pytest.fixture(autouse=True)
 def signals():
-    """Restore signal handlers: a command in this process leaves them at the system's defaults."""
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    """Python's own handlers of signals: a command in this process, which a fixture may have run, leaves the system's.
+    A test that interrupts itself would end the process."""
+    _handle_signals()
     yield
-    for number, handler in kept.items():
-        signal.signal(number, handler)
+    _handle_signals()
+
+
+def _handle_signals():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True, scope="session")
