@@ -90,6 +90,11 @@ def noted(case: Case, own: OwnSamples, artifact: Artifact, exporter: Exporter) -
     return case
 
 
+def at_once(artifact: Artifact) -> int | None:
+    """How many samples the graph takes; None if any number."""
+    return fixed_batch(artifact.info)
+
+
 def enough(case: Case, artifact: Artifact, batches: int = 2) -> int:
     """How many samples a command reads that draws so many batches of them, or of one sample more."""
     return max(ENOUGH, batches * ((fixed_batch(artifact.info) or case.batch) + 1))

@@ -44,7 +44,7 @@ ALLOWED += ($allowed,)  # as another processor may round"""
 @dataclass(frozen=True)
 class Repeated:
     """An evaluation that the folder repeats: files of its samples, whether each input has them, the output that
-    counts, and the samples of a batch, None if it is the cell's."""
+    counts, and the samples that the graph takes at once, None if they may be as many as the cell's."""
 
     found: Evaluation
     batches: Sequence[str]

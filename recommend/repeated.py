@@ -42,7 +42,7 @@ def repeated(
     found, given = last["evaluation"], _samples(last, artifact, lab)
     outputs: list[str] = artifact.info["outputs"]
     place = outputs.index(found["output"]) if found["output"] in outputs else 0
-    return Repeated(found, given.paths(), given.batched, place, given.size)
+    return Repeated(found, given.paths(), given.batched, place, own_samples.at_once(artifact))
 
 
 def calibrated(

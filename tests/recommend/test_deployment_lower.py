@@ -140,14 +140,15 @@ def test_random_inputs_are_no_samples_for_ranges(shell):
 
 
 def test_the_samples_of_calibrate_are_those_of_the_evaluation(shell):
-    """Which was timed on random inputs; the folder is calibrated as the evaluation was."""
+    """The folder is calibrated as the evaluation was, and not as the cell that was timed."""
     data = np.load(shell.folder / "digits.npz")
     others = np.roll(data["image"], 1, axis=3)
     np.savez(shell.folder / "others.npz", image=others[:64])
     words = ("--precision", "int8", "--runtime", "onnxruntime", "--out", "given")
     asked = ("evaluate", "digits.onnx", "--inputs", "digits.npz", "--calibrate", "others.npz", "--max-drop", "9%")
     assert shell.run(*asked, *words).returncode == 0
-    assert shell.run("time", "digits.onnx", *words, "--mode", "forward", "--budget", "0.05").returncode == 0
+    timed = ("--inputs", "digits.npz", "--mode", "forward", "--budget", "0.05")
+    assert shell.run("time", "digits.onnx", *words, *timed).returncode == 0
     answer = recommended(shell, "onnxruntime", "given", "--max-drop", "9%", "--inputs", "digits.npz")
     assert answer.returncode == 0, answer.stderr
     found, folder = evaluation(shell.folder / "given")["evaluation"], shell.folder / "given" / "deployed"
