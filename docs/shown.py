@@ -35,7 +35,7 @@ PLACE = "which is not this machine"
 VARYING = (
     (r"\b(output|loss|gradient|weight|optimizer)/\S+", "TENSOR"),  # which of many that are right is the worst
     (r"not converged ", ""),
-    (r"~(?=\d)", ""),
+    (r"~(?=\d)|[<>] (?=\d+ %)", ""),  # a probability of > 99 %
     (r"\d[\d.,]*(e[+-]?\d+)?( (µs|ms|s|min|h|KiB|MiB|GiB|B))?\b", "N"),
     (r"[\s│─-]+", " "),
 )

@@ -308,6 +308,7 @@ def test_a_training_without_dropout_is_told(dropping):
         (0.3e-3, 5, 0, True),
         (0.3e-3, 3, 0, True),
         (0.3e-3, 3, 1, False),
+        (0.24e-3, 3, 0, False),  # JAX on a busy machine: 0.221 ms where 0.202 ms are the limit
         (3e-3, 6, 5, True),  # half of its steps are computed when they are fetched: no busy machine does that
     ],
 )
