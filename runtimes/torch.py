@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import fx, nn
 
 from xbench import models
 from xbench.converters import Program
@@ -27,6 +27,16 @@ from xbench.runtimes.support.torch_layers import layers_of
 
 MODULES = ("zoo", "module")  # origins of artifacts that were exported from a module
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def exported_program(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> fx.GraphModule:
+    """What export makes of a module, without its checks of types: under autocast a tensor has another one."""
+    made: fx.GraphModule = torch.export.export(module, inputs, strict=False).module()
+    for node in list(made.graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:
+            made.graph.erase_node(node)
+    made.recompile()
+    return made
 
 
 class ProgramModule(nn.Module):
@@ -200,7 +210,7 @@ class Torch(Trainer):
         # Dynamo treats NumPy arrays of shape arithmetic as tensors; a graph traced by export has none left.
         exported = self.compiled and isinstance(self.module, ProgramModule) and not self.options.trains
         if exported or small:
-            self.traced = torch.export.export(self.module, self.put(inputs), strict=False).module()
+            self.traced = exported_program(self.module, self.put(inputs))
         if small:
             from xbench.runtimes.support.torch_int8 import quantised
 

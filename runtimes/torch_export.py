@@ -14,7 +14,7 @@ from torch import nn
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime
-from xbench.runtimes.torch import Torch, set_dropout
+from xbench.runtimes.torch import ProgramModule, Torch, exported_program, set_dropout
 from xbench.runtimes.torch_compile import keep_headers
 
 Program = Callable[..., Any]
@@ -79,7 +79,9 @@ class TorchScript(Exported):
     suffix = ".pt"
 
     def written(self, module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
-        traced = torch.jit.freeze(torch.jit.trace(module, inputs, check_trace=False))
+        if isinstance(module, ProgramModule):  # a trace has tensors for the numbers of a shape, which NumPy cannot take
+            module = exported_program(module, inputs)
+        traced = torch.jit.freeze(torch.jit.trace(module, inputs, check_trace=False).eval())
         torch.jit.save(traced, os.fspath(self.file))
 
     def loaded(self) -> Program:

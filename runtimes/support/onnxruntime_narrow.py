@@ -96,6 +96,7 @@ def _write_ready(path: str, precision: str, ready: Path) -> None:
         model = onnx.load(path)
     if precision == "int8":
         _free_names(model.graph)
+        _flatten_biases(model.graph)
     taken = {node.name for node in model.graph.node}
     for number, node in enumerate(model.graph.node):
         if not node.name:
@@ -124,6 +125,23 @@ def _free_names(graph: onnx.GraphProto) -> None:
         node.input[:] = [new.get(name, name) for name in node.input]
 
 
+def _flatten_biases(graph: onnx.GraphProto) -> None:
+    """Makes the bias of a Gemm of shape (1, n) one of shape (n), which is the same, and all that the tool knows. Its
+    own preparation makes such biases of a product and a sum."""
+    weights = {each.name: each for each in graph.initializer}
+    taken = {name for node in graph.node for name in (*node.input, *node.output)} | set(weights)
+    for node in graph.node:
+        bias = weights.get(node.input[2]) if node.op_type == "Gemm" and len(node.input) > 2 else None
+        if bias is None or len(bias.dims) != 2 or bias.dims[0] != 1:
+            continue
+        name = f"{bias.name}_flat"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        graph.initializer.append(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(bias)[0], name))
+        node.input[2] = name
+
+
 def _graph(path: Path) -> onnx.GraphProto:
     return onnx.load(str(path), load_external_data=False).graph
 
@@ -134,8 +152,7 @@ def _names(ready: Path, tensors: Collection[str]) -> list[str]:
 
 def _halved(ready: Path, target: str, wide: list[str], _: object) -> None:
     model = convert_float_to_float16(onnx.load(str(ready)), keep_io_types=True, node_block_list=wide or None)
-    if wide:
-        _join(model.graph)
+    _join(model.graph)
     _save(model, target)
 
 

@@ -176,6 +176,49 @@ def test_weights_with_names_of_the_tool_are_not_taken_for_its_own(taken, tmp_pat
     assert 1e-4 < np.linalg.norm(given - exact) / np.linalg.norm(exact) < 0.1
 
 
+def test_a_bias_of_two_axes_is_taken_in_int8(tmp_path):
+    """ONNX Runtime's own preparation makes a Gemm of a product and such a sum, which its quantiser cannot read."""
+    import onnx
+    import onnxruntime
+
+    from xbench.runtimes.support.onnxruntime_narrow import narrowed
+
+    header = '<ir_version: 9, opset_import: ["": 20]> g (float[batch, 8] x) => (float[batch, 8] y)'
+    model = onnx.parser.parse_model(
+        f"{header} {{ p = MatMul(x, w) s = Add(p, b) q = MatMul(s, w) t = Add(q, b) y = Add(t, b) }}"
+    )
+    weight, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((8, 8), (1, 8)))
+    for name, array in {"w": weight, "b": bias, "b_flat": bias}.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    onnx.save(model, tmp_path / "net.onnx")
+    x = rng.standard_normal((16, 8)).astype(np.float32)
+    exact = (x @ weight + bias) @ weight + 2 * bias
+    made = narrowed(str(tmp_path / "net.onnx"), "int8", {"x": x}, str(tmp_path))
+    (given,) = onnxruntime.InferenceSession(made).run(None, {"x": x})
+    assert 1e-4 < np.linalg.norm(given - exact) / np.linalg.norm(exact) < 0.1
+
+
+def test_weights_that_two_nodes_in_float32_read_are_taken_in_float16(tmp_path):
+    """The tool casts them once for each, to one name, if the graph lists their type. Max stays in float32."""
+    import onnx
+    import onnxruntime
+
+    from xbench.runtimes.support.onnxruntime_narrow import narrowed
+
+    header = '<ir_version: 9, opset_import: ["": 20]> g (float[batch, 8] x) => (float[batch, 8] y)'
+    model = onnx.parser.parse_model(f"{header} {{ m = Max(x, w) p = MatMul(m, v) y = Max(p, w) }}")
+    arrays = {"w": rng.standard_normal(8).astype(np.float32), "v": rng.standard_normal((8, 8)).astype(np.float32)}
+    for name, array in arrays.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        model.graph.value_info.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, array.shape))
+    onnx.save(model, tmp_path / "net.onnx")
+    x = rng.standard_normal((16, 8)).astype(np.float32)
+    exact = np.maximum(np.maximum(x, arrays["w"]) @ arrays["v"], arrays["w"])
+    made = narrowed(str(tmp_path / "net.onnx"), "fp16", {"x": x}, str(tmp_path))
+    (given,) = onnxruntime.InferenceSession(made).run(None, {"x": x})
+    assert 1e-6 < np.linalg.norm(given - exact) / np.linalg.norm(exact) < 0.01
+
+
 def test_a_tensor_with_a_name_of_the_tool_is_refused_in_one_line(tmp_path):
     import onnx
 
