@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import fx, nn
+from torch import nn
 
 from xbench import models
 from xbench.converters import Program
@@ -23,20 +23,11 @@ from xbench.converters.ops.torch_dropout import switch
 from xbench.converters.ops.torch_types import from_numpy, to_numpy
 from xbench.runtimes import Layer, Options, Trainer, Unavailable
 from xbench.runtimes.support.calibration import batches
+from xbench.runtimes.support.torch_exported import exported_program
 from xbench.runtimes.support.torch_layers import layers_of
 
 MODULES = ("zoo", "module")  # origins of artifacts that were exported from a module
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-
-
-def exported_program(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> fx.GraphModule:
-    """What export makes of a module, without its checks of types: under autocast a tensor has another one."""
-    made: fx.GraphModule = torch.export.export(module, inputs, strict=False).module()
-    for node in list(made.graph.nodes):
-        if node.target is torch.ops.aten._assert_tensor_metadata.default:
-            made.graph.erase_node(node)
-    made.recompile()
-    return made
 
 
 class ProgramModule(nn.Module):

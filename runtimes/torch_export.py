@@ -14,7 +14,8 @@ from torch import nn
 
 from xbench.converters.artifact import Artifact
 from xbench.runtimes import Options, Runtime
-from xbench.runtimes.torch import ProgramModule, Torch, exported_program, set_dropout
+from xbench.runtimes.support.torch_exported import exported_program
+from xbench.runtimes.torch import ProgramModule, Torch, set_dropout
 from xbench.runtimes.torch_compile import keep_headers
 
 Program = Callable[..., Any]
