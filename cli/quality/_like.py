@@ -63,12 +63,12 @@ def _compared(lab: Any, model: str, like: str, settings: dict[str, Any]) -> dict
     from xbench.experiments import own_samples
     from xbench.proof.bisect.like import compare
 
-    batch, seed, drawn = settings["batch"] or BATCH, settings["seed"], None
+    batch, seed, given = settings["batch"] or BATCH, settings["seed"], None
     case = Case(model, "", batch=batch, data=settings.get("data", SYNTHETIC))
     if case.own is not None:
         artifact = lab.exporter.artifact(model)
         (case,) = own_samples.settled(lab, [case], artifact, seed + 1)
         own_samples.need_batch(lab.exporter.own[artifact.folder, case.data], seed)
-        drawn = lab.exporter.reference(artifact, "forward", batch, seed, case.data)
-    report = compare(model, like, lab.exporter, batch, seed, lab.progress.say, samples=drawn)
+        given = lab.exporter.reference(artifact, "forward", batch, seed, case.data)
+    report = compare(model, like, lab.exporter, batch, seed, lab.progress.say, samples=given)
     return {**report, "samples": case.own}
