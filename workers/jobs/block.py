@@ -91,6 +91,8 @@ def _repeated(cell: Cell, looks: Looks, seconds: float, limit: int, seed: int) -
     def after(index: int) -> None:
         cell.index = places[index % CYCLE]
         start = now()
+        if steps[(index + 1) % CYCLE] is other:  # a look lets threads fall asleep, and the next step wakes them
+            return
         if looking and looks.spent <= looks.share * (now() - looks.begin) and draw.random() < max(0.5, looks.share):
             look(cell, looks)
         looks.aside += now() - start
