@@ -81,7 +81,7 @@ def _product(graph: ir.Graph, node: ir.Node, owners: Owners) -> None:
 
 
 def _axis(value: ir.Value | None, scale: ir.Value | None, before: int) -> int | None:
-    """The axis that a scale lies along, counted from the front; any for a single number, None if it is not known."""
+    """The axis that the numbers of a scale belong to, from the front; any for a single number, None if not known."""
     if scale is not None and scale.shape is not None and all(size == 1 for size in scale.shape):
         return 0
     return None if value is None or value.shape is None else len(value.shape) - before

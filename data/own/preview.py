@@ -36,6 +36,7 @@ def _pixels(sample: np.ndarray) -> np.ndarray | None:
     if sample.shape[-1] not in (1, 3) or min(sample.shape[:2]) < LEAST:
         return None
     values = np.nan_to_num(sample.astype(np.float64), posinf=0.0, neginf=0.0)
+    values /= np.abs(values).max() or 1.0  # else the difference of two large numbers is none
     values -= values.min()
     pixels = np.round(values * (255 / (values.max() or 1.0))).astype(np.uint8)
     return pixels[..., 0] if pixels.shape[-1] == 1 else pixels

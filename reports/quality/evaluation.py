@@ -89,11 +89,12 @@ def _columns(found: Evaluation, share: bool) -> list[str]:
 
 def interval(found: Evaluation, share: bool) -> str:
     """The difference to the reference with its interval."""
-    value, low, high = (_signed(found[name], share) for name in ("difference", "low", "high"))
+    value, low, high = (signed(found[name], share) for name in ("difference", "low", "high"))
     return f"{value} ({low} to {high})"
 
 
-def _signed(value: float | None, share: bool) -> str:
+def signed(value: float | None, share: bool) -> str:
+    """A difference of a metric in words, with its sign."""
     words = of_metric(value, share)
     return words if value is None or value < 0 else f"+{words}"
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from xbench.converters.printable import visible
 from xbench.metrics import row_of
 from xbench.reports.cost import size
+from xbench.reports.quality.evaluation import signed
 from xbench.reports.tables import COLOURS, OTHER, Table
 from xbench.stats.quantities import number, of_metric, seconds
 from xbench.store.experiments import NarrowNode, Point, Widening
@@ -86,13 +87,8 @@ def _point(point: Point, found: Widening, share: bool) -> list[str]:
 
 
 def _interval(point: Point, share: bool) -> str:
-    value, low, high = (_signed(point[name], share) for name in ("difference", "low", "high"))  # type: ignore[literal-required]
+    value, low, high = (signed(point[name], share) for name in ("difference", "low", "high"))  # type: ignore[literal-required]
     return f"{value} ({low} to {high})"
-
-
-def _signed(value: float | None, share: bool) -> str:
-    words = of_metric(value, share)
-    return words if value is None or value < 0 else f"+{words}"
 
 
 def _notes(record: Record) -> list[str]:

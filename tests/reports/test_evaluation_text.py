@@ -72,6 +72,13 @@ def test_a_sample_without_numbers_has_a_picture():
     assert not pixels(picture(np.full((1, 8, 8), np.nan))).any()
 
 
+@pytest.mark.parametrize("size", [1.7e308, 5e-324])
+def test_a_picture_of_extreme_numbers_is_that_of_usual_ones(size):
+    signs = np.where(np.eye(8)[None] > 0, 1.0, -1.0)
+    with np.errstate(all="raise"):
+        assert np.array_equal(pixels(picture(signs * size)), pixels(picture(signs)))
+
+
 def test_the_report_shows_what_changed():
     image = picture(np.eye(8, dtype=np.float32)[None])
     own = page([], {"evaluate": [evaluation("cat.png", image)]})

@@ -180,7 +180,7 @@ def _weight(node: onnx.NodeProto) -> str:
 
 
 def _side(node: onnx.NodeProto, outputs: bool) -> int:
-    """The axis of a layer's weight that lies along its outputs, or along its inputs."""
+    """The axis of a layer's weight that has its outputs, or along its inputs."""
     if node.op_type == "LayerNormalization":
         return 0
     turned = node.op_type == "Conv" or any(each.name == "transB" and each.i for each in node.attribute)
